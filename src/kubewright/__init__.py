@@ -1,0 +1,3 @@
+"""Extend Kubernetes in Python."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,155 @@
+"""Names of kinds and resources.
+
+A *kind* is what an object says it is (`apps/v1 Deployment`); a *resource* is where it is served
+(`deployments` in `apps/v1`). The core group has the empty name, so its `apiVersion` is just `v1`.
+All names here are immutable, hashable and compare by value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class GroupVersion(NamedTuple):
+    """A group and one of its versions; prints as an `apiVersion`."""
+
+    group: str
+    version: str
+
+    @classmethod
+    def parse(cls, api_version: str) -> GroupVersion:
+        """Parse an `apiVersion`: `v1`, `apps/v1`. More than one slash is an error."""
+        group, slash, version = api_version.rpartition("/")
+        if "/" in group or (slash and not (group and version)):
+            raise ValueError(f"unexpected GroupVersion string: {api_version}")
+        return cls(group, version)
+
+    def kind(self, kind: str) -> GroupVersionKind:
+        """Name a kind of this group version."""
+        return GroupVersionKind(self.group, self.version, kind)
+
+    def resource(self, resource: str) -> GroupVersionResource:
+        """Name a resource of this group version."""
+        return GroupVersionResource(self.group, self.version, resource)
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+class GroupKind(NamedTuple):
+    """A kind in all its versions; prints as `Deployment.apps`."""
+
+    group: str
+    kind: str
+
+    @classmethod
+    def parse(cls, text: str) -> GroupKind:
+        """Parse `Kind.group`; without a dot the group is the core group."""
+        kind, _, group = text.partition(".")
+        return cls(group, kind)
+
+    def with_version(self, version: str) -> GroupVersionKind:
+        """Pin one version."""
+        return GroupVersionKind(self.group, version, self.kind)
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+class GroupResource(NamedTuple):
+    """A resource in all its versions; prints as `deployments.apps`."""
+
+    group: str
+    resource: str
+
+    @classmethod
+    def parse(cls, text: str) -> GroupResource:
+        """Parse `resource.group`; without a dot the group is the core group."""
+        resource, _, group = text.partition(".")
+        return cls(group, resource)
+
+    def with_version(self, version: str) -> GroupVersionResource:
+        """Pin one version."""
+        return GroupVersionResource(self.group, version, self.resource)
+
+    def __str__(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+class GroupVersionKind(NamedTuple):
+    """A kind at one version: what `apiVersion` and `kind` of an object say."""
+
+    group: str
+    version: str
+    kind: str
+
+    @classmethod
+    def from_api_version(cls, api_version: str, kind: str) -> GroupVersionKind:
+        """Join the two fields every object carries."""
+        group, version = GroupVersion.parse(api_version)
+        return cls(group, version, kind)
+
+    @property
+    def group_version(self) -> GroupVersion:
+        """The group and version."""
+        return GroupVersion(self.group, self.version)
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The kind without its version."""
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def api_version(self) -> str:
+        """The text of the `apiVersion` field."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def list_kind(self) -> GroupVersionKind:
+        """The kind of a list of these."""
+        return GroupVersionKind(self.group, self.version, self.kind + "List")
+
+    def __str__(self) -> str:
+        return f"{self.api_version}, Kind={self.kind}"
+
+
+class GroupVersionResource(NamedTuple):
+    """A resource at one version: the start of a URL path."""
+
+    group: str
+    version: str
+    resource: str
+
+    @property
+    def group_version(self) -> GroupVersion:
+        """The group and version."""
+        return GroupVersion(self.group, self.version)
+
+    @property
+    def group_resource(self) -> GroupResource:
+        """The resource without its version."""
+        return GroupResource(self.group, self.resource)
+
+    @property
+    def path(self) -> str:
+        """`/api/v1` or `/apis/<group>/<version>`: where its group version is served."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def __str__(self) -> str:
+        return f"{self.group_version}, Resource={self.resource}"
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """Sort key that puts preferred versions first: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
+    digits = 1
+    while digits < len(version) and version[digits].isdigit():
+        digits += 1
+    stability, minor = version[digits:], 0
+    if version[:1] == "v" and digits > 1:
+        rank = {"": 0, "beta": 1, "alpha": 2}.get(stability.rstrip("0123456789"))
+        trailing = stability[len(stability.rstrip("0123456789")) :]
+        if rank == 0 and not stability:
+            return (0, -int(version[1:digits]), 0, "")
+        if rank and trailing:
+            minor = int(trailing)
+            return (rank, -int(version[1:digits]), -minor, "")
+    return (3, 0, 0, version)

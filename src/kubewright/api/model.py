@@ -1,0 +1,122 @@
+"""The object model: typed structs whose fields are snake_case here and camelCase on the wire.
+
+Rules, the same for built-in types and for yours:
+
+- Structs are keyword-only. A field that is `None` (or still equals its default) is absent on the wire;
+  an empty list or map that you set is sent as such, so absent and empty stay apart.
+- `Object` is the base of everything that has `apiVersion`, `kind` and `metadata`. It fills the first two
+  from its class, so `Deployment()` already knows what it is.
+- An object that was decoded from a server keeps the bytes it came from (`base_of`). Fields that this
+  program's types do not know are therefore never lost: an update sends what changed against them.
+- Reading never validates: markers in `Annotated` describe the schema and are ignored by the codec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import msgspec
+from msgspec import field
+
+from .gvk import GroupVersionKind
+
+
+class _StructMeta(msgspec.StructMeta):
+    """Makes every struct keyword-only; msgspec does not inherit that option."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
+        config.setdefault("kw_only", True)
+        return super().__new__(mcls, name, bases, namespace, **config)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+class Struct(msgspec.Struct, metaclass=_StructMeta, rename="camel", omit_defaults=True, gc=False):
+    """A part of an object: plain data with typed fields."""
+
+    def copy(self) -> Self:
+        """A deep copy; nothing is shared with the original."""
+        return copy_value(self)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return "".join(_repr_parts(self))
+
+    def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:
+        for name in self.__struct_fields__:
+            yield name, getattr(self, name), None
+
+
+class Spec(Struct):
+    """Base of the desired state of a custom resource."""
+
+
+class Status(Struct):
+    """Base of the observed state of a custom resource."""
+
+
+class Object(Struct, dict=True, gc=True):
+    """Anything with `apiVersion`, `kind` and `metadata`.
+
+    `gvk` is the kind of the class; it is `None` on abstract bases.
+    """
+
+    gvk: ClassVar[GroupVersionKind | None] = None
+
+    api_version: str = ""
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            gvk = type(self).gvk
+            if gvk is not None:
+                self.api_version = gvk.api_version
+                self.kind = gvk.kind
+
+
+ObjectT = TypeVar("ObjectT", bound=Object)
+
+
+def base_of(obj: Object) -> bytes | None:
+    """The bytes that `obj` was decoded from, or `None` for an object made here."""
+    return obj.__dict__.get("_base")
+
+
+def set_base(obj: Object, raw: bytes | None) -> None:
+    """Remember the bytes of the server's version of `obj`."""
+    if raw is None:
+        obj.__dict__.pop("_base", None)
+    else:
+        obj.__dict__["_base"] = raw
+
+
+def copy_value(value: Any) -> Any:
+    """Deep-copy structs, lists, sets, tuples and maps; every other value is immutable and shared."""
+    if isinstance(value, msgspec.Struct):
+        cls = type(value)
+        new = cls.__new__(cls)
+        for name in cls.__struct_fields__:
+            object.__setattr__(new, name, copy_value(getattr(value, name)))
+        if isinstance(value, Object):
+            new.__dict__.update(value.__dict__)
+        return new
+    if type(value) is dict:
+        return {key: copy_value(item) for key, item in value.items()}
+    if type(value) is list:
+        return [copy_value(item) for item in value]
+    if type(value) in (set, tuple):
+        return type(value)(copy_value(item) for item in value)
+    return value
+
+
+def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
+    yield f"{type(struct).__name__}("
+    separator = ""
+    for name in struct.__struct_fields__:
+        value = getattr(struct, name)
+        if value is not None:
+            yield f"{separator}{name}={value!r}"
+            separator = ", "
+    yield ")"
+
+
+__all__ = ["Object", "ObjectT", "Spec", "Status", "Struct", "base_of", "copy_value", "field", "set_base"]

@@ -1,0 +1,163 @@
+"""Times and durations as Kubernetes writes them.
+
+`Time` is RFC 3339 to the second and `MicroTime` to the microsecond; both are plain `datetime` values here.
+`now()` gives what belongs in a `Time`, `now_micro()` what belongs in a `MicroTime`. `Duration` is Go's
+(`1h30m`, `250ms`), exact to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import total_ordering
+from typing import Annotated, Final
+
+import re
+
+TIME_FORMAT: Final = "date-time"
+
+
+class TimePrecision:
+    """Marks a `datetime` field with the precision that it has on the wire."""
+
+    __slots__ = ("digits",)
+
+    def __init__(self, digits: int) -> None:
+        self.digits = digits
+
+    def __repr__(self) -> str:
+        return f"TimePrecision({self.digits})"
+
+
+Time = Annotated[datetime, TimePrecision(0)]
+MicroTime = Annotated[datetime, TimePrecision(6)]
+
+
+def now() -> datetime:
+    """The current time in UTC, to the second."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def now_micro() -> datetime:
+    """The current time in UTC, to the microsecond."""
+    return datetime.now(UTC)
+
+
+def parse_time(text: str) -> datetime:
+    """Parse an RFC 3339 time; a missing zone is an error."""
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is None or len(text) < 20 or text[10] not in "Tt":
+        raise ValueError(f"{text!r} is not an RFC 3339 time such as 2006-01-02T15:04:05Z")
+    return value
+
+
+def format_time(value: datetime) -> str:
+    """Print as `Time` is printed: UTC, no fraction."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(value: datetime) -> str:
+    """Print as `MicroTime` is printed: UTC, always six digits."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+_TERM: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
+_MAX_NS: Final = (1 << 63) - 1
+
+
+@total_ordering
+class Duration:
+    """A length of time in Go's notation, exact to the nanosecond; equal durations are equal however written."""
+
+    __slots__ = ("nanoseconds",)
+
+    def __init__(self, value: str | timedelta | float | int | Duration = 0) -> None:
+        """Take Go text, a `timedelta`, another duration, or a number of seconds."""
+        if isinstance(value, str):
+            self.nanoseconds = _parse_duration(value)
+        elif isinstance(value, timedelta):
+            self.nanoseconds = ((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds) * 1000
+        elif isinstance(value, Duration):
+            self.nanoseconds = value.nanoseconds
+        else:
+            self.nanoseconds = round(value * 1_000_000_000)
+        if not -_MAX_NS - 1 <= self.nanoseconds <= _MAX_NS:
+            raise ValueError(f"duration {value!r} is out of range")
+
+    def total_seconds(self) -> float:
+        """The length in seconds."""
+        return self.nanoseconds / 1_000_000_000
+
+    def timedelta(self) -> timedelta:
+        """The length as a `timedelta`, rounded to microseconds."""
+        return timedelta(microseconds=self.nanoseconds / 1000)
+
+    def __str__(self) -> str:
+        return _format_duration(self.nanoseconds)
+
+    def __repr__(self) -> str:
+        return f"Duration({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self.nanoseconds == other.nanoseconds
+
+    def __lt__(self, other: Duration) -> bool:
+        return self.nanoseconds < other.nanoseconds
+
+    def __hash__(self) -> int:
+        return hash(self.nanoseconds)
+
+
+def _parse_duration(text: str) -> int:
+    rest = text
+    sign = -1 if rest[:1] == "-" else 1
+    if rest[:1] in ("-", "+"):
+        rest = rest[1:]
+    if rest == "0":
+        return 0
+    total, position = 0, 0
+    while position < len(rest):
+        term = _TERM.match(rest, position)
+        if term is None or not (term[1] or term[2]):
+            break
+        unit = _UNITS[term[3]]
+        fraction = term[2] or ""
+        total += int(term[1] or 0) * unit
+        if fraction:
+            total += int(fraction) * unit // 10 ** len(fraction)
+        position = term.end()
+    if not rest or position != len(rest):
+        raise ValueError(f"invalid duration {text!r}: write it as 300ms, 1.5h or 2h45m")
+    return sign * total
+
+
+def _format_duration(nanoseconds: int) -> str:
+    if nanoseconds == 0:
+        return "0s"
+    sign, value = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    for unit, size in (("ns", 1), ("µs", 1_000), ("ms", 1_000_000)):
+        if value < size * 1000 and value < 1_000_000_000:
+            return f"{sign}{_decimal(value, size)}{unit}"
+    minutes, rest = divmod(value, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_decimal(rest, 1_000_000_000)}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else sign + text
+
+
+def _decimal(value: int, size: int) -> str:
+    whole, rest = divmod(value, size)
+    if not rest:
+        return str(whole)
+    digits = len(str(size)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0")

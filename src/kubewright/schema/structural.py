@@ -1,0 +1,110 @@
+"""A structural schema as a graph of nodes.
+
+`Node` is the compiled form of one OpenAPI v3 schema: the facts that pruning, defaulting, validation, apply
+and strategic merge ask for, as attributes. Children are made on first use, so a huge or recursive set of
+definitions (built-in types use `$ref`) costs only what is touched. The raw schema stays at hand as `raw`
+for the keywords that only validation needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+Schema = dict[str, Any]
+Definitions = Mapping[str, Schema]
+
+
+class _NoDefault:
+    """Absence of a default, since `None` is a possible default."""
+
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+
+NO_DEFAULT: Final = _NoDefault()
+
+
+class Node:
+    """One place in a schema. Nodes are immutable in effect and shared; compare them by identity."""
+
+    __slots__ = (
+        "_additional",
+        "_definitions",
+        "_items",
+        "_properties",
+        "default",
+        "embedded_resource",
+        "extra",
+        "int_or_string",
+        "list_map_keys",
+        "list_type",
+        "map_type",
+        "nullable",
+        "patch_merge_key",
+        "patch_strategy",
+        "preserve_unknown",
+        "raw",
+        "required",
+        "type",
+    )
+
+    def __init__(self, schema: Schema, definitions: Definitions | None = None) -> None:
+        self._definitions: Definitions = definitions if definitions is not None else {}
+        overrides: Schema = {}
+        while "$ref" in schema:
+            overrides = {**{k: v for k, v in schema.items() if k != "$ref"}, **overrides}
+            schema = self._definitions[schema["$ref"].rpartition("/")[2]]
+        raw = {**schema, **overrides} if overrides else schema
+        self.raw: Schema = raw
+        self.type: str = raw.get("type") or ""
+        self.nullable: bool = raw.get("nullable", False)
+        self.default: Any = raw.get("default", NO_DEFAULT)
+        self.required: tuple[str, ...] = tuple(raw.get("required") or ())
+        self.preserve_unknown: bool = raw.get("x-kubernetes-preserve-unknown-fields", False)
+        self.int_or_string: bool = raw.get("x-kubernetes-int-or-string", False)
+        self.embedded_resource: bool = raw.get("x-kubernetes-embedded-resource", False)
+        self.list_type: Literal["atomic", "set", "map"] = raw.get("x-kubernetes-list-type") or "atomic"
+        self.list_map_keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys") or ())
+        self.map_type: Literal["granular", "atomic"] = raw.get("x-kubernetes-map-type") or "granular"
+        self.patch_merge_key: str | None = raw.get("x-kubernetes-patch-merge-key")
+        strategies = raw.get("x-kubernetes-patch-strategy")
+        self.patch_strategy: tuple[str, ...] = tuple(strategies.split(",")) if strategies else ()
+        self.extra: dict[str, Any] = {}
+        """Compiled companions (validators, CEL programs, apply types), kept by the code that makes them."""
+        self._properties: dict[str, Node] | None = None
+        self._additional: Node | None | Literal[False] = False
+        self._items: Node | None | Literal[False] = False
+
+    @property
+    def properties(self) -> dict[str, Node]:
+        """The named fields; empty for maps and scalars."""
+        if self._properties is None:
+            declared: dict[str, Schema] = self.raw.get("properties") or {}
+            self._properties = {name: Node(child, self._definitions) for name, child in declared.items()}
+        return self._properties
+
+    @property
+    def additional(self) -> Node | None:
+        """The schema of map values, or `None`; `additionalProperties: true` is an any-value node."""
+        if self._additional is False:
+            declared = self.raw.get("additionalProperties")
+            if declared is True or declared == {}:
+                declared = {"x-kubernetes-preserve-unknown-fields": True}
+            self._additional = Node(declared, self._definitions) if isinstance(declared, dict) else None
+        return self._additional
+
+    @property
+    def items(self) -> Node | None:
+        """The schema of list elements, or `None`."""
+        if self._items is False:
+            declared = self.raw.get("items")
+            self._items = Node(declared, self._definitions) if isinstance(declared, dict) else None
+        return self._items
+
+    def child(self, key: str) -> Node | None:
+        """The schema of the field or map entry `key`, or `None` where the schema says nothing."""
+        return self.properties.get(key) or self.additional
+
+    def __repr__(self) -> str:
+        return f"Node({self.type or 'any'})"
