@@ -1,0 +1,645 @@
+"""Markers: what a field's type cannot say about its schema.
+
+A marker is a small immutable value. Put it in `Annotated` beside the type that it describes:
+
+    size: Annotated[int, Ge(1), Le(10)]
+    names: Annotated[list[Annotated[str, MinLen(1)]], MaxItems(8), ListSet]
+
+so what stands on an item type holds for each item, and an alias (`Name = Annotated[str, MaxLen(63)]`) carries
+its markers to every field that uses it. Markers of a whole class go on the class:
+
+    @mark(ExactlyOneOf("host", "url"), Cel("self.min <= self.max", message="min is above max"))
+    class Target(Struct): ...
+
+Each marker knows how it changes an OpenAPI v3 schema (`apply`) and refuses a schema that it makes no sense on
+with a `MarkerError`. The codec ignores markers: reading an object never validates it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+Schema = dict[str, Any]
+StructT = TypeVar("StructT", bound=type)
+
+NUMERIC: Final = ("integer", "number")
+
+
+class MarkerError(ValueError):
+    """A marker that does not fit the place where it stands; the text says what to write instead."""
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Base of all markers. `first` ones change the type and are applied before the others."""
+
+    targets: ClassVar[tuple[str, ...]] = ()
+    """JSON types that the marker may stand on; empty means any."""
+    first: ClassVar[bool] = False
+    on_class: ClassVar[bool] = False
+    """Whether `mark` takes it."""
+
+    def apply(self, schema: Schema) -> None:
+        """Put the marker into `schema`, in place; raise `MarkerError` where it makes no sense."""
+        self._check(schema)
+        self._write(schema)
+
+    def _write(self, schema: Schema) -> None:
+        """Put the marker into a schema that it fits."""
+
+    def _check(self, schema: Schema) -> None:
+        """Raise `MarkerError` when the marker makes no sense on `schema`."""
+        found = schema.get("type")
+        if not self.targets or found in self.targets:
+            return
+        if self.targets == ("string",) and schema.get("x-kubernetes-int-or-string"):
+            return
+        if found is None:
+            found = "int-or-string" if schema.get("x-kubernetes-int-or-string") else "any value"
+        raise MarkerError(f"{type(self).__name__} stands on {_a(found)}; {_instead(self, found)}")
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+_SIZES: Final = {
+    "string": ("MinLen", "MaxLen"),
+    "array": ("MinItems", "MaxItems"),
+    "object": ("MinProperties", "MaxProperties"),
+    "integer": ("Ge", "Le"),
+    "number": ("Ge", "Le"),
+}
+_LOWER: Final = ("Ge", "Gt", "MinLen", "MinItems", "MinProperties")
+_UPPER: Final = ("Le", "Lt", "MaxLen", "MaxItems", "MaxProperties")
+
+
+def _instead(marker: Marker, found: str) -> str:
+    name = type(marker).__name__
+    if found in _SIZES and name in _LOWER + _UPPER:
+        return f"write {_SIZES[found][name in _UPPER]} to bound {_a(found)}"
+    if found == "array" and "array" not in marker.targets:
+        return f"to describe the items, write list[Annotated[<item type>, {name}(...)]]"
+    return f"it fits {' or '.join(marker.targets)} only: change the field's type or remove it"
+
+
+def _integral(marker: Marker, value: float, schema: Schema) -> int | float:
+    if schema.get("type") == "integer":
+        if not math.isfinite(value) or value != int(value):
+            raise MarkerError(f"{type(marker).__name__}({value}) stands on an integer; write a whole number")
+        return int(value)
+    return value
+
+
+@dataclass(frozen=True)
+class Ge(Marker):
+    """At least `value`."""
+
+    value: float
+    targets: ClassVar = NUMERIC
+
+    def _write(self, schema: Schema) -> None:
+        schema["minimum"] = _integral(self, self.value, schema)
+
+
+@dataclass(frozen=True)
+class Gt(Marker):
+    """More than `value`."""
+
+    value: float
+    targets: ClassVar = NUMERIC
+
+    def _write(self, schema: Schema) -> None:
+        schema["minimum"] = _integral(self, self.value, schema)
+        schema["exclusiveMinimum"] = True
+
+
+@dataclass(frozen=True)
+class Le(Marker):
+    """At most `value`."""
+
+    value: float
+    targets: ClassVar = NUMERIC
+
+    def _write(self, schema: Schema) -> None:
+        schema["maximum"] = _integral(self, self.value, schema)
+
+
+@dataclass(frozen=True)
+class Lt(Marker):
+    """Less than `value`."""
+
+    value: float
+    targets: ClassVar = NUMERIC
+
+    def _write(self, schema: Schema) -> None:
+        schema["maximum"] = _integral(self, self.value, schema)
+        schema["exclusiveMaximum"] = True
+
+
+@dataclass(frozen=True)
+class MultipleOf(Marker):
+    """A multiple of `value`."""
+
+    value: float
+    targets: ClassVar = NUMERIC
+
+    def _write(self, schema: Schema) -> None:
+        schema["multipleOf"] = _integral(self, self.value, schema)
+
+
+@dataclass(frozen=True)
+class _Size(Marker):
+    """A bound on a length or a count."""
+
+    value: int
+    keyword: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if type(self.value) is not int or self.value < 0:
+            raise MarkerError(f"{type(self).__name__}({self.value!r}): write a whole number of at least 0")
+
+    def _write(self, schema: Schema) -> None:
+        schema[self.keyword] = self.value
+
+
+class MinLen(_Size):
+    """A string of at least so many characters."""
+
+    targets: ClassVar = ("string",)
+    keyword: ClassVar = "minLength"
+
+
+class MaxLen(_Size):
+    """A string of at most so many characters."""
+
+    targets: ClassVar = ("string",)
+    keyword: ClassVar = "maxLength"
+
+
+class MinItems(_Size):
+    """A list of at least so many items."""
+
+    targets: ClassVar = ("array",)
+    keyword: ClassVar = "minItems"
+
+
+class MaxItems(_Size):
+    """A list of at most so many items."""
+
+    targets: ClassVar = ("array",)
+    keyword: ClassVar = "maxItems"
+
+
+class MinProperties(_Size):
+    """A map or struct with at least so many entries."""
+
+    targets: ClassVar = ("object",)
+    keyword: ClassVar = "minProperties"
+    on_class: ClassVar = True
+
+
+class MaxProperties(_Size):
+    """A map or struct with at most so many entries."""
+
+    targets: ClassVar = ("object",)
+    keyword: ClassVar = "maxProperties"
+    on_class: ClassVar = True
+
+
+@dataclass(frozen=True)
+class Pattern(Marker):
+    """A string that an RE2 regular expression finds a match in; anchor it with `^` and `$` for the whole."""
+
+    regex: str
+    targets: ClassVar = ("string",)
+
+    def _write(self, schema: Schema) -> None:
+        import re2
+
+        try:
+            re2.compile(self.regex)
+        except re2.error as error:
+            raise MarkerError(f"Pattern({self.regex!r}) is not an RE2 regular expression: {error}") from None
+        schema["pattern"] = self.regex
+
+
+@dataclass(frozen=True)
+class Format(Marker):
+    """A named format such as `date-time`, `ipv4`, `uri`; unknown names are kept but not enforced."""
+
+    name: str
+
+    def _write(self, schema: Schema) -> None:
+        schema["format"] = self.name
+
+
+@dataclass(frozen=True)
+class Enum(Marker):
+    """One of these values. `Literal[...]` or an `enum.Enum` says the same and types the field as well."""
+
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: Any) -> None:
+        object.__setattr__(self, "values", values)
+
+    def _write(self, schema: Schema) -> None:
+        schema["enum"] = list(self.values)
+
+
+@dataclass(frozen=True)
+class TypeOverride(Marker):
+    """Say the JSON type yourself, for a Python type that writes itself as something else."""
+
+    type: Literal["string", "integer", "number", "boolean", "object", "array", ""]
+    first: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        schema["type"] = self.type
+
+
+@dataclass(frozen=True)
+class _Flag(Marker):
+    """A marker without arguments; use the constant that stands for it."""
+
+    keyword: ClassVar[str]
+    value: ClassVar[Any] = True
+
+    def _write(self, schema: Schema) -> None:
+        schema[self.keyword] = self.value
+
+
+class _Nullable(_Flag):
+    keyword: ClassVar = "nullable"
+
+
+class _UniqueItems(_Flag):
+    targets: ClassVar = ("array",)
+    keyword: ClassVar = "uniqueItems"
+
+    def _check(self, schema: Schema) -> None:
+        raise MarkerError("API servers refuse uniqueItems: write ListSet (or set[...]) to forbid duplicates")
+
+
+class _PreserveUnknownFields(_Flag):
+    keyword: ClassVar = "x-kubernetes-preserve-unknown-fields"
+    on_class: ClassVar = True
+
+
+class _EmbeddedResource(_Flag):
+    targets: ClassVar = ("object",)
+    keyword: ClassVar = "x-kubernetes-embedded-resource"
+    on_class: ClassVar = True
+
+
+class _IntOrString(_Flag):
+    """Any value that is an integer or a string."""
+
+    keyword: ClassVar = "x-kubernetes-int-or-string"
+    first: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        schema.pop("type", None)
+        schema.pop("format", None)
+        schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+        schema[self.keyword] = True
+
+
+class _Schemaless(_Flag):
+    """Leave the value without any schema but its other markers."""
+
+    keyword: ClassVar = ""
+    first: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        schema.clear()
+
+
+class _Required(_Flag):
+    keyword: ClassVar = ""
+
+    def _write(self, schema: Schema) -> None:
+        """Requiredness belongs to the parent; the schema builder asks for this marker there."""
+
+
+class _LocalDefault(_Required):
+    pass
+
+
+Nullable: Final = _Nullable()
+"""`null` is a value of its own here, kept as such; without it `null` means absent."""
+UniqueItems: Final = _UniqueItems()
+"""Spelled for completeness: API servers refuse it. `ListSet` is what you want."""
+PreserveUnknownFields: Final = _PreserveUnknownFields()
+"""Do not prune what the schema does not name."""
+EmbeddedResource: Final = _EmbeddedResource()
+"""A whole object with `apiVersion`, `kind` and `metadata`."""
+AsIntOrString: Final = _IntOrString()
+"""Integer or string, for a type of your own; `int | str` says it for a field."""
+Schemaless: Final = _Schemaless()
+"""Emit nothing of the type; combine with `PreserveUnknownFields` or `TypeOverride` to stay structural."""
+Required: Final = _Required()
+"""The wire must carry the field although the class has a default for it."""
+LocalDefault: Final = _LocalDefault()
+"""The default is this program's own: the schema says optional, and the server fills in nothing."""
+
+
+@dataclass(frozen=True)
+class Default(Marker):
+    """The value that the server fills in, where it is not the field's own default (plain JSON data)."""
+
+    value: Any
+
+    def _write(self, schema: Schema) -> None:
+        schema["default"] = self.value
+
+
+@dataclass(frozen=True)
+class Example(Marker):
+    """An example value for readers of the schema."""
+
+    value: Any
+    on_class: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        schema["example"] = self.value
+
+
+@dataclass(frozen=True)
+class Title(Marker):
+    """A short heading for readers of the schema."""
+
+    text: str
+    on_class: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        if not isinstance(self.text, str):
+            raise MarkerError(f"Title({self.text!r}): write a string")
+        schema["title"] = self.text
+
+
+@dataclass(frozen=True)
+class ExternalDocs(Marker):
+    """A link to further documentation."""
+
+    url: str
+    description: str = ""
+    on_class: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        parts = urlsplit(self.url)
+        if not (parts.scheme and parts.netloc) and not self.url.startswith("/"):
+            raise MarkerError(
+                f"ExternalDocs({self.url!r}): write an absolute URL such as https://example.com/x"
+            )
+        docs = {"url": self.url}
+        if self.description:
+            docs["description"] = self.description
+        schema["externalDocs"] = docs
+
+
+@dataclass(frozen=True)
+class Description(Marker):
+    """The description, where a docstring cannot say it; an empty text removes it."""
+
+    text: str
+
+    def _write(self, schema: Schema) -> None:
+        schema["description"] = self.text
+
+
+@dataclass(frozen=True)
+class MaxDescription(Marker):
+    """Cut the descriptions from this field down to so many characters, at a sentence end; 0 drops them."""
+
+    length: int
+
+    def _write(self, schema: Schema) -> None:
+        """Done last, over the whole subtree, by the schema builder."""
+
+
+Reason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
+
+
+@dataclass(frozen=True)
+class Cel(Marker):
+    """A rule in CEL: `self` is the value here, `oldSelf` the value before an update."""
+
+    rule: str
+    message: str | None = None
+    message_expression: str | None = None
+    reason: Reason | None = None
+    field_path: str | None = None
+    optional_old_self: bool | None = None
+    on_class: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        if self.message is not None and "\n" in self.message:
+            raise MarkerError("the message of a Cel rule must stay on one line")
+        if self.message is None and "\n" in self.rule:
+            raise MarkerError("a Cel rule of several lines needs a message=")
+        rule: Schema = {}
+        for key, value in (
+            ("fieldPath", self.field_path),
+            ("message", self.message),
+            ("messageExpression", self.message_expression),
+            ("optionalOldSelf", self.optional_old_self),
+            ("reason", self.reason),
+            ("rule", self.rule),
+        ):
+            if value is not None:
+                rule[key] = value
+        schema.setdefault("x-kubernetes-validations", []).append(rule)
+
+
+class _Immutable(_Flag):
+    keyword: ClassVar = "x-kubernetes-validations"
+    on_class: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        Cel("self == oldSelf", message="field is immutable").apply(schema)
+
+
+Immutable: Final = _Immutable()
+"""The value never changes; an optional field may still be set once, and is then kept."""
+
+
+@dataclass(frozen=True)
+class _OneOf(Marker):
+    """How many of some optional fields may be set. Names are those of the Python fields."""
+
+    fields: tuple[str, ...]
+    targets: ClassVar = ("object",)
+    on_class: ClassVar = True
+    comparison: ClassVar[str]
+    message: ClassVar[str]
+
+    def __init__(self, *fields: str) -> None:
+        if len(set(fields)) < 2:
+            raise MarkerError(f"{type(self).__name__} needs the names of at least two different fields")
+        object.__setattr__(self, "fields", fields)
+
+    def rule(self, wire_names: list[str]) -> Cel:
+        """The CEL rule over the names that the fields have on the wire."""
+        tests = [f"has(self.{name})" for name in wire_names]
+        if self.comparison:
+            expression = "+".join(f"({test}?1:0)" for test in tests) + self.comparison
+        else:
+            expression = "||".join(tests)
+        return Cel(expression, message=self.message.format(" ".join(wire_names)))
+
+    def _write(self, schema: Schema) -> None:
+        self.rule(list(self.fields)).apply(schema)
+
+
+class AtMostOneOf(_OneOf):
+    """None or one of the fields."""
+
+    comparison: ClassVar = " <= 1"
+    message: ClassVar = "at most one of the fields in [{}] may be set"
+
+
+class ExactlyOneOf(_OneOf):
+    """One of the fields."""
+
+    comparison: ClassVar = " == 1"
+    message: ClassVar = "exactly one of the fields in [{}] must be set"
+
+
+class AtLeastOneOf(_OneOf):
+    """One or more of the fields."""
+
+    comparison: ClassVar = ""
+    message: ClassVar = "at least one of the fields in [{}] must be set"
+
+
+@dataclass(frozen=True)
+class ListType(Marker):
+    """How apply merges a list: as one value, by item, or by the item's keys."""
+
+    kind: Literal["atomic", "set", "map"]
+    keys: tuple[str, ...] = ()
+    targets: ClassVar = ("array",)
+    first: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        schema["x-kubernetes-list-type"] = self.kind
+        if self.keys:
+            schema["x-kubernetes-list-map-keys"] = list(self.keys)
+
+
+def ListMap(*keys: str) -> ListType:  # noqa: N802  (reads as a type among its siblings)
+    """A list whose items are told apart by these fields (names on the wire)."""
+    if not keys:
+        raise MarkerError('ListMap needs the names of the key fields: ListMap("name")')
+    return ListType("map", keys)
+
+
+ListSet: Final = ListType("set")
+"""A list of distinct scalars that apply merges item by item."""
+Atomic: Final = ListType("atomic")
+"""A list that is replaced as a whole."""
+
+
+@dataclass(frozen=True)
+class MapType(Marker):
+    """How apply merges a map or struct: `granular` by entry (the default) or `atomic` as one value."""
+
+    kind: Literal["atomic", "granular"]
+    targets: ClassVar = ("object",)
+    on_class: ClassVar = True
+
+    def _write(self, schema: Schema) -> None:
+        schema["x-kubernetes-map-type"] = self.kind
+
+
+class StructType(MapType):
+    """`MapType` for a struct."""
+
+
+Int32 = Annotated[int, Format("int32")]
+"""An integer of 32 bits; plain `int` has 64."""
+Int64 = Annotated[int, Format("int64")]
+"""An integer of 64 bits, as plain `int`."""
+Float = Annotated[float, Format("float")]
+"""A number of single precision; fields of numbers with a fraction must be allowed explicitly."""
+
+_MARKED: Final = "__kubewright_markers__"
+
+
+def mark(*markers: Marker) -> Callable[[StructT], StructT]:
+    """Attach markers to a class. What cannot stand on a class is refused at once."""
+    for marker in markers:
+        if not isinstance(marker, Marker):
+            raise TypeError(f"mark() takes markers such as Cel(...), not {marker!r}")
+        if not marker.on_class:
+            raise TypeError(f"{type(marker).__name__} belongs in Annotated[...] on a field, not on a class")
+
+    def attach(cls: StructT) -> StructT:
+        setattr(cls, _MARKED, (*vars(cls).get(_MARKED, ()), *markers))
+        return cls
+
+    return attach
+
+
+def class_markers(cls: type) -> tuple[Marker, ...]:
+    """The markers on a class and its bases, bases first."""
+    found: list[Marker] = []
+    for base in reversed(cls.__mro__):
+        found.extend(vars(base).get(_MARKED, ()))
+    return tuple(found)
+
+
+__all__ = [
+    "AsIntOrString",
+    "AtLeastOneOf",
+    "AtMostOneOf",
+    "Atomic",
+    "Cel",
+    "Default",
+    "Description",
+    "EmbeddedResource",
+    "Enum",
+    "ExactlyOneOf",
+    "Example",
+    "ExternalDocs",
+    "Float",
+    "Format",
+    "Ge",
+    "Gt",
+    "Immutable",
+    "Int32",
+    "Int64",
+    "Le",
+    "ListMap",
+    "ListSet",
+    "ListType",
+    "LocalDefault",
+    "Lt",
+    "MapType",
+    "Marker",
+    "MarkerError",
+    "MaxDescription",
+    "MaxItems",
+    "MaxLen",
+    "MaxProperties",
+    "MinItems",
+    "MinLen",
+    "MinProperties",
+    "MultipleOf",
+    "Nullable",
+    "Pattern",
+    "PreserveUnknownFields",
+    "Required",
+    "Schemaless",
+    "StructType",
+    "Title",
+    "TypeOverride",
+    "UniqueItems",
+    "class_markers",
+    "mark",
+]
