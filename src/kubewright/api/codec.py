@@ -6,7 +6,6 @@ A decoder is made once per type and kept. Objects decoded here remember the byte
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -52,7 +51,7 @@ def _encode_hook(value: Any) -> Any:
 def _decode_hook(wanted: type, value: Any) -> Any:
     if wanted in (Quantity, Duration):
         if isinstance(value, str) or (wanted is Quantity and isinstance(value, int | float)):
-            return wanted(value)
+            return wanted(value.strip() if isinstance(value, str) else value)
         raise ValueError(f"{value!r} is not a {wanted.__name__}")
     from_wire = getattr(wanted, "__from_wire__", None)
     if from_wire is not None:
@@ -65,10 +64,15 @@ encode = _encoder.encode
 """Encode a struct, object or plain data as compact JSON."""
 
 
-@lru_cache(maxsize=None)
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
 def decoder(of: type[T]) -> msgspec.json.Decoder[T]:
     """The decoder for a type; made once."""
-    return msgspec.json.Decoder(of, strict=False, dec_hook=_decode_hook)
+    made = _decoders.get(of)
+    if made is None:
+        made = _decoders[of] = msgspec.json.Decoder(of, strict=False, dec_hook=_decode_hook)
+    return made
 
 
 def decode(data: bytes | bytearray | memoryview | msgspec.Raw, of: type[T]) -> T:

@@ -41,7 +41,7 @@ class Struct(msgspec.Struct, metaclass=_StructMeta, rename="camel", omit_default
     def __repr__(self) -> str:
         return "".join(_repr_parts(self))
 
-    def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:
+    def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:  # type: ignore[override]
         for name in self.__struct_fields__:
             yield name, getattr(self, name), None
 
