@@ -1,0 +1,115 @@
+"""A small frame for measuring CPU per operation.
+
+A topic is a module in this folder with a function `benchmarks() -> list[Benchmark]`. Each benchmark is a
+callable that does `operations` operations; it is called until the clock can be trusted, several times over,
+and the best round counts, because everything else that runs on a machine only ever adds. CPU time is
+measured, not the time on the wall, and the garbage collector is set as the process entry points set it.
+
+    python -m bench              every topic
+    python -m bench api builtins these topics
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+ROUND_SECONDS = 0.05
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """One thing to measure.
+
+    `run` may be a coroutine function. With `self_timed` it returns the CPU seconds it wants counted, for work
+    that happens in another process. Give a target in the unit that reads best.
+    """
+
+    name: str
+    run: Callable[[], object] | Callable[[], Awaitable[object]]
+    target_us: float | None = None
+    target_ms: float | None = None
+    operations: int = 1
+    self_timed: bool = False
+
+    @property
+    def target(self) -> float | None:
+        """The target in seconds per operation."""
+        if self.target_us is not None:
+            return self.target_us / 1e6
+        return None if self.target_ms is None else self.target_ms / 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a benchmark cost, in CPU seconds per operation."""
+
+    benchmark: Benchmark
+    seconds: float
+
+    @property
+    def ratio(self) -> float | None:
+        """Cost relative to the target; above 1 is a miss."""
+        return self.seconds / self.benchmark.target if self.benchmark.target else None
+
+
+def measure(benchmark: Benchmark) -> Result:
+    """Run one benchmark; the best round counts."""
+    if inspect.iscoroutinefunction(benchmark.run):
+        best = asyncio.run(_measure_async(benchmark, benchmark.run))
+    else:
+        best = _measure_sync(benchmark, benchmark.run)
+    return Result(benchmark, best / benchmark.operations)
+
+
+def _measure_sync(benchmark: Benchmark, run: Callable[[], object]) -> float:
+    def one_round(calls: int) -> float:
+        gc.collect()
+        if benchmark.self_timed:
+            return sum(float(run()) for _ in range(calls))  # type: ignore[arg-type]
+        start = time.process_time()
+        for _ in range(calls):
+            run()
+        return time.process_time() - start
+
+    calls = _calls_per_round(one_round(1))
+    while (spent := one_round(calls)) < ROUND_SECONDS / 2 and not benchmark.self_timed:
+        calls *= 4
+    rounds = 2 if spent > 1 else ROUNDS
+    return min([spent, *(one_round(calls) for _ in range(rounds - 1))]) / calls
+
+
+async def _measure_async(benchmark: Benchmark, run: Callable[[], Awaitable[object]]) -> float:
+    async def one_round(calls: int) -> float:
+        gc.collect()
+        if benchmark.self_timed:
+            return sum([float(await run()) for _ in range(calls)])  # type: ignore[arg-type]
+        start = time.process_time()
+        for _ in range(calls):
+            await run()
+        return time.process_time() - start
+
+    calls = _calls_per_round(await one_round(1))
+    while (spent := await one_round(calls)) < ROUND_SECONDS / 2 and not benchmark.self_timed:
+        calls *= 4
+    rounds = 2 if spent > 1 else ROUNDS
+    return min([spent, *[await one_round(calls) for _ in range(rounds - 1)]]) / calls
+
+
+def _calls_per_round(one_call: float) -> int:
+    return max(1, round(ROUND_SECONDS / one_call)) if one_call > 1e-6 else 1000
+
+
+def raise_gc_thresholds() -> None:
+    """Cyclic collection costs more than parsing; long-running processes make it rare, and so do we here."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+
+
+__all__ = ["Benchmark", "Result", "measure", "raise_gc_thresholds"]
