@@ -1,0 +1,340 @@
+"""Declarations: how a class becomes a kind, and what a program needs from a cluster.
+
+`@resource` names a class (group, version, kind) and says what a CustomResourceDefinition says beside the schema:
+scope, short names, columns, subresources, which version is stored. `Rbac`, `Webhook` and `WebhookConfiguration`
+are plain values. They count when they are found in a module of the project: assigned to a name, in a list or tuple,
+given to `@declares(...)` on a function or class, or returned by the `declarations()` of an object such as an operator.
+
+Everything here is data; `kubewright.manifests` turns it into YAML and checks it as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
+
+from .gvk import GroupVersionKind, GroupVersionResource
+from .meta import LabelSelector
+from .model import Object
+
+Scope = Literal["Namespaced", "Cluster"]
+ColumnType = Literal["string", "integer", "number", "boolean", "date"]
+ClassT = TypeVar("ClassT", bound=type[Object])
+AnyT = TypeVar("AnyT")
+
+_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+
+
+def _caller() -> str:
+    """`file:line` of the code that makes a declaration: two frames above a dataclass's field factory."""
+    frame = sys._getframe(2)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that `kubectl get` prints; `priority` above 0 shows it in wide output only."""
+
+    name: str
+    json_path: str
+    type: ColumnType = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where `/scale` finds replicas; `selector` (a string in the status) is what autoscalers need."""
+
+    spec_replicas: str = ".spec.replicas"
+    status_replicas: str = ".status.replicas"
+    selector: str | None = None
+
+
+@dataclass(frozen=True)
+class WebhookConversion:
+    """Versions are converted by calling the program: at a service, or at a URL."""
+
+    service_name: str = "webhook-service"
+    service_namespace: str = "system"
+    service_port: int | None = None
+    path: str = "/convert"
+    url: str | None = None
+    ca_bundle: str | None = None
+    review_versions: tuple[str, ...] = ("v1",)
+
+
+@dataclass(frozen=True)
+class ResourceInfo:
+    """What is known of a kind beside its schema; `resource_info(cls)` gives it."""
+
+    gvk: GroupVersionKind
+    plural: str
+    singular: str
+    list_kind: str
+    scope: Scope = "Namespaced"
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    status: bool | None = None
+    scale: Scale | None = None
+    storage: bool = False
+    served: bool = True
+    deprecated: bool = False
+    deprecation_warning: str | None = None
+    selectable_fields: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    conversion: WebhookConversion | None = None
+    hub: bool = False
+    skip: bool = False
+    where: str = ""
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        """Where objects of the kind are served."""
+        return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether objects live in namespaces."""
+        return self.scope == "Namespaced"
+
+
+def resource(
+    *,
+    group: str,
+    version: str,
+    kind: str | None = None,
+    plural: str | None = None,
+    singular: str | None = None,
+    scope: Scope = "Namespaced",
+    short_names: Iterable[str] = (),
+    categories: Iterable[str] = (),
+    columns: Iterable[Column] = (),
+    status: bool | None = None,
+    scale: Scale | None = None,
+    storage: bool = False,
+    served: bool = True,
+    deprecated: bool = False,
+    deprecation_warning: str | None = None,
+    selectable_fields: Iterable[str] = (),
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    conversion: WebhookConversion | None = None,
+    hub: bool = False,
+    skip: bool = False,
+) -> Callable[[ClassT], ClassT]:
+    """Make a class a kind of `group` at `version`.
+
+    What is not given follows from the class: the kind is its name, the plural its English plural, and there is
+    a status subresource when there is a status. With several versions of a kind one has `storage=True`; the one
+    with `hub=True` (the stored one unless said otherwise) is the pivot of conversions. `skip=True` leaves the
+    version out of manifests.
+    """
+    if not re.fullmatch(_DNS_SUBDOMAIN, group) or "." not in group:
+        raise ValueError(f"group {group!r}: write a lower-case domain with a dot, such as webapp.example.com")
+    if not re.fullmatch(_DNS_LABEL, version):
+        raise ValueError(f"version {version!r}: write a lower-case name such as v1 or v1alpha1")
+    if scope not in ("Namespaced", "Cluster"):
+        raise ValueError(f'scope {scope!r}: write "Namespaced" or "Cluster"')
+    for name in ("short_names", "categories", "selectable_fields"):
+        if isinstance(locals()[name], str):
+            raise TypeError(f'{name} is one string: write a tuple, {name}=("{locals()[name]}",)')
+
+    frame = sys._getframe(1)
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def declare(cls: ClassT) -> ClassT:
+        named = kind or cls.__name__
+        if not re.fullmatch("[A-Z][A-Za-z0-9]*", named):
+            raise ValueError(f"kind {named!r}: write a CamelCase name such as Guestbook")
+        info = ResourceInfo(
+            gvk=GroupVersionKind(group, version, named),
+            plural=plural or pluralize(named.lower()),
+            singular=singular or named.lower(),
+            list_kind=named + "List",
+            scope=scope,
+            short_names=tuple(short_names),
+            categories=tuple(categories),
+            columns=tuple(columns),
+            status=status,
+            scale=scale,
+            storage=storage,
+            served=served,
+            deprecated=deprecated or deprecation_warning is not None,
+            deprecation_warning=deprecation_warning,
+            selectable_fields=tuple(selectable_fields),
+            labels=dict(labels or {}),
+            annotations=dict(annotations or {}),
+            conversion=conversion,
+            hub=hub,
+            skip=skip,
+            where=where,
+        )
+        cls.gvk = info.gvk
+        setattr(cls, _INFO, info)
+        return cls
+
+    return declare
+
+
+_INFO: Final = "__kubewright_resource__"
+_DECLARED: Final = "__kubewright_declared__"
+
+
+def resource_info(cls: type) -> ResourceInfo:
+    """What `@resource` said about a class; a `TypeError` for a class that has none."""
+    info = vars(cls).get(_INFO)
+    if not isinstance(info, ResourceInfo):
+        raise TypeError(
+            f"{cls.__qualname__} is not a declared kind: put @resource(group=..., version=...) on it"
+        )
+    return info
+
+
+def is_resource(cls: object) -> bool:
+    """Whether a class (itself, not a base) carries `@resource`."""
+    return isinstance(cls, type) and _INFO in vars(cls)
+
+
+def pluralize(noun: str) -> str:
+    """The English plural of a lower-case noun, by the regular rules."""
+    if noun.endswith(("s", "x", "z", "ch", "sh")):
+        return noun + "es"
+    if noun.endswith("y") and noun[-2:-1] not in ("", *"aeiou"):
+        return noun[:-1] + "ies"
+    return noun + "s"
+
+
+@dataclass(frozen=True)
+class Rbac:
+    """Permissions that the program needs.
+
+    Without a `namespace` they go into a ClusterRole, with one into a Role there. The group `core` may be written
+    for the core group. `urls` are paths that are no resources.
+    """
+
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    namespace: str = ""
+    role: str = ""
+    where: str = field(default_factory=_caller, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class MatchCondition:
+    """A CEL expression that must be true for a webhook to be called."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """An admission webhook.
+
+    For one of your kinds, `Webhook(Guestbook, mutating=True)` derives groups, versions, resources, name and path.
+    For others, name them. With `url` the API server calls that address instead of a service.
+    """
+
+    of: type[Object] | None = None
+    mutating: bool = False
+    verbs: tuple[str, ...] = ("create", "update")
+    groups: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    scope: Literal["Namespaced", "Cluster", "*"] | None = None
+    name: str = ""
+    path: str = ""
+    url: str = ""
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    match_policy: Literal["Exact", "Equivalent"] | None = None
+    side_effects: Literal["None", "NoneOnDryRun"] = "None"
+    timeout_seconds: int | None = None
+    reinvocation_policy: Literal["Never", "IfNeeded"] | None = None
+    admission_review_versions: tuple[str, ...] = ("v1",)
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    match_conditions: tuple[MatchCondition, ...] = ()
+    service_name: str = "webhook-service"
+    service_namespace: str = "system"
+    service_port: int | None = None
+    ca_bundle: str | None = None
+    where: str = field(default_factory=_caller, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class WebhookConfiguration:
+    """The name (and metadata) of the object that holds all mutating or all validating webhooks."""
+
+    mutating: bool
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    where: str = field(default_factory=_caller, compare=False, repr=False)
+
+
+Declaration = Rbac | Webhook | WebhookConfiguration
+
+
+@runtime_checkable
+class Declares(Protocol):
+    """An object of a project that knows what it needs from the cluster."""
+
+    def declarations(self) -> Iterable[Declaration]:
+        """Everything that manifests must contain for this object."""
+
+
+def declares(*declarations: Declaration) -> Callable[[AnyT], AnyT]:
+    """Put declarations beside the function or class that needs them."""
+    for declaration in declarations:
+        if not isinstance(declaration, Declaration):
+            raise TypeError(f"declares() takes Rbac, Webhook and WebhookConfiguration, not {declaration!r}")
+
+    def attach(target: AnyT) -> AnyT:
+        setattr(target, _DECLARED, (*declared_on(target), *declarations))
+        return target
+
+    return attach
+
+
+def declared_on(target: Any) -> tuple[Declaration, ...]:
+    """What `@declares` put on a function or class."""
+    return getattr(target, "__dict__", {}).get(_DECLARED, ())  # type: ignore[no-any-return]
+
+
+def webhook_path(gvk: GroupVersionKind, *, mutating: bool) -> str:
+    """Where the webhook of a kind is served: `/mutate-webapp-my-domain-v1-guestbook`."""
+    verb = "mutate" if mutating else "validate"
+    group = gvk.group.replace(".", "-")
+    return f"/{verb}-{group}-{gvk.version}-{gvk.kind.lower()}"
+
+
+__all__ = [
+    "Column",
+    "Declaration",
+    "Declares",
+    "MatchCondition",
+    "Rbac",
+    "ResourceInfo",
+    "Scale",
+    "Webhook",
+    "WebhookConfiguration",
+    "WebhookConversion",
+    "declared_on",
+    "declares",
+    "is_resource",
+    "pluralize",
+    "resource",
+    "resource_info",
+    "webhook_path",
+]
