@@ -1,9 +1,10 @@
 """Declarations: how a class becomes a kind, and what a program needs from a cluster.
 
-`@resource` names a class (group, version, kind) and says what a CustomResourceDefinition says beside the schema:
-scope, short names, columns, subresources, which version is stored. `Rbac`, `Webhook` and `WebhookConfiguration`
-are plain values. They count when they are found in a module of the project: assigned to a name, in a list or tuple,
-given to `@declares(...)` on a function or class, or returned by the `declarations()` of an object such as an operator.
+`@resource` names a class (group, version, kind) and says what a CustomResourceDefinition says beside the
+schema: scope, short names, columns, subresources, which version is stored. `Rbac`, `Webhook` and
+`WebhookConfiguration` are plain values. They count when they are found in a module of the project: assigned
+to a name, in a list or tuple, given to `@declares(...)` on a function or class, or returned by the
+`declarations()` of an object such as an operator.
 
 Everything here is data; `kubewright.manifests` turns it into YAML and checks it as a whole.
 """
@@ -132,10 +133,10 @@ def resource(
 ) -> Callable[[ClassT], ClassT]:
     """Make a class a kind of `group` at `version`.
 
-    What is not given follows from the class: the kind is its name, the plural its English plural, and there is
-    a status subresource when there is a status. With several versions of a kind one has `storage=True`; the one
-    with `hub=True` (the stored one unless said otherwise) is the pivot of conversions. `skip=True` leaves the
-    version out of manifests.
+    What is not given follows from the class: the kind is its name, the plural its English plural, and there
+    is a status subresource when there is a status. With several versions of a kind one has `storage=True`;
+    the one with `hub=True` (the stored one unless said otherwise) is the pivot of conversions. `skip=True`
+    leaves the version out of manifests.
     """
     if not re.fullmatch(_DNS_SUBDOMAIN, group) or "." not in group:
         raise ValueError(f"group {group!r}: write a lower-case domain with a dot, such as webapp.example.com")
@@ -216,8 +217,8 @@ def pluralize(noun: str) -> str:
 class Rbac:
     """Permissions that the program needs.
 
-    Without a `namespace` they go into a ClusterRole, with one into a Role there. The group `core` may be written
-    for the core group. `urls` are paths that are no resources.
+    Without a `namespace` they go into a ClusterRole, with one into a Role there. The group `core` may be
+    written for the core group. `urls` are paths that are no resources.
     """
 
     groups: tuple[str, ...] = ()
@@ -242,8 +243,8 @@ class MatchCondition:
 class Webhook:
     """An admission webhook.
 
-    For one of your kinds, `Webhook(Guestbook, mutating=True)` derives groups, versions, resources, name and path.
-    For others, name them. With `url` the API server calls that address instead of a service.
+    For one of your kinds, `Webhook(Guestbook, mutating=True)` derives groups, versions, resources, name and
+    path. For others, name them. With `url` the API server calls that address instead of a service.
     """
 
     of: type[Object] | None = None
