@@ -1,1 +1,94 @@
-"""To be described."""
+"""The CEL language as Kubernetes runs it: parse, check against declared types, estimate and limit cost, run.
+
+    env = Env({"self": object_type("self", {"replicas": INT, "max": INT})})
+    checked = env.check("self.replicas <= self.max", expected=BOOL)     # CelSyntaxError, CelCheckError
+    checked.cost            # CostRange(min, max): the static estimate, from the sizes the types carry
+    checked.type            # the result type
+    checked.references      # the variables it reads, such as {"self"}
+    program = checked.compile()                                         # or env.compile(text)
+    program({"self": {"replicas": 1, "max": 3}}, budget=Budget())       # CelError, CostExceeded
+
+Programs run over plain decoded JSON (dict, list, str, int, float, bool, None) and never copy or change it.
+Types say where the data means more than JSON can: a `timestamp_type()`, `duration_type()` or `bytes_type()`
+field holds a string that an expression sees as a timestamp, a duration or bytes.
+
+`Env(variables, types=..., bindings=False)`: `variables` maps names to types; `types` lists objects that an
+expression may construct (`Object{...}`, `JSONPatch{...}`); `bindings` turns on `cel.bind`, which Kubernetes
+does for device selectors only. `check(text, expected=T)` raises `CelResultError` if the result has another type.
+
+A `Budget(limit)` counts the cost of all programs that are run with it; each run is also limited by itself
+(`per_call`). `budget.used` and `budget.remaining` say where it stands.
+
+Types are made with `object_type`, `list_type`, `map_type`, `string_type`, `bytes_type`, `timestamp_type`,
+`duration_type`, `int_or_string_type`, `optional_type` and the constants `BOOL INT UINT DOUBLE STRING BYTES
+TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kubernetes.
+"""
+
+from kubewright.cel import limits
+from kubewright.cel.errors import CelCheckError, CelCompileError, CelError, CelSyntaxError, CostExceeded, Issue
+from kubewright.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    MAP_KEY,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    UINT,
+    Field,
+    Kind,
+    Type,
+    bytes_type,
+    duration_type,
+    escape,
+    int_or_string_type,
+    list_type,
+    map_type,
+    object_type,
+    opaque_type,
+    optional_type,
+    string_type,
+    timestamp_type,
+    unescape,
+)
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "INT",
+    "MAP_KEY",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "TYPE",
+    "UINT",
+    "CelCheckError",
+    "CelCompileError",
+    "CelError",
+    "CelSyntaxError",
+    "CostExceeded",
+    "Field",
+    "Issue",
+    "Kind",
+    "Type",
+    "bytes_type",
+    "duration_type",
+    "escape",
+    "int_or_string_type",
+    "limits",
+    "list_type",
+    "map_type",
+    "object_type",
+    "opaque_type",
+    "optional_type",
+    "string_type",
+    "timestamp_type",
+    "unescape",
+]

@@ -1,0 +1,76 @@
+"""What can go wrong with an expression, as a tree.
+
+    CelCompileError        the text is refused; `.issues` lists every problem with its place
+      CelSyntaxError       it does not parse
+      CelCheckError        it does not fit the declared types
+    CelError               evaluation failed: `str()` is the reason in the words of Kubernetes
+    CostExceeded           evaluation used up its budget; `&&` and `||` never absorb it
+
+`str()` of a compile error is the text that Kubernetes prints after "compilation failed: ".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MAX_REPORTED = 100
+MAX_SNIPPET = 16384
+
+
+class Issue(NamedTuple):
+    """One problem and where it is; `line` counts from 1, `column` from 0 in code points."""
+
+    line: int
+    column: int
+    message: str
+
+
+class CelCompileError(ValueError):
+    """An expression that cannot be accepted."""
+
+    def __init__(self, source: str, issues: Sequence[Issue], total: int | None = None) -> None:
+        self.source = source
+        self.issues: tuple[Issue, ...] = tuple(sorted(issues, key=lambda issue: issue[:2]))[:MAX_REPORTED]
+        self.total = len(issues) if total is None else total
+        super().__init__(render(source, self.issues, self.total))
+
+
+class CelSyntaxError(CelCompileError):
+    """The text is not CEL."""
+
+
+class CelCheckError(CelCompileError):
+    """The expression is CEL, but not for the declared variables, types and functions."""
+
+
+class CelError(Exception):
+    """The evaluation failed; the message is the reason."""
+
+
+class CostExceeded(Exception):
+    """The evaluation was stopped because it used more than its budget."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+def render(source: str, issues: Sequence[Issue], total: int) -> str:
+    """All issues, each with the line it is on and a mark below its column."""
+    lines = source.split("\n")
+    parts = [_render_one(lines, issue) for issue in issues]
+    if total > len(issues):
+        parts.append(f"{total - len(issues)} more errors were truncated")
+    return "\n".join(parts)
+
+
+def _render_one(lines: list[str], issue: Issue) -> str:
+    text = f"ERROR: <input>:{issue.line}:{issue.column + 1}: {issue.message}"
+    if not 1 <= issue.line <= len(lines):
+        return text
+    snippet = lines[issue.line - 1].replace("\t", " ")
+    if len(snippet.encode("utf-8", "surrogatepass")) > MAX_SNIPPET:
+        return text
+    before = "".join("." if char < "\x80" else "\uff0e" for char in snippet[: issue.column])
+    mark = "\uff3e" if snippet[issue.column : issue.column + 1] >= "\x80" else "^"
+    return f"{text}\n | {snippet}\n | {before}{mark}"
