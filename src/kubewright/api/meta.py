@@ -55,6 +55,12 @@ class ObjectMeta(Struct):
     managed_fields: list[ManagedFieldsEntry] | None = None
 
 
+class ShardInfo(Struct):
+    """Which part of a sharded list this is."""
+
+    selector: str | None = None
+
+
 class ListMeta(Struct):
     """Bookkeeping of a list."""
 
@@ -62,6 +68,7 @@ class ListMeta(Struct):
     resource_version: str | None = None
     continue_: str | None = field(default=None, name="continue")
     remaining_item_count: int | None = None
+    shard_info: ShardInfo | None = None
 
 
 class Condition(Struct):
@@ -81,6 +88,21 @@ class LabelSelectorRequirement(Struct):
     key: str = ""
     operator: str = ""
     values: list[str] | None = None
+
+
+class FieldSelectorRequirement(Struct):
+    """One requirement on a field: key, operator (In, NotIn, Exists, DoesNotExist), values."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class GroupResourceRef(Struct):
+    """Names a resource inside an object; `gvk.GroupResource` is the same as a value of ours."""
+
+    group: str = ""
+    resource: str = ""
 
 
 class LabelSelector(Struct):

@@ -1,0 +1,1 @@
+"""Built-in types of the `admissionregistration.k8s.io` group."""

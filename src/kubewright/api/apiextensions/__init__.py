@@ -1,0 +1,1 @@
+"""Built-in types of the `apiextensions.k8s.io` group."""

@@ -1,0 +1,1 @@
+"""Built-in types of the `apiregistration.k8s.io` group."""

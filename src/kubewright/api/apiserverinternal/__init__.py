@@ -1,0 +1,1 @@
+"""Built-in types of the `internal.apiserver.k8s.io` group."""

@@ -1,0 +1,1 @@
+"""Built-in types of the `authorization.k8s.io` group."""

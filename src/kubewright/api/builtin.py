@@ -1,0 +1,314 @@
+"""The resources of Kubernetes 1.36: what is served, under which name, with which verbs.
+
+`RESOURCES` is the whole inventory, group versions in the order that discovery prints them. It is text that is
+parsed at the first question, one line per resource:
+
+    deployments Deployment N [deploy] {all} /scale(autoscaling/v1 Scale:gpu) /status
+    plural      kind       scope short names, categories, <verbs>, /subresources(kind: verbs)
+
+`N` is namespaced, `C` cluster-wide. Verbs are letters: create, delete, Deletecollection, get, list, patch,
+update, watch; all eight where none are given. A subresource without a kind answers with its parent, and
+without verbs takes get, patch and update. An indented line continues the one before.
+
+Schemas of the same kinds are in `builtin_schema`; typed classes in `kubewright.api.<group>.<version>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+from .builtin_schema import definition_name, definitions, published, schema_for
+from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource
+
+RELEASE: Final = "1.36"
+
+RESOURCES: Final = """
+v1
+bindings Binding N <c>
+componentstatuses ComponentStatus C [cs] <gl>
+configmaps ConfigMap N [cm]
+endpoints Endpoints N [ep]
+events Event N [ev]
+limitranges LimitRange N [limits]
+namespaces Namespace C [ns] <cdglpuw> /finalize(:u) /status
+nodes Node C [no] /proxy(NodeProxyOptions:cdgpu) /status
+persistentvolumeclaims PersistentVolumeClaim N [pvc] /status
+persistentvolumes PersistentVolume C [pv] /status
+pods Pod N [po] {all} /attach(PodAttachOptions:cg) /binding(Binding:c) /ephemeralcontainers
+  /eviction(policy/v1 Eviction:c) /exec(PodExecOptions:cg) /log(:g)
+  /portforward(PodPortForwardOptions:cg) /proxy(PodProxyOptions:cdgpu) /resize /status
+podtemplates PodTemplate N
+replicationcontrollers ReplicationController N [rc] {all} /scale(autoscaling/v1 Scale:gpu) /status
+resourcequotas ResourceQuota N [quota] /status
+secrets Secret N
+serviceaccounts ServiceAccount N [sa] /token(authentication.k8s.io/v1 TokenRequest:c)
+services Service N [svc] {all} /proxy(ServiceProxyOptions:cdgpu) /status
+apiregistration.k8s.io/v1
+apiservices APIService C {api-extensions} /status
+apps/v1
+controllerrevisions ControllerRevision N
+daemonsets DaemonSet N [ds] {all} /status
+deployments Deployment N [deploy] {all} /scale(autoscaling/v1 Scale:gpu) /status
+replicasets ReplicaSet N [rs] {all} /scale(autoscaling/v1 Scale:gpu) /status
+statefulsets StatefulSet N [sts] {all} /scale(autoscaling/v1 Scale:gpu) /status
+events.k8s.io/v1
+events Event N [ev]
+authentication.k8s.io/v1
+selfsubjectreviews SelfSubjectReview C <c>
+tokenreviews TokenReview C <c>
+authorization.k8s.io/v1
+localsubjectaccessreviews LocalSubjectAccessReview N <c>
+selfsubjectaccessreviews SelfSubjectAccessReview C <c>
+selfsubjectrulesreviews SelfSubjectRulesReview C <c>
+subjectaccessreviews SubjectAccessReview C <c>
+autoscaling/v2
+horizontalpodautoscalers HorizontalPodAutoscaler N [hpa] {all} /status
+autoscaling/v1
+horizontalpodautoscalers HorizontalPodAutoscaler N [hpa] {all} /status
+batch/v1
+cronjobs CronJob N [cj] {all} /status
+jobs Job N {all} /status
+certificates.k8s.io/v1
+certificatesigningrequests CertificateSigningRequest C [csr] /approval /status
+certificates.k8s.io/v1beta1
+clustertrustbundles ClusterTrustBundle C
+podcertificaterequests PodCertificateRequest N /status
+certificates.k8s.io/v1alpha1
+clustertrustbundles ClusterTrustBundle C
+networking.k8s.io/v1
+ingressclasses IngressClass C
+ingresses Ingress N [ing] /status
+ipaddresses IPAddress C [ip]
+networkpolicies NetworkPolicy N [netpol]
+servicecidrs ServiceCIDR C /status
+networking.k8s.io/v1beta1
+ipaddresses IPAddress C [ip]
+servicecidrs ServiceCIDR C /status
+policy/v1
+poddisruptionbudgets PodDisruptionBudget N [pdb] /status
+rbac.authorization.k8s.io/v1
+clusterrolebindings ClusterRoleBinding C
+clusterroles ClusterRole C
+rolebindings RoleBinding N
+roles Role N
+storage.k8s.io/v1
+csidrivers CSIDriver C
+csinodes CSINode C
+csistoragecapacities CSIStorageCapacity N
+storageclasses StorageClass C [sc]
+volumeattachments VolumeAttachment C /status
+volumeattributesclasses VolumeAttributesClass C [vac]
+storage.k8s.io/v1beta1
+volumeattributesclasses VolumeAttributesClass C [vac]
+admissionregistration.k8s.io/v1
+mutatingadmissionpolicies MutatingAdmissionPolicy C {api-extensions}
+mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C {api-extensions}
+mutatingwebhookconfigurations MutatingWebhookConfiguration C {api-extensions}
+validatingadmissionpolicies ValidatingAdmissionPolicy C {api-extensions} /status
+validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding C {api-extensions}
+validatingwebhookconfigurations ValidatingWebhookConfiguration C {api-extensions}
+admissionregistration.k8s.io/v1beta1
+mutatingadmissionpolicies MutatingAdmissionPolicy C {api-extensions}
+mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C {api-extensions}
+admissionregistration.k8s.io/v1alpha1
+mutatingadmissionpolicies MutatingAdmissionPolicy C {api-extensions}
+mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding C {api-extensions}
+apiextensions.k8s.io/v1
+customresourcedefinitions CustomResourceDefinition C [crd,crds] {api-extensions} /status
+scheduling.k8s.io/v1
+priorityclasses PriorityClass C [pc]
+scheduling.k8s.io/v1alpha2
+podgroups PodGroup N /status
+workloads Workload N
+coordination.k8s.io/v1
+leases Lease N
+coordination.k8s.io/v1beta1
+leasecandidates LeaseCandidate N
+coordination.k8s.io/v1alpha2
+leasecandidates LeaseCandidate N
+node.k8s.io/v1
+runtimeclasses RuntimeClass C
+discovery.k8s.io/v1
+endpointslices EndpointSlice N
+resource.k8s.io/v1
+deviceclasses DeviceClass C
+resourceclaims ResourceClaim N /status
+resourceclaimtemplates ResourceClaimTemplate N
+resourceslices ResourceSlice C
+resource.k8s.io/v1beta2
+deviceclasses DeviceClass C
+devicetaintrules DeviceTaintRule C /status
+resourceclaims ResourceClaim N /status
+resourceclaimtemplates ResourceClaimTemplate N
+resourceslices ResourceSlice C
+resource.k8s.io/v1beta1
+deviceclasses DeviceClass C
+resourceclaims ResourceClaim N /status
+resourceclaimtemplates ResourceClaimTemplate N
+resourceslices ResourceSlice C
+resource.k8s.io/v1alpha3
+devicetaintrules DeviceTaintRule C /status
+resourcepoolstatusrequests ResourcePoolStatusRequest C /status
+flowcontrol.apiserver.k8s.io/v1
+flowschemas FlowSchema C /status
+prioritylevelconfigurations PriorityLevelConfiguration C /status
+internal.apiserver.k8s.io/v1alpha1
+storageversions StorageVersion C /status
+storagemigration.k8s.io/v1beta1
+storageversionmigrations StorageVersionMigration C /status
+"""
+
+_VERBS: Final = {
+    "c": "create",
+    "d": "delete",
+    "D": "deletecollection",
+    "g": "get",
+    "l": "list",
+    "p": "patch",
+    "u": "update",
+    "w": "watch",
+}
+_TERM: Final = re.compile(
+    r"\[(?P<short>[^]]*)\]|\{(?P<categories>[^}]*)\}|<(?P<verbs>[^>]*)>|/(?P<sub>\w+)(?:\((?P<kind>[^:]*):(?P<letters>\w+)\))?"
+)
+
+
+class Subresource(NamedTuple):
+    """A part of a resource with a path of its own, such as `status`."""
+
+    name: str
+    gvk: GroupVersionKind
+    verbs: tuple[str, ...]
+
+
+class BuiltinResource(NamedTuple):
+    """One row of the inventory: a kind, where it is served and what can be done with it."""
+
+    gvk: GroupVersionKind
+    plural: str
+    namespaced: bool
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    verbs: tuple[str, ...]
+    subresources: tuple[Subresource, ...]
+
+    @property
+    def singular(self) -> str:
+        """The kind in lower case, which is what a person may type for one of them."""
+        return self.gvk.kind.lower()
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        """Where it is served."""
+        return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
+
+    @property
+    def scope(self) -> str:
+        """`Namespaced` or `Cluster`."""
+        return "Namespaced" if self.namespaced else "Cluster"
+
+    @property
+    def served_by_default(self) -> bool:
+        """Whether a server offers it without being asked: stable versions are, alpha and beta are not."""
+        return "alpha" not in self.gvk.version and "beta" not in self.gvk.version
+
+    def subresource(self, name: str) -> Subresource | None:
+        """The subresource of that name."""
+        return next((part for part in self.subresources if part.name == name), None)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+def _verbs(letters: str) -> tuple[str, ...]:
+    return tuple(_VERBS[letter] for letter in letters)
+
+
+def _subresource(parent: GroupVersionKind, name: str, kind: str | None, letters: str | None) -> Subresource:
+    api_version, _, local = (kind or parent.kind).rpartition(" ")
+    gvk = GroupVersionKind.from_api_version(api_version or parent.api_version, local)
+    return Subresource(name, gvk, _verbs(letters or "gpu"))
+
+
+def _parse() -> Iterator[BuiltinResource]:
+    home = GroupVersion("", "")
+    for line in RESOURCES.replace("\n  ", " ").split("\n"):
+        if " " not in line:
+            home = GroupVersion.parse(line) if line else home
+            continue
+        plural, kind, scope, *rest = line.split(" ", 3)
+        gvk = home.kind(kind)
+        short: tuple[str, ...] = ()
+        categories: tuple[str, ...] = ()
+        verbs = tuple(_VERBS.values())
+        parts: list[Subresource] = []
+        for term in _TERM.finditer(rest[0] if rest else ""):
+            short = _names(term["short"]) or short
+            categories = _names(term["categories"]) or categories
+            verbs = _verbs(term["verbs"]) if term["verbs"] else verbs
+            if term["sub"]:
+                parts.append(_subresource(gvk, term["sub"], term["kind"], term["letters"]))
+        yield BuiltinResource(gvk, plural, scope == "N", short, categories, verbs, tuple(parts))
+
+
+@cache
+def resources() -> tuple[BuiltinResource, ...]:
+    """Every built-in resource, in discovery order."""
+    return tuple(_parse())
+
+
+@cache
+def group_versions() -> tuple[GroupVersion, ...]:
+    """Every built-in group version, in discovery order."""
+    return tuple(dict.fromkeys(row.gvk.group_version for row in resources()))
+
+
+@cache
+def _by_kind() -> dict[GroupVersionKind, BuiltinResource]:
+    return {row.gvk: row for row in resources()}
+
+
+@cache
+def _by_resource() -> dict[GroupVersionResource, BuiltinResource]:
+    return {row.gvr: row for row in resources()}
+
+
+def resource_of_kind(gvk: GroupVersionKind) -> BuiltinResource | None:
+    """The resource that serves a kind."""
+    return _by_kind().get(gvk)
+
+
+def resource_at(gvr: GroupVersionResource) -> BuiltinResource | None:
+    """The resource of that name."""
+    return _by_resource().get(gvr)
+
+
+def resources_in(group_version: GroupVersion) -> tuple[BuiltinResource, ...]:
+    """The resources of one group version."""
+    return tuple(row for row in resources() if row.gvk.group_version == group_version)
+
+
+def kinds_named(kind: str) -> tuple[GroupVersionKind, ...]:
+    """Every built-in kind of that name, preferred first."""
+    return tuple(row.gvk for row in resources() if row.gvk.kind == kind)
+
+
+__all__ = [
+    "RELEASE",
+    "BuiltinResource",
+    "Subresource",
+    "definition_name",
+    "definitions",
+    "group_versions",
+    "kinds_named",
+    "published",
+    "resource_at",
+    "resource_of_kind",
+    "resources",
+    "resources_in",
+    "schema_for",
+]

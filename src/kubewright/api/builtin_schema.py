@@ -1,0 +1,145 @@
+"""Schemas of the built-in kinds, read when they are asked for.
+
+A schema here is OpenAPI v3 in structural form without prose: types, formats, required fields, list and map
+topology, patch merge keys and strategies, defaults of the fields that identify list elements. References name
+a definition (`{"$ref": "io.k8s.api.core.v1.PodSpec"}`) and may have keywords beside them that override it.
+`definitions()` is a mapping of all of them that reads a group version's file at the first look into it.
+
+What the words mean beyond OpenAPI:
+
+- `format: quantity` and `format: int-or-string` go with `x-kubernetes-int-or-string`. A quantity may also be
+  written as any JSON number.
+- `x-kubewright-precision: 6` marks the times that carry microseconds.
+- Nulls: a server of built-in kinds takes `null` for any field as if the field were absent. The schema of a
+  kind says so at its root with `x-kubewright-nulls: absent`; `nullable` is not repeated in every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+
+from .gvk import GroupVersionKind
+
+Schema = dict[str, Any]
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_PREFIXES: Final = {
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+}
+_PACKAGES: Final = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
+_META_KINDS: Final = frozenset(
+    ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status", "WatchEvent")
+)
+
+
+def package_of(group: str) -> str:
+    """The package of a group: `rbac` for `rbac.authorization.k8s.io`, `core` for the core group."""
+    return _PACKAGES.get(group) or group.partition(".")[0]
+
+
+def definition_name(gvk: GroupVersionKind) -> str:
+    """The name under which OpenAPI publishes a built-in kind."""
+    if not gvk.group and gvk.kind in _META_KINDS:
+        return _META + gvk.kind
+    package = package_of(gvk.group)
+    return f"{_PREFIXES.get(package, f'io.k8s.api.{package}')}.{gvk.version}.{gvk.kind}"
+
+
+class _Definitions(Mapping[str, Schema]):
+    """All definitions by name; a file is read when one of its names is first looked up."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Schema] = {}
+        self._folder = files(__package__) / "schemas"
+        self._unread = {
+            entry.name.removesuffix(".json")
+            for entry in self._folder.iterdir()
+            if entry.name.endswith(".json") and entry.name.count(".") == 2
+        }
+
+    def _read(self, home: str) -> None:
+        self._unread.discard(home)
+        self._known.update(msgspec.json.decode((self._folder / f"{home}.json").read_bytes()))
+
+    def __getitem__(self, name: str) -> Schema:
+        found = self._known.get(name)
+        if found is None:
+            home = "meta.v1" if name.startswith("io.k8s.apimachinery.") else ".".join(name.split(".")[-3:-1])
+            if home not in self._unread:
+                raise KeyError(name)
+            self._read(home)
+            found = self._known[name]
+        return found
+
+    def _all(self) -> dict[str, Schema]:
+        for home in sorted(self._unread):
+            self._read(home)
+        return self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+@cache
+def definitions() -> Mapping[str, Schema]:
+    """Every definition of the built-in types, by its OpenAPI name."""
+    return _Definitions()
+
+
+@cache
+def _schema_of(name: str) -> Schema:
+    return {**definitions()[name], "x-kubewright-nulls": "absent"}
+
+
+def schema_for(gvk: GroupVersionKind) -> tuple[Schema, Mapping[str, Schema]]:
+    """The schema of a built-in kind, and the definitions that its references name.
+
+    Raises `KeyError` for a kind that is not built in.
+    """
+    try:
+        return _schema_of(definition_name(gvk)), definitions()
+    except KeyError:
+        raise KeyError(f"{gvk} is not a built-in kind with a schema") from None
+
+
+_PUBLISHED_SCALARS: Final[dict[str, Schema]] = {
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "int-or-string": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+}
+
+
+def published(name: str, prefix: str = "#/components/schemas/") -> Schema:
+    """A definition as a server publishes it under `/openapi/v3`: full references, no words of our own."""
+    return _publish(definitions()[name], prefix)
+
+
+def _publish(schema: Schema, prefix: str) -> Schema:
+    scalar = _PUBLISHED_SCALARS.get(schema.get("format", ""))
+    if scalar is not None:
+        return dict(scalar)
+    out: Schema = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            if len(schema) == 1:
+                out[key] = prefix + value
+            else:
+                out["allOf"] = [{"$ref": prefix + value}]
+        elif key == "properties":
+            out[key] = {field: _publish(child, prefix) for field, child in value.items()}
+        elif key in ("items", "additionalProperties"):
+            out[key] = _publish(value, prefix)
+        elif not key.startswith("x-kubewright-") and key != "x-kubernetes-preserve-unknown-fields":
+            out[key] = value
+    return out
+
+
+__all__ = ["definition_name", "definitions", "package_of", "published", "schema_for"]

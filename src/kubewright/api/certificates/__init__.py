@@ -1,0 +1,1 @@
+"""Built-in types of the `certificates.k8s.io` group."""

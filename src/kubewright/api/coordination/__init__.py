@@ -1,0 +1,1 @@
+"""Built-in types of the `coordination.k8s.io` group."""

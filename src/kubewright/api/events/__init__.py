@@ -1,0 +1,1 @@
+"""Built-in types of the `events.k8s.io` group."""

@@ -1,0 +1,1 @@
+"""Built-in types of the `flowcontrol.apiserver.k8s.io` group."""

@@ -1,0 +1,1 @@
+"""Built-in types of the `networking.k8s.io` group."""

@@ -1,0 +1,1 @@
+"""Built-in types of the `rbac.authorization.k8s.io` group."""

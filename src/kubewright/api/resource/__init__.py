@@ -1,0 +1,1 @@
+"""Built-in types of the `resource.k8s.io` group."""

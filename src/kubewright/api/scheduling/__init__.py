@@ -1,0 +1,1 @@
+"""Built-in types of the `scheduling.k8s.io` group."""

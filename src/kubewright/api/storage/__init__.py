@@ -1,0 +1,1 @@
+"""Built-in types of the `storage.k8s.io` group."""

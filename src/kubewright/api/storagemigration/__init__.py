@@ -1,0 +1,1 @@
+"""Built-in types of the `storagemigration.k8s.io` group."""
