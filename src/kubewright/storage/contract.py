@@ -132,9 +132,7 @@ class Storage(ABC):
         """The current value of a key."""
 
     @abstractmethod
-    async def list(
-        self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0
-    ) -> Page:
+    async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         """Keys that begin with `prefix`, in order, from `start` (a whole key, inclusive) on.
 
         `limit` 0 means all. `revision` 0 means now; otherwise the range as it was at that revision.

@@ -1,0 +1,156 @@
+"""The store on disk: SQLite below, memory above.
+
+Reads and watches never touch the file. Writes queue up in the event loop; one thread takes everything that
+is queued, commits it as one transaction that is on the disk when it returns, and only then are the changes
+visible, in revision order, and their writers answered. While it commits, the next group gathers. The busier
+the store, the larger the groups: one flush serves them all.
+
+When a commit fails (disk full, file read-only) its writers, and those who queued up behind it, get a
+`StorageError`; reads go on, and the next write tries again.
+"""
+
+# ruff: noqa: D102 (the contract says what the methods do)
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
+
+from .contract import Event, StorageError
+from .keyspace import History
+from .local import LocalStorage
+from .logfile import LogFile, Row
+
+_COMPACTION_BATCH = 1000
+"""Rows removed in one transaction, so that writers never wait long behind a compaction."""
+
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class _Write(NamedTuple):
+    event: Event
+    expires: float | None
+    done: asyncio.Future[None]
+
+
+class SQLiteStorage(LocalStorage):
+    """Keeps everything in one SQLite file, for one server at a time."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        history: History | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(history=history, clock=clock)
+        self._file = LogFile(Path(path))
+        self._thread: ThreadPoolExecutor | None = None
+        self._last_revision = 0
+        self._queue: list[_Write] = []
+        self._committing: list[_Write] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._file.path
+
+    async def open(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="storage")
+        try:
+            found = await self._in_thread(self._file.open)
+        except BaseException:
+            self._thread.shutdown()
+            self._thread = None
+            raise
+        self._keyspace.restore(found.live.values(), found.events, found.revision, found.compacted)
+        self._last_revision = found.revision
+        for deadline in found.expiries:
+            self._expire_at(*deadline)
+        await super().open()
+        if found.obsolete:
+            try:
+                await self._drop(found.compacted, found.obsolete)
+            except StorageError:
+                pass  # Left for the next start; whoever writes will hear why.
+
+    async def close(self) -> None:
+        if self._thread is None:
+            return
+        await super().close()
+        await self._idle.wait()
+        await self._in_thread(self._file.close)
+        self._thread.shutdown()
+        self._thread = None
+
+    async def _in_thread(self, work: Callable[[Unpack[_Arguments]], _Result], *args: *_Arguments) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    def _next_revision(self) -> int:
+        if not self._opened:
+            raise StorageError(f"the store {self.path} is not open")
+        self._last_revision += 1
+        return self._last_revision
+
+    async def _commit(self, event: Event, expires: float | None) -> None:
+        done = asyncio.get_running_loop().create_future()
+        self._pending[event.key] = []
+        self._queue.append(_Write(event, expires, done))
+        if not self._committing:
+            self._start_group()
+        await done
+
+    def _start_group(self) -> None:
+        """Hand everything that is queued to the writer thread."""
+        assert self._thread is not None
+        self._committing, self._queue = self._queue, []
+        self._idle.clear()
+        rows = [
+            Row(event.revision, event.key, event.create_revision, expires, event.value)
+            for event, expires, _ in self._committing
+        ]
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(self._thread, self._file.append, rows).add_done_callback(self._group_done)
+
+    def _group_done(self, outcome: asyncio.Future[None]) -> None:
+        group, self._committing = self._committing, []
+        error = outcome.exception()
+        if error is None:
+            for event, expires, _ in group:
+                self._apply(event, expires)
+        else:
+            # What queued up behind a failed group carries revisions that follow it, so it fails with it.
+            group += self._queue
+            self._queue = []
+            self._last_revision = self._keyspace.revision
+        for event, _, done in group:
+            followers = self._pending.pop(event.key)
+            if not done.done():
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+            for follower in followers:
+                if not follower.done():
+                    follower.set_result(None)
+        if self._queue:
+            self._start_group()
+        else:
+            self._idle.set()
+
+    async def _forget(self, revision: int) -> None:
+        if revision > self._keyspace.compacted:
+            await self._drop(revision, self._keyspace.compact(revision))
+
+    async def _drop(self, compacted: int, obsolete: list[int]) -> None:
+        for at in range(0, max(1, len(obsolete)), _COMPACTION_BATCH):
+            await self._in_thread(self._file.forget, compacted, obsolete[at : at + _COMPACTION_BATCH])
