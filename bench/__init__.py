@@ -71,7 +71,7 @@ def _measure_sync(benchmark: Benchmark, run: Callable[[], object]) -> float:
     def one_round(calls: int) -> float:
         gc.collect()
         if benchmark.self_timed:
-            return sum(float(run()) for _ in range(calls))  # type: ignore[arg-type]
+            return sum(_seconds(run()) for _ in range(calls))
         start = time.process_time()
         for _ in range(calls):
             run()
@@ -88,7 +88,7 @@ async def _measure_async(benchmark: Benchmark, run: Callable[[], Awaitable[objec
     async def one_round(calls: int) -> float:
         gc.collect()
         if benchmark.self_timed:
-            return sum([float(await run()) for _ in range(calls)])  # type: ignore[arg-type]
+            return sum([_seconds(await run()) for _ in range(calls)])
         start = time.process_time()
         for _ in range(calls):
             await run()
@@ -99,6 +99,12 @@ async def _measure_async(benchmark: Benchmark, run: Callable[[], Awaitable[objec
         calls *= 4
     rounds = 2 if spent > 1 else ROUNDS
     return min([spent, *[await one_round(calls) for _ in range(rounds - 1)]]) / calls
+
+
+def _seconds(measured: object) -> float:
+    if not isinstance(measured, float):
+        raise TypeError("a self-timed benchmark returns CPU seconds as a float")
+    return measured
 
 
 def _calls_per_round(one_call: float) -> int:

@@ -15,10 +15,10 @@ Servers raise them, clients catch them, and both sides print the same `Status` b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from .field_errors import FieldError, aggregate, quote
 from .gvk import GroupKind, GroupResource
 
 Status = dict[str, Any]
@@ -52,9 +52,12 @@ class APIError(Exception):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds the server asks to wait before the next try, if it says so."""
+        """Seconds the server asks to wait before the next try, if it says so in the body or a header."""
         seconds = self.details.get("retryAfterSeconds")
-        return float(seconds) if seconds else None
+        if not seconds:
+            given = {name.lower(): value for name, value in self.headers.items()}
+            seconds = given.get("retry-after", "").strip()
+        return float(seconds) if seconds and str(seconds).isdecimal() else None
 
     def to_status(self) -> Status:
         """The `Status` object that an API server sends for this error."""
@@ -73,12 +76,16 @@ class APIError(Exception):
         return status
 
     @staticmethod
-    def from_status(status: Status, http_code: int | None = None) -> APIError:
+    def from_status(
+        status: Status, http_code: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> APIError:
         """Build the right class from a `Status` body; an unknown reason falls back on the code."""
         reason = status.get("reason") or ""
         code = status.get("code") or http_code or 500
-        cls = _BY_REASON.get(reason) or (_BY_CODE.get(code, APIError) if not reason else APIError)
-        return cls(status.get("message") or "", details=status.get("details"), reason=reason, code=code)
+        cls = _BY_REASON.get(reason) or _BY_CODE.get(code, APIError)
+        error = cls(status.get("message") or "", details=status.get("details"), reason=reason, code=code)
+        error.headers.update(headers or {})
+        return error
 
 
 class BadRequest(APIError):
@@ -215,35 +222,19 @@ for _cls in _CLASSES:
     _BY_CODE.setdefault(_cls.code, _cls)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One thing wrong with one field. `reason` is the cause's reason, `message` its whole text."""
-
-    reason: str
-    field: str
-    message: str
-
-    def cause(self) -> dict[str, str]:
-        """The entry in `details.causes`."""
-        return {"reason": self.reason, "message": self.message, "field": self.field}
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
-
 def invalid(kind: GroupKind, name: str, errors: Iterable[FieldError]) -> Invalid:
     """422 with one cause per field error, worded as Kubernetes words it."""
-    listed = list(dict.fromkeys(errors))
-    texts = list(dict.fromkeys(str(error) for error in listed))
-    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
-    details: dict[str, Any] = {"kind": kind.kind}
+    listed = list(errors)
+    details: dict[str, Any] = {}
     if name:
         details["name"] = name
     if kind.group:
         details["group"] = kind.group
+    details["kind"] = kind.kind
     if listed:
         details["causes"] = [error.cause() for error in listed]
-    return Invalid(f'{kind} "{name}" is invalid: {text}', details=details)
+    subject = f"{kind} {quote(name)} is invalid"
+    return Invalid(f"{subject}: {aggregate(listed)}" if listed else subject, details=details)
 
 
 def _resource_details(resource: GroupResource, name: str) -> dict[str, Any]:
@@ -258,36 +249,136 @@ def _resource_details(resource: GroupResource, name: str) -> dict[str, Any]:
 
 def not_found(resource: GroupResource, name: str) -> NotFound:
     """404 for a named object."""
-    return NotFound(f'{resource} "{name}" not found', details=_resource_details(resource, name))
+    return NotFound(f"{resource} {quote(name)} not found", details=_resource_details(resource, name))
 
 
 def already_exists(resource: GroupResource, name: str, *, deleting: bool = False) -> AlreadyExists:
     """409 for a name that is taken."""
     prefix = "object is being deleted: " if deleting else ""
-    return AlreadyExists(f'{prefix}{resource} "{name}" already exists', details=_resource_details(resource, name))
+    return AlreadyExists(
+        f"{prefix}{resource} {quote(name)} already exists", details=_resource_details(resource, name)
+    )
+
+
+def generate_name_conflict(resource: GroupResource, name: str, retry_after: int = 1) -> AlreadyExists:
+    """409 after every name that was made from `generateName` turned out to be taken."""
+    return AlreadyExists(
+        f"{resource} {quote(name)} already exists, "
+        "the server was not able to generate a unique name for the object",
+        details={**_resource_details(resource, name), "retryAfterSeconds": retry_after},
+    )
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
     """409 for an update that lost a race or broke a precondition."""
     return Conflict(
-        f'Operation cannot be fulfilled on {resource} "{name}": {why}', details=_resource_details(resource, name)
+        f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}",
+        details=_resource_details(resource, name),
     )
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def forbidden(resource: GroupResource, name: str, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:
-    """403 for a named object, or for the collection when `name` is empty."""
+def forbidden(
+    resource: GroupResource, name: str, why: str, causes: Sequence[dict[str, Any]] = ()
+) -> Forbidden:
+    """403 for a named object, for the collection when `name` is empty, for a path when both are."""
+    if not resource.resource and not resource.group:
+        return Forbidden(f"forbidden: {why}")
     details = _resource_details(resource, name)
     if causes:
         details["causes"] = list(causes)
-    subject = f'{resource} "{name}" is forbidden' if name else f"{resource} is forbidden"
+    subject = f"{resource} {quote(name)} is forbidden" if name else f"{resource} is forbidden"
     return Forbidden(f"{subject}: {why}", details=details)
 
 
 def method_not_allowed(resource: GroupResource, action: str) -> MethodNotAllowed:
     """405 for a verb that the resource does not have."""
     return MethodNotAllowed(
-        f'{action} is not supported on resources of kind "{resource}"', details=_resource_details(resource, "")
+        f"{action} is not supported on resources of kind {quote(str(resource))}",
+        details=_resource_details(resource, ""),
     )
+
+
+def internal_error(cause: object) -> InternalError:
+    """500 with the cause named."""
+    return InternalError(f"Internal error occurred: {cause}", details={"causes": [{"message": str(cause)}]})
+
+
+def server_timeout(resource: GroupResource, operation: str, retry_after: int = 0) -> ServerTimeout:
+    """500 for an operation that the server gave up and the client may try again."""
+    details = _resource_details(resource, "")
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return ServerTimeout(
+        f"The {operation} operation against {resource} could not be completed at this time, "
+        "please try again.",
+        details=details,
+    )
+
+
+def timeout(message: str, retry_after: int = 0) -> Timeout:
+    """504 for a request that ran out of time."""
+    return Timeout(f"Timeout: {message}", details={"retryAfterSeconds": retry_after} if retry_after else None)
+
+
+def too_large_resource_version(asked: int | str, current: int | str, retry_after: int = 1) -> Timeout:
+    """504 for a read at a version that the server has not reached yet."""
+    return Timeout(
+        f"Too large resource version: {asked}, current: {current}",
+        details={
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": retry_after,
+        },
+    )
+
+
+def too_many_requests(message: str, retry_after: int = 1) -> TooManyRequests:
+    """429; the client waits `retry_after` seconds."""
+    return TooManyRequests(message, details={"retryAfterSeconds": retry_after})
+
+
+_UNEXPLAINED: dict[int, str] = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    406: "the server was unable to respond with a content type that the client supports",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, "
+    "but may still be processing the request",
+}
+
+
+def from_response(
+    code: int,
+    body: str = "",
+    *,
+    verb: str = "",
+    resource: GroupResource | None = None,
+    name: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> APIError:
+    """The error for a failed response whose body is no `Status`; the body becomes a cause."""
+    cls = AlreadyExists if code == 409 and verb.upper() == "POST" else _BY_CODE.get(code)
+    if cls is None and code >= 500:
+        cls = InternalError
+        message = f"an error on the server ({quote(body)}) has prevented the request from succeeding"
+    elif code in (403, 406, 415) and body and body != "unknown":
+        message = body
+    else:
+        message = _UNEXPLAINED.get(
+            code, f"the server responded with the status code {code} but did not return more information"
+        )
+    details: dict[str, Any] = {}
+    if resource is not None:
+        message += f" ({' '.join(part for part in (verb.lower(), str(resource), name) if part)})"
+        details = _resource_details(resource, name)
+    details["causes"] = [{"reason": "UnexpectedServerResponse", "message": body or "unknown"}]
+    error = (cls or APIError)(message, details=details, code=code)
+    error.headers.update(headers or {})
+    return error

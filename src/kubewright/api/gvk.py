@@ -139,7 +139,7 @@ class GroupVersionResource(NamedTuple):
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key that puts preferred versions first: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
+    """Sort key, preferred versions first: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
     digits = 1
     while digits < len(version) and version[digits].isdigit():
         digits += 1

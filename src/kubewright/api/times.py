@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 from typing import Annotated, Final
-
-import re
 
 TIME_FORMAT: Final = "date-time"
 
@@ -76,7 +75,7 @@ _MAX_NS: Final = (1 << 63) - 1
 
 @total_ordering
 class Duration:
-    """A length of time in Go's notation, exact to the nanosecond; equal durations are equal however written."""
+    """A length of time in Go's notation, exact to the nanosecond; equal lengths are equal however written."""
 
     __slots__ = ("nanoseconds",)
 

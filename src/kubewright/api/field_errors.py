@@ -1,0 +1,155 @@
+"""What is wrong with one field, worded as Kubernetes words it.
+
+A `FieldError` has a reason (`FieldValueInvalid`), the path of the field (`spec.ports[0].name`) and a message
+that already contains the offending value: `Invalid value: "x": must be ...`. Validation collects them;
+`errors.invalid` turns a list of them into a 422. Make them with the class methods, which know the wording:
+
+    FieldError.invalid("spec.size", 11, "must be at most 10")
+    FieldError.required("spec.image")
+    FieldError.not_supported("spec.type", "Fax", ["Phone", "Address"])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+_SHORT_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
+    "\v": "\\v",
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """Quote text as Go's `%q` does, which is how values appear in messages."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_SHORT_ESCAPES.get(char) or _escape(char) for char in text) + '"'
+
+
+def _escape(char: str) -> str:
+    if char.isprintable():
+        return char
+    point = ord(char)
+    if point < 0x80:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def go_json(value: Any) -> str:
+    """Compact JSON as Go's encoder prints it: sorted keys, `<`, `>` and `&` escaped."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    for char in "<>&\u2028\u2029":
+        if char in text:
+            text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _shown(value: Any) -> str:
+    return quote(value) if isinstance(value, str) else go_json(value)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing wrong with one field. `reason` is the cause's reason, `message` its whole text."""
+
+    reason: str
+    field: str
+    message: str
+
+    def cause(self) -> dict[str, str]:
+        """The entry in `details.causes`."""
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+    @classmethod
+    def _with_value(cls, reason: str, label: str, field: str, value: Any, detail: str) -> FieldError:
+        message = f"{label}: {_shown(value)}"
+        return cls(reason, field, f"{message}: {detail}" if detail else message)
+
+    @classmethod
+    def _plain(cls, reason: str, label: str, field: str, detail: str) -> FieldError:
+        return cls(reason, field, f"{label}: {detail}" if detail else label)
+
+    @classmethod
+    def invalid(cls, field: str, value: Any, detail: str) -> FieldError:
+        """A malformed value."""
+        return cls._with_value("FieldValueInvalid", "Invalid value", field, value, detail)
+
+    @classmethod
+    def type_invalid(cls, field: str, value: Any, detail: str) -> FieldError:
+        """A value of the wrong type."""
+        return cls._with_value("FieldValueTypeInvalid", "Invalid value", field, value, detail)
+
+    @classmethod
+    def required(cls, field: str, detail: str = "") -> FieldError:
+        """A value that must be there."""
+        return cls._plain("FieldValueRequired", "Required value", field, detail)
+
+    @classmethod
+    def forbidden(cls, field: str, detail: str) -> FieldError:
+        """A value that is well formed but not allowed here."""
+        return cls._plain("FieldValueForbidden", "Forbidden", field, detail)
+
+    @classmethod
+    def duplicate(cls, field: str, value: Any) -> FieldError:
+        """A value that must be unique and is not."""
+        return cls._with_value("FieldValueDuplicate", "Duplicate value", field, value, "")
+
+    @classmethod
+    def not_found(cls, field: str, value: Any) -> FieldError:
+        """A value that names something that is not there."""
+        return cls._with_value("FieldValueNotFound", "Not found", field, value, "")
+
+    @classmethod
+    def not_supported(cls, field: str, value: Any, supported: Iterable[str]) -> FieldError:
+        """A value outside an enumeration."""
+        listed = ", ".join(quote(one) for one in supported)
+        detail = f"supported values: {listed}" if listed else ""
+        return cls._with_value("FieldValueNotSupported", "Unsupported value", field, value, detail)
+
+    @classmethod
+    def too_long(cls, field: str, limit: int) -> FieldError:
+        """Text of more than `limit` bytes; the value itself is left out."""
+        detail = f"may not be more than {_counted(limit, 'byte')}"
+        return cls._plain("FieldValueTooLong", "Too long", field, detail)
+
+    @classmethod
+    def too_short(cls, field: str, limit: int) -> FieldError:
+        """Text of fewer than `limit` characters."""
+        detail = f"must be at least {_counted(limit, 'character')}"
+        return cls._plain("FieldValueTooShort", "Too short", field, detail)
+
+    @classmethod
+    def too_many(cls, field: str, count: int, limit: int) -> FieldError:
+        """A list of more than `limit` items."""
+        detail = f"must have at most {_counted(limit, 'item')}"
+        return cls._with_value("FieldValueTooMany", "Too many", field, count, detail)
+
+    @classmethod
+    def too_few(cls, field: str, count: int, limit: int) -> FieldError:
+        """A list of fewer than `limit` items."""
+        detail = f"must have at least {_counted(limit, 'item')}"
+        return cls._with_value("FieldValueTooFew", "Too few", field, count, detail)
+
+    @classmethod
+    def internal(cls, field: str, detail: str) -> FieldError:
+        """A failure that is not the user's."""
+        return cls._plain("InternalError", "Internal error", field, detail)
+
+
+def aggregate(errors: Iterable[object]) -> str:
+    """The text for several errors together: said once each, in brackets when there is more than one."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+
+
+__all__ = ["FieldError", "aggregate", "go_json", "quote"]

@@ -1,0 +1,143 @@
+r"""Field selectors: `metadata.name=x,status.phase!=Running`.
+
+Terms are joined by commas; `=` and `==` ask for a value, `!=` for any other. A field that an object does not
+have counts as empty text. In values, `,`, `=` and `\` are written `\,`, `\=` and `\\`. Which fields may be
+selected is up to the resource: `transform` lets it rename and refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from .selectors import SelectorError
+
+
+class FieldTerm(NamedTuple):
+    """One comparison; `negated` for `!=`."""
+
+    field: str
+    value: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.field}{'!=' if self.negated else '='}{escape_value(self.value)}"
+
+
+class FieldSelector:
+    """All of its terms must hold; without any, everything matches. Prints as its text form."""
+
+    __slots__ = ("terms",)
+
+    terms: tuple[FieldTerm, ...]
+
+    def __init__(self, terms: Iterable[FieldTerm] = ()) -> None:
+        self.terms = tuple(terms)
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether an object with these fields is selected."""
+        for field, value, negated in self.terms:  # noqa: SIM110  a generator costs as much as the test
+            if (fields.get(field, "") == value) is negated:
+                return False
+        return True
+
+    @property
+    def empty(self) -> bool:
+        """Whether everything is selected."""
+        return not self.terms
+
+    def exact(self, field: str) -> str | None:
+        """The one value that `field` must have, if the selector says so."""
+        for term in self.terms:
+            if term.field == field and not term.negated:
+                return term.value
+        return None
+
+    def transform(self, change: Callable[[str, str], tuple[str, str]]) -> FieldSelector:
+        """Pass every field and value through `change`; a pair that comes back empty is dropped."""
+        changed = [(*change(term.field, term.value), term.negated) for term in self.terms]
+        return FieldSelector(FieldTerm(*term) for term in changed if term[0] or term[1])
+
+    def __and__(self, other: FieldSelector) -> FieldSelector:
+        return FieldSelector(self.terms + other.terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldSelector) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.terms)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.terms))
+
+    def __repr__(self) -> str:
+        return f"FieldSelector({str(self)!r})"
+
+
+EVERY_FIELD: Final = FieldSelector()
+"""Selects everything."""
+
+
+def field_selector(fields: Mapping[str, str]) -> FieldSelector:
+    """Selects what has all of these field values."""
+    return FieldSelector(FieldTerm(field, value) for field, value in fields.items())
+
+
+def escape_value(value: str) -> str:
+    """Write a value so that it survives in a selector."""
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text and "," not in text and "=" not in text:
+        return text
+    result: list[str] = []
+    characters = iter(text)
+    for char in characters:
+        if char == "\\":
+            escaped = next(characters, "")
+            if escaped not in ("\\", ",", "="):
+                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{escaped}")
+            result.append(escaped)
+        elif char in ",=":
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        else:
+            result.append(char)
+    return "".join(result)
+
+
+def _split_terms(text: str) -> list[str]:
+    if "\\" not in text:
+        return text.split(",")
+    terms, start, escaped = [], 0, False
+    for index, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif char == ",":
+            terms.append(text[start:index])
+            start = index + 1
+    return [*terms, text[start:]]
+
+
+@lru_cache(maxsize=1024)
+def parse_field_selector(text: str) -> FieldSelector:
+    """Read the text form. Empty text, and empty terms, select everything."""
+    terms: list[FieldTerm] = []
+    for part in sorted(_split_terms(text)):
+        if not part:
+            continue
+        position = part.find("=")
+        if position < 0:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+        negated = position > 0 and part[position - 1] == "!"
+        value = part[position + 1 :]
+        if not negated and value[:1] == "=":
+            value = value[1:]
+        value = _unescape(value)
+        field = part[: position - 1 if negated else position]
+        if field or value:
+            terms.append(FieldTerm(field, value, negated))
+    return FieldSelector(terms)
