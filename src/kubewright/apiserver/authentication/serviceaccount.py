@@ -1,0 +1,112 @@
+"""Service-account tokens: JSON web tokens signed by the cluster.
+
+The subject is `system:serviceaccount:<namespace>:<name>`; a private claim names the account's uid and the pod,
+secret or node the token is bound to. Signature, issuer, audience and time are checked here; whether the account
+(and what it is bound to) still exists is asked of `lookup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ...api.errors import Unauthorized
+from ..request import Request
+from ..user import User
+from .tokens import bearer_token
+
+PREFIX = "system:serviceaccount:"
+Claims = dict[str, Any]
+Lookup = Callable[[Claims], Awaitable[bool]]
+"""Whether the account, and the object its token is bound to, exist with the uids that the claims say."""
+
+
+def service_account_user(namespace: str, name: str, uid: str = "", **extra: tuple[str, ...]) -> User:
+    """The user that a service account is."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return User(f"{PREFIX}{namespace}:{name}", groups, uid, extra)
+
+
+class ServiceAccountTokens:
+    """Verifies tokens against `keys` (PEM of public keys, private keys or certificates)."""
+
+    def __init__(
+        self,
+        *,
+        issuers: Sequence[str],
+        keys: Sequence[bytes],
+        audiences: Sequence[str] = (),
+        lookup: Lookup | None = None,
+    ) -> None:
+        self.issuers = tuple(issuers)
+        self.audiences = tuple(audiences) or self.issuers
+        self.lookup = lookup
+        self._keys = [_public_key(pem) for pem in keys]
+
+    def verify(self, token: str, audiences: Sequence[str] | None = None) -> Claims | None:
+        """The claims of a valid token of ours; `None` if it is no JWT of one of our issuers; raises otherwise."""
+        import jwt
+
+        try:
+            unverified = jwt.decode(token, options={"verify_signature": False})
+        except jwt.PyJWTError:
+            return None
+        if unverified.get("iss") not in self.issuers:
+            return None
+        wanted = list(audiences if audiences is not None else self.audiences)
+        for key in self._keys:
+            try:
+                claims: Claims = jwt.decode(
+                    token,
+                    key,
+                    algorithms=["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"],
+                    audience=wanted or None,
+                    issuer=list(self.issuers),
+                    options={"verify_aud": bool(wanted), "require": ["exp", "sub"]},
+                )
+            except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, TypeError):
+                continue
+            except jwt.PyJWTError:
+                break
+            return claims
+        raise Unauthorized("Unauthorized")
+
+    async def user_of(self, token: str, audiences: Sequence[str] | None = None) -> User | None:
+        """The account that a token speaks for; `None` if it is not ours."""
+        claims = self.verify(token, audiences)
+        if claims is None:
+            return None
+        private = claims.get("kubernetes.io") or {}
+        namespace, _, name = claims["sub"].removeprefix(PREFIX).partition(":")
+        account = private.get("serviceaccount") or {}
+        if not claims["sub"].startswith(PREFIX) or private.get("namespace") != namespace or account.get("name") != name:
+            raise Unauthorized("Unauthorized")
+        if self.lookup is not None and not await self.lookup(claims):
+            raise Unauthorized("Unauthorized")
+        extra: dict[str, tuple[str, ...]] = {}
+        if claims.get("jti"):
+            extra["authentication.kubernetes.io/credential-id"] = (f"JTI={claims['jti']}",)
+        for what in ("pod", "node"):
+            bound = private.get(what)
+            if bound:
+                extra[f"authentication.kubernetes.io/{what}-name"] = (bound.get("name", ""),)
+                extra[f"authentication.kubernetes.io/{what}-uid"] = (bound.get("uid", ""),)
+        return service_account_user(namespace, name, account.get("uid", ""), **extra)
+
+    async def authenticate(self, request: Request) -> User | None:
+        """The account of the bearer token."""
+        token = bearer_token(request)
+        if not token or token.count(".") != 2:
+            return None
+        return await self.user_of(token)
+
+
+def _public_key(pem: bytes) -> Any:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    if b"BEGIN CERTIFICATE" in pem:
+        return x509.load_pem_x509_certificate(pem).public_key()
+    if b"PRIVATE KEY" in pem:
+        return serialization.load_pem_private_key(pem, None).public_key()
+    return serialization.load_pem_public_key(pem)

@@ -1,0 +1,66 @@
+"""Bearer tokens: where they are in a request, and a fixed table of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...api.errors import Unauthorized
+from ..request import Request
+from ..user import User
+
+_WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
+
+
+def bearer_token(request: Request) -> str:
+    """The bearer token of a request (header, or WebSocket sub-protocol), or the empty string."""
+    header = request.headers.get("Authorization")
+    if header:
+        scheme, _, token = header.strip().partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+    protocols = request.headers.get("Sec-WebSocket-Protocol")
+    if protocols and _WEBSOCKET_PREFIX in protocols:
+        from base64 import urlsafe_b64decode
+
+        for protocol in protocols.split(","):
+            encoded = protocol.strip()
+            if encoded.startswith(_WEBSOCKET_PREFIX):
+                encoded = encoded.removeprefix(_WEBSOCKET_PREFIX)
+                try:
+                    return urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+                except ValueError:
+                    raise Unauthorized("Unauthorized") from None
+    return ""
+
+
+class StaticTokens:
+    """A fixed table of tokens; changed at run time through `tokens`."""
+
+    def __init__(self, tokens: Mapping[str, User] | None = None) -> None:
+        self.tokens: dict[str, User] = dict(tokens or {})
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> StaticTokens:
+        """Read a token file: lines of `token,user,uid,"group1,group2"`."""
+        tokens: dict[str, User] = {}
+        text = Path(path).read_text()
+        for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), 1):
+            if not row:
+                continue
+            if len(row) < 3 or not row[0] or not row[1]:
+                raise ValueError(f'{path}:{number}: expected token,user,uid[,"group1,group2"], found {len(row)} columns')
+            groups = tuple(filter(None, (group.strip() for group in row[3].split(",")))) if len(row) > 3 else ()
+            tokens[row[0]] = User(row[1], groups, row[2])
+        return cls(tokens)
+
+    async def authenticate(self, request: Request) -> User | None:
+        """The token's user; an unknown token is somebody else's, or nobody's."""
+        token = bearer_token(request)
+        if not token:
+            return None
+        user = self.tokens.get(token)
+        if user is None:
+            raise Unauthorized("Unauthorized")
+        return user

@@ -1,0 +1,117 @@
+"""Client certificates: the common name is the user, the organisations are the groups.
+
+TLS has already verified the chain against every certificate authority the server was given; each
+authenticator here checks that the certificate was issued by *its* authority, so that a front proxy's
+certificate is nobody's identity and a client's certificate is no front proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...api.errors import Unauthorized
+from ..request import Request
+from ..user import User
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+
+class PeerCertificate:
+    """The certificate of the other end of a connection; read once, kept with the connection."""
+
+    def __init__(self, der: bytes) -> None:
+        self.der = der
+        self._issued: dict[int, bool] = {}
+        self._users: dict[int, User | None] = {}
+
+    @cached_property
+    def certificate(self) -> x509.Certificate:
+        """The parsed certificate."""
+        from cryptography import x509
+
+        return x509.load_der_x509_certificate(self.der)
+
+    @cached_property
+    def common_name(self) -> str:
+        """The subject's common name."""
+        from cryptography.x509.oid import NameOID
+
+        return _text(self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+
+    @cached_property
+    def organizations(self) -> tuple[str, ...]:
+        """The subject's organisations."""
+        from cryptography.x509.oid import NameOID
+
+        attributes = self.certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        return tuple(str(attribute.value) for attribute in attributes)
+
+    @cached_property
+    def for_clients(self) -> bool:
+        """Whether the certificate may identify a client (extended key usage)."""
+        from cryptography import x509
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        try:
+            usage = self.certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        except x509.ExtensionNotFound:
+            return True
+        return ExtendedKeyUsageOID.CLIENT_AUTH in usage or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usage
+
+    def issued_by(self, authorities: Sequence[x509.Certificate]) -> bool:
+        """Whether one of the authorities signed it (or it is one of them)."""
+        key = id(authorities)
+        known = self._issued.get(key)
+        if known is None:
+            known = self._issued[key] = any(_signed_by(self.certificate, each) for each in authorities)
+        return known
+
+
+def _text(attributes: Sequence[Any]) -> str:
+    return str(attributes[0].value) if attributes else ""
+
+
+def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    if certificate == authority:
+        return True
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception:
+        return False
+    return True
+
+
+def load_authorities(pem: bytes) -> list[x509.Certificate]:
+    """The certificates of a PEM bundle; an empty or broken bundle is an error."""
+    from cryptography import x509
+
+    return x509.load_pem_x509_certificates(pem)
+
+
+class ClientCertificates:
+    """Users by client certificate, issued by one of `authorities` (PEM)."""
+
+    def __init__(self, authorities: bytes) -> None:
+        self.authorities = load_authorities(authorities)
+        self._users: dict[bytes, User] = {}
+
+    async def authenticate(self, request: Request) -> User | None:
+        """CN and O of the connection's certificate."""
+        peer: PeerCertificate | None = request.peer_certificate
+        if peer is None:
+            return None
+        user = self._users.get(peer.der)
+        if user is not None:
+            return user
+        if not peer.issued_by(self.authorities):
+            return None
+        if not peer.for_clients or not peer.common_name:
+            raise Unauthorized("Unauthorized")
+        user = User(peer.common_name, peer.organizations).with_group("system:authenticated")
+        if len(self._users) > 1000:
+            self._users.clear()
+        self._users[peer.der] = user
+        return user

@@ -1,0 +1,137 @@
+"""May they? Authorizers answer allow, deny or no opinion; a union takes the first opinion.
+
+`Attributes` is the question. `system:masters` may do everything before anybody is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from ...api.errors import APIError, Forbidden
+from ...api.errors import forbidden as forbidden_object
+from ...api.gvk import GroupResource
+from ..user import MASTERS, User
+
+
+class Attributes(NamedTuple):
+    """One question: may `user` do `verb` to this resource, or to this path?"""
+
+    user: User
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    """For non-resource requests; `resource` is empty then."""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+class Decision(Enum):
+    """The answer."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+    NO_OPINION = "no opinion"
+
+
+Answer = tuple[Decision, str]
+"""A decision and its reason."""
+
+ALLOWED: Answer = (Decision.ALLOW, "")
+NO_OPINION: Answer = (Decision.NO_OPINION, "")
+
+
+class Authorizer(Protocol):
+    """Decides."""
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """A decision and why."""
+
+
+class AlwaysAllow:
+    """Everybody may do everything."""
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """Yes."""
+        return ALLOWED
+
+
+class PrivilegedGroups:
+    """Members of these groups may do everything."""
+
+    def __init__(self, groups: Iterable[str] = (MASTERS,)) -> None:
+        self.groups = frozenset(groups)
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """Yes for members."""
+        return NO_OPINION if self.groups.isdisjoint(attributes.user.groups) else ALLOWED
+
+
+class AlwaysAllowPaths:
+    """Everybody may read these non-resource paths; a trailing `*` matches what follows."""
+
+    def __init__(self, paths: Iterable[str] = ("/healthz", "/readyz", "/livez", "/version")) -> None:
+        self.exact = frozenset(path for path in paths if not path.endswith("*"))
+        self.prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """Yes for these paths."""
+        path = attributes.path
+        if not attributes.resource and (path in self.exact or (self.prefixes and path.startswith(self.prefixes))):
+            return ALLOWED
+        return NO_OPINION
+
+
+class AuthorizerUnion:
+    """The first that has an opinion decides; nobody's opinion is a no, with all the reasons given."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self.authorizers = list(authorizers)
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """Ask in order."""
+        reasons = []
+        for authorizer in self.authorizers:
+            decision, reason = await authorizer.authorize(attributes)
+            if decision is not Decision.NO_OPINION:
+                return decision, reason
+            if reason:
+                reasons.append(reason)
+        return Decision.NO_OPINION, "\n".join(reasons)
+
+
+def forbidden(attributes: Attributes, reason: str = "") -> APIError:
+    """The 403 for an answer that was not allow."""
+    user = attributes.user.name
+    if not attributes.resource:
+        message = f'forbidden: User "{user}" cannot {attributes.verb} path "{attributes.path}"'
+        return Forbidden(f"{message}: {reason}" if reason else message, details={})
+    resource = attributes.resource
+    if attributes.subresource:
+        resource = f"{resource}/{attributes.subresource}"
+    where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    why = f'User "{user}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}" {where}'
+    if reason:
+        why = f"{why}: {reason}"
+    return forbidden_object(GroupResource(attributes.group, attributes.resource), attributes.name, why)
+
+
+__all__ = [
+    "ALLOWED",
+    "NO_OPINION",
+    "AlwaysAllow",
+    "AlwaysAllowPaths",
+    "Answer",
+    "Attributes",
+    "Authorizer",
+    "AuthorizerUnion",
+    "Decision",
+    "PrivilegedGroups",
+    "forbidden",
+]

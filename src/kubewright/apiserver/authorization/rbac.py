@@ -1,0 +1,161 @@
+"""Role-based access control, evaluated over a source of rules.
+
+The evaluator knows nothing of where roles are kept: a `RuleSource` gives the rules that apply to a user in a
+namespace. `bindings_source` makes one out of the four kinds of objects (as dicts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from ..user import User
+from . import NO_OPINION, Answer, Attributes, Decision
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+class Rule(NamedTuple):
+    """One policy rule and, for messages, what granted it."""
+
+    verbs: frozenset[str]
+    groups: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, rule: Mapping[str, Any]) -> Rule:
+        """From a `PolicyRule`."""
+        return cls(
+            frozenset(rule.get("verbs") or ()),
+            frozenset(rule.get("apiGroups") or ()),
+            frozenset(rule.get("resources") or ()),
+            frozenset(rule.get("resourceNames") or ()),
+            frozenset(rule.get("nonResourceURLs") or ()),
+        )
+
+    def allows(self, attributes: Attributes) -> bool:
+        """Whether this rule alone allows the request."""
+        if attributes.verb not in self.verbs and "*" not in self.verbs:
+            return False
+        if not attributes.resource:
+            return any(path_matches(pattern, attributes.path) for pattern in self.paths)
+        if attributes.group not in self.groups and "*" not in self.groups:
+            return False
+        resource, subresource = attributes.resource, attributes.subresource
+        wanted = f"{resource}/{subresource}" if subresource else resource
+        if (
+            wanted not in self.resources
+            and "*" not in self.resources
+            and not (subresource and f"*/{subresource}" in self.resources)
+        ):
+            return False
+        return not self.names or attributes.name in self.names
+
+
+def path_matches(pattern: str, path: str) -> bool:
+    """Whether a `nonResourceURLs` entry covers a path."""
+    return pattern == "*" or pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))
+
+
+class RuleSource(Protocol):
+    """Where rules come from."""
+
+    def rules(self, user: User, namespace: str) -> Iterable[tuple[Rule, str]]:
+        """Rules that apply to `user` cluster-wide and in `namespace` (if not empty), each with the words that say
+        which binding granted it. Rules of roles must not carry paths."""
+
+
+class RBAC:
+    """An authorizer over a rule source: it allows, or has no opinion."""
+
+    def __init__(self, source: RuleSource) -> None:
+        self.source = source
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """Allow if any rule does."""
+        for rule, granted in self.source.rules(attributes.user, attributes.namespace):
+            if rule.allows(attributes):
+                return Decision.ALLOW, granted
+        return NO_OPINION
+
+
+def subject_matches(subject: Mapping[str, Any], user: User, namespace: str = "") -> bool:
+    """Whether a subject of a binding is this user. `namespace` is that of the binding."""
+    kind, name = subject.get("kind"), subject.get("name")
+    if kind == "User":
+        return name == user.name
+    if kind == "Group":
+        return name in user.groups
+    if kind == "ServiceAccount":
+        where = subject.get("namespace") or namespace
+        return bool(where) and user.name == f"system:serviceaccount:{where}:{name}"
+    return False
+
+
+class RoleObjects(Protocol):
+    """Lookups of the four kinds, as plain dicts."""
+
+    def cluster_role(self, name: str) -> Mapping[str, Any] | None:
+        """A ClusterRole."""
+
+    def role(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """A Role."""
+
+    def cluster_role_bindings(self) -> Iterable[Mapping[str, Any]]:
+        """All ClusterRoleBindings."""
+
+    def role_bindings(self, namespace: str) -> Iterable[Mapping[str, Any]]:
+        """The RoleBindings of a namespace."""
+
+
+class BindingRules:
+    """A rule source over Roles, ClusterRoles and their bindings."""
+
+    def __init__(self, objects: RoleObjects) -> None:
+        self.objects = objects
+
+    def rules(self, user: User, namespace: str) -> Iterator[tuple[Rule, str]]:
+        """Cluster-wide rules first, then those of the namespace."""
+        for binding in self.objects.cluster_role_bindings():
+            subject = _first_match(binding, user, "")
+            if subject is not None:
+                for rule in self.role_rules(binding["roleRef"], ""):
+                    yield Rule.parse(rule), _granted("ClusterRoleBinding", binding, "", subject)
+        if namespace:
+            for binding in self.objects.role_bindings(namespace):
+                subject = _first_match(binding, user, namespace)
+                if subject is not None:
+                    words = _granted("RoleBinding", binding, namespace, subject)
+                    for rule in self.role_rules(binding["roleRef"], namespace):
+                        yield Rule.parse(rule)._replace(paths=frozenset()), words
+
+    def role_rules(self, reference: Mapping[str, Any], namespace: str) -> Iterable[Mapping[str, Any]]:
+        """The rules of the role that a binding refers to; none if it is missing."""
+        name = reference.get("name") or ""
+        role = self.objects.cluster_role(name) if reference.get("kind") == "ClusterRole" else (
+            self.objects.role(namespace, name) if namespace else None
+        )
+        return (role.get("rules") or ()) if role is not None else ()
+
+
+def _first_match(binding: Mapping[str, Any], user: User, namespace: str) -> Mapping[str, Any] | None:
+    for subject in binding.get("subjects") or ():
+        if subject_matches(subject, user, namespace):
+            found: Mapping[str, Any] = subject
+            return found
+    return None
+
+
+def _granted(kind: str, binding: Mapping[str, Any], namespace: str, subject: Mapping[str, Any]) -> str:
+    name = binding["metadata"]["name"]
+    where = f"{name}/{namespace}" if namespace else name
+    reference = binding["roleRef"]
+    who = subject.get("name", "")
+    if subject.get("kind") == "ServiceAccount":
+        who = f"{who}/{subject.get('namespace') or namespace}"
+    return (
+        f'RBAC: allowed by {kind} "{where}" of {reference.get("kind")} "{reference.get("name")}" '
+        f'to {subject.get("kind")} "{who}"'
+    )
