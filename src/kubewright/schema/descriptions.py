@@ -1,0 +1,36 @@
+"""Shortening descriptions: the usual way to get a definition with embedded pod specs below the size limit."""
+
+from __future__ import annotations
+
+from .structural import Schema
+
+
+def limit_descriptions(schema: Schema, length: int) -> None:
+    """Cut every description in a schema, in place, to at most `length` characters; 0 removes them."""
+    description = schema.get("description")
+    if description is not None:
+        short = shorten(description, length)
+        if short:
+            schema["description"] = short
+        else:
+            del schema["description"]
+    for child in schema.get("properties", {}).values():
+        limit_descriptions(child, length)
+    for keyword in ("items", "additionalProperties"):
+        child = schema.get(keyword)
+        if isinstance(child, dict):
+            limit_descriptions(child, length)
+
+
+def shorten(text: str, length: int) -> str:
+    """The longest beginning of `text` that ends a sentence, or else a word, within `length` characters."""
+    if len(text) <= length:
+        return text
+    if length <= 0:
+        return ""
+    head = text[: length + 1]
+    for end in range(length, 0, -1):
+        if text[end - 1] in ".!?" and (head[end : end + 1] or " ").isspace():
+            return text[:end]
+    space = max(head.rfind(" "), head.rfind("\n"))
+    return text[:space].rstrip() if space > 0 else text[:length]

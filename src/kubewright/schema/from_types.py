@@ -1,0 +1,512 @@
+"""A structural OpenAPI v3 schema from a Python type: the tree that a CustomResourceDefinition carries.
+
+How types read:
+
+| Python | schema |
+|---|---|
+| `str`, `bool`, `bytes` | string, boolean, string of format byte |
+| `int`, `Int64`, `Int32` | integer of format int64, int64, int32 |
+| `float` | number; refused unless allowed, because it rounds differently in every language |
+| `Literal`, `enum.Enum` | enum |
+| `list[T]`, `tuple[T, ...]` / `set[T]` | array / array of list type set |
+| `dict[str, T]` | object with additionalProperties |
+| `int | str` | int-or-string; other unions are refused |
+| `Quantity`, `Time`, `Duration` | int-or-string with a pattern, date-time, string |
+| a `Struct` | object with properties |
+| a built-in type (`PodTemplateSpec`) | its schema written out; metadata is a plain object |
+| `Any`, `RawObject` | any value, any object; nothing below is pruned |
+
+A field without a default is required. A default becomes the schema's default, except `None` and an empty
+list, set or map made by a factory, which only make the field optional. `X | None` is optional, not nullable.
+Docstrings of classes and fields become descriptions; a field's goes before its type's.
+
+Mistakes do not stop the walk: they are collected, and `schema_of` raises them together.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from inspect import cleandoc
+from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from kubewright.api.codec import to_plain
+from kubewright.api.markers import (
+    Immutable,
+    ListType,
+    LocalDefault,
+    Marker,
+    MarkerError,
+    MaxDescription,
+    Required,
+    _OneOf,
+    class_markers,
+)
+from kubewright.api.meta import ObjectMeta
+from kubewright.api.model import Object
+from kubewright.api.quantity import Quantity
+from kubewright.api.times import Duration
+
+from .descriptions import limit_descriptions
+from .from_builtin import (
+    INT_OR_STRING,
+    OBJECT_META,
+    OBJECT_META_EXPANDED,
+    QUANTITY,
+    RAW,
+    TIME,
+    RecursiveSchema,
+    builtin_definition,
+    builtin_schema,
+)
+from .mistakes import DeclarationError, Mistake
+from .source import source_of
+from .struct_fields import StructField, struct_fields
+from .structural import Schema
+
+_SCALARS: Final[dict[Any, Schema]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"format": "int64", "type": "integer"},
+    bytes: {"format": "byte", "type": "string"},
+    datetime: TIME,
+    date: {"format": "date", "type": "string"},
+    UUID: {"format": "uuid", "type": "string"},
+    Duration: {"type": "string"},
+    Quantity: QUANTITY,
+    msgspec.Raw: RAW,
+    Any: {"x-kubernetes-preserve-unknown-fields": True},
+    object: {"x-kubernetes-preserve-unknown-fields": True},
+}
+_REFUSED: Final[dict[Any, str]] = {
+    timedelta: "write Duration (Go notation such as 1h30m)",
+    Decimal: "write Quantity (exact, such as 1.5)",
+    complex: "write a string or a struct of numbers",
+}
+_JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_SCALAR_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to write schemas; the defaults are those of controller-gen."""
+
+    allow_floats: bool = False
+    embedded_object_meta: bool = False
+    """Write out name, namespace, labels, annotations and finalizers of embedded metadata."""
+    max_description: int | None = None
+    """Cut descriptions to so many characters, at the end of a sentence; 0 drops them."""
+
+
+def schema_of(type_: Any, options: Options | None = None) -> Schema:
+    """The schema of a type; raises `DeclarationError` with every mistake in it."""
+    builder = SchemaBuilder(options)
+    schema = builder.schema(type_)
+    if builder.mistakes:
+        raise DeclarationError(builder.mistakes)
+    return schema
+
+
+class SchemaBuilder:
+    """Builds schemas and collects what is wrong with the types."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.mistakes: list[Mistake] = []
+        self._path: list[str] = []
+        self._where = ""
+        self._above: list[Any] = []
+
+    def schema(self, type_: Any) -> Schema:
+        """The schema of a type, with descriptions cut to the limit."""
+        with self._at(getattr(type_, "__name__", str(type_)), self._where):
+            schema = self._build(type_)
+        if self.options.max_description is not None:
+            limit_descriptions(schema, self.options.max_description)
+        return schema
+
+    def mistake(self, text: str) -> None:
+        """Note a mistake at the place that is being built."""
+        self.mistakes.append(Mistake(self._where, "".join(self._path), text))
+
+    @contextmanager
+    def _at(self, step: str, where: str) -> Iterator[None]:
+        before = self._where
+        self._path.append(step)
+        self._where = where or before
+        try:
+            yield
+        finally:
+            self._path.pop()
+            self._where = before
+
+    def _build(self, type_: Any) -> Schema:
+        origin = get_origin(type_)
+        if origin is Annotated:
+            return self._annotated(type_)
+        if type_ in _SCALARS:
+            return dict(_SCALARS[type_])
+        if type_ is float:
+            return self._float()
+        if origin is Literal:
+            return self._values(get_args(type_))
+        if origin in (Union, types.UnionType):
+            return self._union(get_args(type_))
+        if origin in (list, tuple, set, frozenset) or type_ in (list, tuple, set, frozenset):
+            return self._array(origin or type_, get_args(type_))
+        if origin is dict or type_ is dict:
+            return self._map(get_args(type_))
+        if isinstance(type_, NewType):
+            return self._build(type_.__supertype__)
+        alias = getattr(type_, "__value__", None)
+        if alias is not None and not isinstance(type_, type):
+            return self._build(alias)
+        named = origin or type_
+        if isinstance(named, type):
+            return self._class(type_, named)
+        if isinstance(type_, TypeVar):
+            return self._refuse(
+                f"{type_} is not bound: give the generic class its argument, as in Base[MySpec]"
+            )
+        return self._refuse(f"{type_!r} has no schema; use a Struct, a list, a dict or a scalar type")
+
+    def _class(self, type_: Any, cls: type) -> Schema:
+        if cls in _REFUSED:
+            return self._refuse(f"{cls.__name__} does not fit in an API object; {_REFUSED[cls]}")
+        own = getattr(cls, "__wire_schema__", None)
+        if own is not None:
+            return dict(own)
+        if issubclass(cls, enum.Enum):
+            schema = self._values([member.value for member in cls])
+            return self._described(schema, cls)
+        if cls is ObjectMeta:
+            return dict(OBJECT_META_EXPANDED if self.options.embedded_object_meta else OBJECT_META)
+        definition = builtin_definition(cls)
+        if definition is not None:
+            try:
+                return builtin_schema(definition, expand_meta=self.options.embedded_object_meta)
+            except RecursiveSchema as error:
+                return self._refuse(f"recursive type: {error}; write RawObject instead")
+        if issubclass(cls, msgspec.Struct):
+            return self._struct(type_, cls)
+        if any(cls is not base and issubclass(cls, base) for base in (str, int, bytes)):
+            base = next(base for base in (str, int, bytes) if issubclass(cls, base))
+            return dict(_SCALARS[base])
+        return self._refuse(
+            f"{cls.__qualname__} has no schema; derive it from Struct, or give it __wire_schema__"
+        )
+
+    def _refuse(self, text: str) -> Schema:
+        self.mistake(text)
+        return {}
+
+    def _float(self) -> Schema:
+        if not self.options.allow_floats:
+            self.mistake(
+                "float loses precision between languages; write Quantity or an int of a smaller unit, "
+                "or allow floats (--allow-floats)"
+            )
+        return {"type": "number"}
+
+    def _values(self, values: Iterable[Any]) -> Schema:
+        plain = list(
+            dict.fromkeys(value.value if isinstance(value, enum.Enum) else value for value in values)
+        )
+        kinds = {type(value) for value in plain if value is not None}
+        if len(kinds) != 1 or not kinds <= _JSON_TYPES.keys():
+            return self._refuse(f"values {plain!r} must all be strings, or all be integers")
+        if kinds == {float}:
+            self._float()
+        schema: Schema = {"enum": plain, "type": _JSON_TYPES[kinds.pop()]}
+        if None in plain:
+            schema["nullable"] = True
+        return schema
+
+    def _union(self, members: tuple[Any, ...]) -> Schema:
+        rest = tuple(member for member in members if member is not type(None))
+        if len(rest) == 1:
+            return self._build(rest[0])
+        if all(get_origin(member) is Literal for member in rest):
+            return self._values([value for member in rest for value in get_args(member)])
+        if set(rest) == {int, str}:
+            return dict(INT_OR_STRING)
+        names = " | ".join(getattr(member, "__name__", str(member)) for member in rest)
+        return self._refuse(
+            f"a schema cannot say {names}; write int | str, one Struct with optional fields and "
+            "@mark(ExactlyOneOf(...)), or RawObject"
+        )
+
+    def _array(self, origin: type, args: tuple[Any, ...]) -> Schema:
+        if origin is tuple and (len(args) != 2 or args[1] is not Ellipsis):
+            return self._refuse(
+                "a tuple of fixed length has no schema; write list[T] or a Struct with named fields"
+            )
+        if not args:
+            return self._refuse(f"{origin.__name__} without an item type; write {origin.__name__}[str]")
+        with self._at("[]", ""):
+            items = self._build(args[0])
+        schema: Schema = {"items": items, "type": "array"}
+        if origin in (set, frozenset):
+            schema["x-kubernetes-list-type"] = "set"
+            self._check_topology(schema)
+        return schema
+
+    def _map(self, args: tuple[Any, ...]) -> Schema:
+        if not args:
+            return self._refuse("dict without types; write dict[str, T]")
+        key = args[0]
+        while get_origin(key) is Annotated or isinstance(key, NewType):
+            key = get_args(key)[0] if get_origin(key) is Annotated else key.__supertype__
+        if not (isinstance(key, type) and issubclass(key, str)) and get_origin(key) is not Literal:
+            return self._refuse(
+                f"keys of a map are strings, not {getattr(key, '__name__', key)}; write dict[str, T]"
+            )
+        with self._at("{}", ""):
+            return {"additionalProperties": self._build(args[1]), "type": "object"}
+
+    def _annotated(self, type_: Any) -> Schema:
+        schema = self._build(get_args(type_)[0])
+        markers = [self._marker(item) for item in type_.__metadata__]
+        self._apply([marker for marker in markers if marker is not None], schema)
+        return schema
+
+    def _marker(self, item: Any) -> Marker | None:
+        if isinstance(item, type) and issubclass(item, Marker):
+            self.mistake(f"{item.__name__} needs its arguments: write {item.__name__}(...)")
+        return item if isinstance(item, Marker) else None
+
+    def _apply(self, markers: list[Marker], schema: Schema) -> None:
+        for marker in sorted(markers, key=lambda marker: not marker.first):
+            try:
+                marker.apply(schema)
+            except MarkerError as error:
+                self.mistake(str(error))
+            if isinstance(marker, ListType):
+                self._check_topology(schema)
+            if isinstance(marker, MaxDescription):
+                limit_descriptions(schema, marker.length)
+
+    def _check_topology(self, schema: Schema) -> None:
+        """API servers refuse sets of things that do not compare and maps whose keys may be absent."""
+        items: Schema = schema.get("items", {})
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "set" and items.get("type") not in (*_SCALAR_TYPES, None):
+            atomic = items.get(
+                "x-kubernetes-map-type" if items["type"] == "object" else "x-kubernetes-list-type"
+            )
+            if atomic != "atomic":
+                self.mistake(
+                    "items of a set must be scalars or atomic; write ListMap(<key>) for a list of structs"
+                )
+        if kind != "map":
+            return
+        properties: Schema = items.get("properties", {})
+        if items.get("type") != "object":
+            self.mistake(
+                f"ListMap needs a list of structs, not of {items.get('type', 'any value')}; write ListSet"
+            )
+            return
+        for key in schema.get("x-kubernetes-list-map-keys", ()):
+            known = ", ".join(sorted(properties)) or "none"
+            if key not in properties:
+                self.mistake(f"ListMap key {key!r} is not a field of the items; its fields are: {known}")
+            elif properties[key].get("type") not in _SCALAR_TYPES:
+                self.mistake(
+                    f"ListMap key {key!r} must be a scalar, not {properties[key].get('type', 'any value')}"
+                )
+            elif key not in items.get("required", ()) and "default" not in properties[key]:
+                self.mistake(
+                    f"ListMap key {key!r} may be absent; make the field required or give it a default"
+                )
+
+    def _struct(self, type_: Any, cls: type) -> Schema:
+        if type_ in self._above:
+            names = [getattr(item, "__name__", str(item)) for item in self._above]
+            start = self._above.index(type_)
+            cycle = " -> ".join([*names[start:], names[start]])
+            return self._refuse(
+                f"recursive type: {cycle}; break the cycle, or write RawObject for the inner one"
+            )
+        self._above.append(type_)
+        try:
+            return self._properties(type_, cls)
+        finally:
+            self._above.pop()
+
+    def _properties(self, type_: Any, cls: type) -> Schema:
+        source = source_of(cls)
+        try:
+            fields = struct_fields(type_)
+        except (NameError, TypeError, AttributeError) as error:
+            with self._at("", source.where()):
+                return self._refuse(f"the types of {cls.__qualname__} cannot be read: {error}")
+        properties: Schema = {}
+        required: list[str] = []
+        schema: Schema = {"properties": properties, "type": "object"}
+        with self._at("", source.where()):
+            self._apply(self._class_level(cls, fields), schema)
+        kept: list[str] = []
+        for field in fields:
+            if _strip_none(field.type) is type(None):
+                continue
+            step = f".{field.wire_name}"
+            with self._at(step, source_of(field.owner).where(field.name)):
+                built = self._field(field, root=issubclass(cls, Object) and len(self._above) == 1)
+                properties[field.wire_name] = built
+                markers = _field_markers(field.type)
+                if _is_required(field, markers):
+                    required.append(field.wire_name)
+                elif Immutable in markers:
+                    kept.append(field.wire_name)
+        if required:
+            schema["required"] = sorted(required)
+        for name in sorted(kept):
+            rule = {
+                "message": f"field {name} is immutable once set",
+                "rule": f"!has(oldSelf.{name}) || has(self.{name})",
+            }
+            schema.setdefault("x-kubernetes-validations", []).insert(0, rule)
+        return self._described(schema, cls)
+
+    def _class_level(self, cls: type, fields: list[StructField]) -> list[Marker]:
+        """Class markers with field names turned into wire names."""
+        by_name = {field.name: field for field in fields}
+        markers: list[Marker] = []
+        for marker in class_markers(cls):
+            if not isinstance(marker, _OneOf):
+                markers.append(marker)
+                continue
+            wire_names: list[str] = []
+            for name in marker.fields:
+                field = by_name.get(name)
+                if field is None:
+                    known = ", ".join(by_name)
+                    self.mistake(f"{type(marker).__name__}: no field {name!r}; the fields are: {known}")
+                elif not field.has_default or Required in _field_markers(field.type):
+                    self.mistake(
+                        f"{type(marker).__name__}: {name} is required; make it optional with | None = None"
+                    )
+                else:
+                    wire_names.append(field.wire_name)
+            if len(wire_names) == len(marker.fields):
+                markers.append(marker.rule(wire_names))
+        order = {"AtMostOneOf": 1, "ExactlyOneOf": 2, "AtLeastOneOf": 3}
+        originals = class_markers(cls)
+        ranks = [order.get(type(marker).__name__, 0) for marker in originals]
+        if len(markers) == len(originals):
+            markers = [
+                marker for _, marker in sorted(zip(ranks, markers, strict=True), key=lambda pair: pair[0])
+            ]
+        return markers
+
+    def _field(self, field: StructField, *, root: bool) -> Schema:
+        if root and field.owner is Object:
+            return {"description": _TYPE_META[field.name], "type": "string"}
+        if root and field.name == "metadata":
+            return {"type": "object"}
+        schema = self._build(field.type)
+        if not field.has_default and _allows_none(field.type) and not schema.get("nullable"):
+            self.mistake(
+                "may be None but has no default; write = None to make it optional, or mark it Nullable"
+            )
+        doc = source_of(field.owner).docs.get(field.name)
+        explicit = _explicit_description(field.type)
+        if explicit is not None:
+            doc = explicit
+        if doc is not None:
+            schema.pop("description", None)
+            if doc:
+                schema["description"] = doc
+        self._default(field, schema)
+        for marker in _field_markers(field.type):
+            if isinstance(marker, MaxDescription):
+                limit_descriptions(schema, marker.length)
+        return schema
+
+    def _default(self, field: StructField, schema: Schema) -> None:
+        markers = _field_markers(field.type)
+        default = field.default
+        if (
+            "default" not in schema
+            and field.has_default
+            and default is not None
+            and default is not msgspec.UNSET
+            and not (isinstance(default, list | dict | set | frozenset) and not default)
+            and Required not in markers
+            and LocalDefault not in markers
+        ):
+            try:
+                schema["default"] = to_plain(default)
+            except (TypeError, NotImplementedError, ValueError) as error:
+                self.mistake(f"default {default!r} cannot be written as JSON: {error}")
+        if "default" in schema:
+            for complaint in default_complaints(schema, schema["default"]):
+                self.mistake(f"default {schema['default']!r} is refused by its own schema: {complaint}")
+
+    def _described(self, schema: Schema, cls: type) -> Schema:
+        doc = vars(cls).get("__doc__")
+        if doc and not (issubclass(cls, enum.Enum) and doc == enum.Enum.__doc__):
+            schema["description"] = cleandoc(doc)
+        return schema
+
+
+_TYPE_META: Final = {
+    "api_version": "The group and version of the schema that this object is written in.",
+    "kind": "The kind of object that this is.",
+}
+
+
+def _is_required(field: StructField, markers: list[Marker]) -> bool:
+    return not field.has_default or Required in markers
+
+
+def _field_markers(type_: Any) -> list[Marker]:
+    """Markers that stand on the field itself, also through `X | None` and aliases."""
+    markers: list[Marker] = []
+    while True:
+        if get_origin(type_) is Annotated:
+            markers.extend(item for item in type_.__metadata__ if isinstance(item, Marker))
+            type_ = get_args(type_)[0]
+            continue
+        stripped = _strip_none(type_)
+        if stripped is type_:
+            return markers
+        type_ = stripped
+
+
+def _explicit_description(type_: Any) -> str | None:
+    from kubewright.api.markers import Description
+
+    texts = [marker.text for marker in _field_markers(type_) if isinstance(marker, Description)]
+    return texts[0] if texts else None
+
+
+def _strip_none(type_: Any) -> Any:
+    if get_origin(type_) in (Union, types.UnionType):
+        rest = [member for member in get_args(type_) if member is not type(None)]
+        if len(rest) == 1:
+            return rest[0]
+        if not rest:
+            return type(None)
+    return type_
+
+
+def _allows_none(type_: Any) -> bool:
+    if get_origin(type_) is Annotated:
+        return _allows_none(get_args(type_)[0])
+    return get_origin(type_) in (Union, types.UnionType) and type(None) in get_args(type_)
+
+
+def default_complaints(schema: Schema, value: Any) -> list[str]:
+    """Why a schema refuses a default; empty when it takes it."""
+    from .default_check import complaints
+
+    return list(complaints(schema, value))

@@ -1,0 +1,111 @@
+"""What the source text of a class knows and the running class does not: field docs and line numbers.
+
+A field is documented by a string below it, or by `#:` comments above or beside it:
+
+    size: int
+    \"\"\"How many.\"\"\"
+
+    #: Who reads it.
+    reader: str
+
+Each source file is parsed once. Classes without source (made at run time) have no field docs and no lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+
+@dataclass(frozen=True)
+class ClassSource:
+    """Where a class stands and what is written at its fields."""
+
+    file: str = ""
+    line: int = 0
+    lines: Mapping[str, int] = field(default_factory=dict)
+    docs: Mapping[str, str] = field(default_factory=dict)
+
+    def where(self, name: str | None = None) -> str:
+        """`file:line` of a field, or of the class."""
+        line = self.lines.get(name, self.line) if name else self.line
+        return f"{self.file}:{line}" if self.file else ""
+
+
+_NONE = ClassSource()
+
+
+def source_of(cls: type) -> ClassSource:
+    """The source of a class."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if not file or not file.endswith(".py"):
+        return _NONE
+    return _classes(file).get(cls.__qualname__, ClassSource(file=file))
+
+
+@cache
+def _classes(file: str) -> dict[str, ClassSource]:
+    try:
+        with open(file, encoding="utf-8") as handle:
+            text = handle.read()
+        tree = ast.parse(text)
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return {}
+    found: dict[str, ClassSource] = {}
+    _collect(tree.body, "", file, text.splitlines(), found)
+    return found
+
+
+def _collect(
+    body: list[ast.stmt], prefix: str, file: str, text: list[str], found: dict[str, ClassSource]
+) -> None:
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            name = prefix + statement.name
+            found[name] = _read_class(statement, file, text)
+            _collect(statement.body, name + ".", file, text, found)
+        elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            _collect(statement.body, f"{prefix}{statement.name}.<locals>.", file, text, found)
+        elif isinstance(statement, ast.If | ast.Try | ast.With):
+            _collect(statement.body, prefix, file, text, found)
+
+
+def _read_class(node: ast.ClassDef, file: str, text: list[str]) -> ClassSource:
+    lines: dict[str, int] = {}
+    docs: dict[str, str] = {}
+    previous: str | None = None
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            previous = statement.target.id
+            lines[previous] = statement.lineno
+            comment = _comment(statement, text)
+            if comment:
+                docs[previous] = comment
+            continue
+        if (
+            previous
+            and isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, str)
+        ):
+            docs[previous] = inspect.cleandoc(statement.value.value)
+        previous = None
+    return ClassSource(file, node.lineno, lines, docs)
+
+
+def _comment(statement: ast.AnnAssign, text: list[str]) -> str:
+    """The `#:` comment beside a field or in the lines right above it."""
+    last = (statement.end_lineno or statement.lineno) - 1
+    _, mark, beside = text[last][statement.end_col_offset or 0 :].partition("#:")
+    if mark:
+        return beside.strip()
+    above: list[str] = []
+    index = statement.lineno - 2
+    while index >= 0 and text[index].lstrip().startswith("#:"):
+        above.insert(0, text[index].lstrip()[2:].strip())
+        index -= 1
+    return "\n".join(above)
