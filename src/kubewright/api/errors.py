@@ -41,6 +41,7 @@ class APIError(Exception):
         super().__init__(message)
         self.message = message
         self.details: dict[str, Any] = details or {}
+        self._details_given = details is not None
         self.status_reason = self.reason if reason is None else reason
         self.status_code = self.code if code is None else code
         self.headers: dict[str, str] = {}
@@ -70,7 +71,7 @@ class APIError(Exception):
         }
         if self.status_reason:
             status["reason"] = self.status_reason
-        if self.details:
+        if self.details or self._details_given:
             status["details"] = self.details
         status["code"] = self.status_code
         return status
@@ -326,7 +327,7 @@ def timeout(message: str, retry_after: int = 0) -> Timeout:
 def too_large_resource_version(asked: int | str, current: int | str, retry_after: int = 1) -> Timeout:
     """504 for a read at a version that the server has not reached yet."""
     return Timeout(
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         details={
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
             "retryAfterSeconds": retry_after,

@@ -118,7 +118,8 @@ def check_wildcard_subdomain(value: str) -> list[str]:
     if not _wildcard(value):
         text = (
             "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which "
-            "must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+            "must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric "
+            "character"
         )
         wrong.append(_rule(text, _WILDCARD, "*.example.com"))
     return wrong
