@@ -73,6 +73,9 @@ PYTHON_NAMES = {"openAPIV3Schema": "openapi_v3_schema"}
 HAND_WRITTEN = {"io.k8s.api.core.v1.ObjectReference"}
 """Definitions outside `meta/v1` whose class is in `kubewright.api.meta` all the same."""
 
+PACKAGES = {"resource": "resources"}
+"""Groups whose package has another name: `kubewright.api.resource` is what declares a kind."""
+
 CLASS_NAMES = {META + "GroupResource": "GroupResourceRef"}
 """Classes that are not called like their definition."""
 
@@ -125,6 +128,10 @@ def load(release: str) -> dict[str, Schema]:
 def home_of(name: str) -> Home:
     group, version = name.split(".")[-3:-1]
     return Home("meta", "v1") if name.startswith("io.k8s.apimachinery.") else Home(group, version)
+
+
+def package(home: Home) -> str:
+    return PACKAGES.get(home.group, home.group)
 
 
 def in_meta(name: str) -> bool:
@@ -328,7 +335,7 @@ def module_text(home: Home, names: list[str], definitions: dict[str, Schema], gr
             source = (
                 "kubewright.api.meta"
                 if in_meta(ref)
-                else f"kubewright.api.{home_of(ref).group}.{home_of(ref).version}"
+                else f"kubewright.api.{package(home_of(ref))}.{home_of(ref).version}"
             )
             imports.setdefault(source, set()).add(class_name(ref))
     code = "\n".join(body)
@@ -379,10 +386,10 @@ def outputs(definitions: dict[str, Schema]) -> dict[Path, str]:
         files[API / "schemas" / f"{home.group}.{home.version}.json"] = schema_file(names, definitions, keys)
         if home.group != "meta":
             group = groups[home]
-            files[API / home.group / "__init__.py"] = (
+            files[API / package(home) / "__init__.py"] = (
                 f'"""Built-in types of the `{group or "core"}` group."""\n'
             )
-            files[API / home.group / f"{home.version}.py"] = module_text(home, names, definitions, group)
+            files[API / package(home) / f"{home.version}.py"] = module_text(home, names, definitions, group)
     return files
 
 

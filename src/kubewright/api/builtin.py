@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from .builtin_schema import definition_name, definitions, published, schema_for
+from .builtin_schema import definition_name, definitions, published, schema_for, wire_messages
 from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
 RELEASE: Final = "1.36"
@@ -311,4 +311,5 @@ __all__ = [
     "resources",
     "resources_in",
     "schema_for",
+    "wire_messages",
 ]

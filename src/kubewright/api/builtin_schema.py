@@ -1,4 +1,4 @@
-"""Schemas of the built-in kinds, read when they are asked for.
+"""Schemas and wire formats of the built-in kinds, read when they are asked for.
 
 A schema here is OpenAPI v3 in structural form without prose: types, formats, required fields, list and map
 topology, patch merge keys and strategies, defaults of the fields that identify list elements. References name
@@ -19,55 +19,62 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from .gvk import GroupVersionKind
+from .wire_format import Messages
 
 Schema = dict[str, Any]
+_ValueT = TypeVar("_ValueT")
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _PREFIXES: Final = {
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
-_PACKAGES: Final = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
+_GROUPS: Final = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
 _META_KINDS: Final = frozenset(
     ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status", "WatchEvent")
 )
 
 
-def package_of(group: str) -> str:
-    """The package of a group: `rbac` for `rbac.authorization.k8s.io`, `core` for the core group."""
-    return _PACKAGES.get(group) or group.partition(".")[0]
+def _short_group(group: str) -> str:
+    return _GROUPS.get(group) or group.partition(".")[0]
+
+
+def module_of(gvk: GroupVersionKind) -> str:
+    """The module that has the class of a built-in kind: `kubewright.api.rbac.v1`."""
+    group = _short_group(gvk.group)
+    return f"{__package__}.{'resources' if group == 'resource' else group}.{gvk.version}"
 
 
 def definition_name(gvk: GroupVersionKind) -> str:
     """The name under which OpenAPI publishes a built-in kind."""
-    if not gvk.group and gvk.kind in _META_KINDS:
+    if gvk.group == "meta.k8s.io" or (not gvk.group and gvk.kind in _META_KINDS):
         return _META + gvk.kind
-    package = package_of(gvk.group)
-    return f"{_PREFIXES.get(package, f'io.k8s.api.{package}')}.{gvk.version}.{gvk.kind}"
+    group = _short_group(gvk.group)
+    return f"{_PREFIXES.get(group, f'io.k8s.api.{group}')}.{gvk.version}.{gvk.kind}"
 
 
-class _Definitions(Mapping[str, Schema]):
-    """All definitions by name; a file is read when one of its names is first looked up."""
+class _Tables(Mapping[str, _ValueT]):
+    """Entries by definition name; the file of a group version is read when a name of it is wanted."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, Schema] = {}
-        self._folder = files(__package__) / "schemas"
+    def __init__(self, folder: str) -> None:
+        self._known: dict[str, _ValueT] = {}
+        self._folder = files(__package__) / folder
         self._unread = {
             entry.name.removesuffix(".json")
             for entry in self._folder.iterdir()
-            if entry.name.endswith(".json") and entry.name.count(".") == 2
+            if entry.name.endswith(".json")
         }
 
     def _read(self, home: str) -> None:
         self._unread.discard(home)
         self._known.update(msgspec.json.decode((self._folder / f"{home}.json").read_bytes()))
 
-    def __getitem__(self, name: str) -> Schema:
+    def __getitem__(self, name: str) -> _ValueT:
         found = self._known.get(name)
         if found is None:
             home = "meta.v1" if name.startswith("io.k8s.apimachinery.") else ".".join(name.split(".")[-3:-1])
@@ -77,7 +84,7 @@ class _Definitions(Mapping[str, Schema]):
             found = self._known[name]
         return found
 
-    def _all(self) -> dict[str, Schema]:
+    def _all(self) -> dict[str, _ValueT]:
         for home in sorted(self._unread):
             self._read(home)
         return self._known
@@ -92,7 +99,13 @@ class _Definitions(Mapping[str, Schema]):
 @cache
 def definitions() -> Mapping[str, Schema]:
     """Every definition of the built-in types, by its OpenAPI name."""
-    return _Definitions()
+    return _Tables[Schema]("schemas")
+
+
+@cache
+def wire_messages() -> Messages:
+    """How the built-in types travel in protobuf, by the same names."""
+    return Messages(_Tables[str]("wire"))
 
 
 @cache
@@ -142,4 +155,4 @@ def _publish(schema: Schema, prefix: str) -> Schema:
     return out
 
 
-__all__ = ["definition_name", "definitions", "package_of", "published", "schema_for"]
+__all__ = ["definition_name", "definitions", "module_of", "published", "schema_for", "wire_messages"]
