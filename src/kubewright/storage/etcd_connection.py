@@ -1,0 +1,292 @@
+"""How etcd is reached: the URL, several members, TLS, users, and what its errors mean.
+
+Any member of a cluster answers any request. Calls go to one member until it cannot be reached, then to the
+next. A read is repeated there; a write only if it has certainly not been sent, because a write that was
+repeated after it had succeeded would look like a lost race.
+
+The generated gRPC stubs of aetcd are called directly: its client has no read at a revision, no limit, no
+progress request, and takes a watch apart into single events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from .contract import StorageError
+
+DEFAULT_PORT = 2379
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdOptions:
+    """Where etcd is and how to speak to it. The names are those of the URL's query."""
+
+    endpoints: tuple[str, ...]
+    prefix: str = ""
+    tls: bool = False
+    """Speak TLS; implied by `cacert` and `cert`."""
+    cacert: str | None = None
+    """File with the certificates that the server's must be signed by."""
+    cert: str | None = None
+    """File with the client certificate; needs `key`."""
+    key: str | None = None
+    """File with the key of the client certificate."""
+    server_name: str | None = None
+    """Name to expect in the server's certificate, if not the host."""
+    user: str | None = None
+    password_file: str | None = None
+    """File that holds the password of `user`; read again at every login."""
+    password_env: str | None = None
+    """Environment variable that holds it."""
+    timeout: float = 10.0
+    """Seconds before a request is given up."""
+    compact_every: float = 300.0
+    """Seconds between compactions; history is kept at least that long. 0: leave it to others."""
+
+    @classmethod
+    def parse(cls, url: str) -> EtcdOptions:
+        """Options from `etcd://HOST:PORT[,HOST:PORT...][/PREFIX][?name=value&...]`."""
+        parts = urlsplit(url)
+        if "@" in parts.netloc:
+            raise StorageError(
+                "a storage URL carries no user and password before the host: "
+                "use ?user=NAME&password_file=FILE"
+            )
+        endpoints = tuple(_endpoint(host) for host in parts.netloc.split(",") if host)
+        if not endpoints:
+            raise StorageError(
+                "the storage URL names no etcd member; use etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
+            )
+        known = {option.name for option in fields(cls)} - {"endpoints", "prefix"}
+        values: dict[str, Any] = {}
+        for name, text in parse_qsl(parts.query, keep_blank_values=True):
+            if name == "password":
+                raise StorageError(
+                    "a password in a storage URL would end up in logs: "
+                    "use password_file=FILE or password_env=NAME"
+                )
+            if name not in known:
+                raise StorageError(f"etcd has no option {name!r}; there are {', '.join(sorted(known))}")
+            values[name] = _value(name, text)
+        prefix = parts.path.rstrip("/")
+        return cls(endpoints=endpoints, prefix=prefix, **values)
+
+    def __post_init__(self) -> None:
+        if bool(self.cert) != bool(self.key):
+            raise StorageError("etcd options cert and key go together: give both files or none")
+        if self.user is not None and not (self.password_file or self.password_env):
+            raise StorageError("etcd option user needs password_file=FILE or password_env=NAME")
+
+
+def _endpoint(host: str) -> str:
+    bracketed = host.startswith("[") and host.endswith("]")
+    name, colon, port = host.rpartition(":")
+    if bracketed or not colon:
+        return f"{host}:{DEFAULT_PORT}"
+    if not name or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise StorageError(f"{host!r} is not an etcd address; use HOST:PORT")
+    return host
+
+
+def _value(name: str, text: str) -> object:
+    if name == "tls":
+        if text not in ("true", "false"):
+            raise StorageError(f"etcd option tls is true or false, not {text!r}")
+        return text == "true"
+    if name in ("timeout", "compact_every"):
+        try:
+            return float(text)
+        except ValueError:
+            raise StorageError(f"etcd option {name} is a number of seconds, not {text!r}") from None
+    return text
+
+
+def load_rpc() -> Any:
+    """The generated messages and stubs."""
+    try:
+        from aetcd import rpc
+    except ImportError as error:
+        raise StorageError("storage in etcd needs aetcd: pip install 'kubewright[etcd]'") from error
+    return rpc
+
+
+@dataclass(slots=True)
+class _Member:
+    channel: Any
+    kv: Any
+    lease: Any
+    watch: Any
+    auth: Any
+    maintenance: Any
+
+
+@dataclass(slots=True)
+class EtcdConnection:
+    """Channels to the members of one cluster."""
+
+    options: EtcdOptions
+    rpc: Any = None
+    metadata: tuple[tuple[str, str], ...] = ()
+    _members: list[_Member] = field(default_factory=list)
+    _at: int = 0
+
+    @property
+    def member(self) -> _Member:
+        """The member in use."""
+        return self._members[self._at]
+
+    @property
+    def where(self) -> str:
+        """The addresses, for messages."""
+        return ",".join(self.options.endpoints)
+
+    async def open(self) -> None:
+        """Make the channels and log in."""
+        self.rpc = rpc = load_rpc()
+        credentials = self._credentials()
+        settings: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        if self.options.server_name:
+            settings.append(("grpc.ssl_target_name_override", self.options.server_name))
+        for endpoint in self.options.endpoints:
+            if credentials is None:
+                channel = rpc.insecure_channel(endpoint, options=settings)
+            else:
+                channel = rpc.secure_channel(endpoint, credentials, options=settings)
+            self._members.append(
+                _Member(
+                    channel,
+                    rpc.KVStub(channel),
+                    rpc.LeaseStub(channel),
+                    rpc.WatchStub(channel),
+                    rpc.AuthStub(channel),
+                    rpc.MaintenanceStub(channel),
+                )
+            )
+        if self.options.user is not None:
+            await self.login()
+
+    def _credentials(self) -> Any:
+        options = self.options
+        if not (options.tls or options.cacert or options.cert):
+            return None
+        import grpc  # type: ignore[import-untyped]
+
+        return grpc.ssl_channel_credentials(
+            root_certificates=_read("cacert", options.cacert),
+            private_key=_read("key", options.key),
+            certificate_chain=_read("cert", options.cert),
+        )
+
+    async def close(self) -> None:
+        """Close the channels."""
+        members, self._members = self._members, []
+        for member in members:
+            await member.channel.close()
+
+    def leave(self, member: _Member) -> None:
+        """Go to the next member, unless somebody has already left this one."""
+        if self._members and self.member is member:
+            self._at = (self._at + 1) % len(self._members)
+
+    async def login(self) -> None:
+        """Get a token for the user."""
+        options = self.options
+        if options.password_file:
+            password = (_read("password_file", options.password_file) or b"").decode().rstrip("\r\n")
+        else:
+            name = options.password_env or ""
+            if name not in os.environ:
+                raise StorageError(f"the environment variable {name} (etcd option password_env) is not set")
+            password = os.environ[name]
+        self.metadata = ()
+        request = self.rpc.AuthenticateRequest(name=options.user, password=password)
+        answer = await self.call("auth", "Authenticate", request, repeat=True)
+        self.metadata = (("token", answer.token),)
+
+    def token_expired(self, error: Any) -> bool:
+        """Whether a new login would help."""
+        if self.options.user is None:
+            return False
+        text = error.details() or ""
+        return "invalid auth token" in text or "revision of auth store is old" in text
+
+    async def call(self, service: str, method: str, request: Any, *, repeat: bool) -> Any:
+        """Send a request; `repeat` says that sending it twice does no harm."""
+        if not self._members:
+            raise StorageError("the store is not open")
+        unavailable = self.rpc.StatusCode.UNAVAILABLE
+        failures = 0
+        logins = 0
+        while True:
+            member = self.member
+            try:
+                return await getattr(getattr(member, service), method)(
+                    request, timeout=self.options.timeout, metadata=self.metadata or None
+                )
+            except self.rpc.AioRpcError as error:
+                if self.token_expired(error) and method != "Authenticate" and not logins:
+                    logins += 1
+                    await self.login()
+                    continue
+                failures += 1
+                unsent = "failed to connect to all addresses" in (error.details() or "")
+                if error.code() is not unavailable or not (repeat or unsent):
+                    raise self.explain(error, sent=not unsent and not repeat) from error
+                if failures >= max(4, 2 * len(self._members)):
+                    raise self.explain(error, sent=False) from error
+            self.leave(member)
+            await asyncio.sleep(backoff(failures // len(self._members)))
+
+    def explain(self, error: Any, *, sent: bool = False) -> Exception:
+        """The error to raise for one of gRPC's."""
+        code = error.code()
+        text = error.details() or code.name
+        codes = self.rpc.StatusCode
+        if "has been compacted" in text or "is a future revision" in text:
+            return RevisionUnreadable(text)
+        if code is codes.UNAVAILABLE and not sent:
+            advice = "check that it runs there, and that both sides agree about TLS"
+        elif code in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED) and sent:
+            advice = "the answer to a write was lost, so it may or may not have happened"
+        elif code is codes.DEADLINE_EXCEEDED:
+            advice = "it did not answer in time; check that a majority of its members is up"
+        elif "database space exceeded" in text:
+            advice = "compact and defragment it, then disarm its alarm"
+        elif code in (codes.UNAUTHENTICATED, codes.PERMISSION_DENIED):
+            advice = "check the user, its password and its role"
+        else:
+            advice = ""
+        return StorageError(f"etcd at {self.where}: {text}" + (f" ({advice})" if advice else ""))
+
+
+class RevisionUnreadable(Exception):
+    """Etcd says that a revision is compacted or in the future; the store finds out which it may be."""
+
+
+def backoff(failures: int) -> float:
+    """Seconds to wait after so many failures in a row, jittered so that servers do not return in step."""
+    return float(min(5.0, 0.05 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0))  # noqa: S311
+
+
+def _read(option: str, path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {path} (etcd option {option}): {error.strerror}") from error

