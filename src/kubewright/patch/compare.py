@@ -1,0 +1,206 @@
+"""What changed between two objects, as field sets.
+
+`compare(old, new, shape)` walks both at once and sorts every differing field into added, modified or
+removed. Subtrees that are the same Python object are skipped, so objects that share structure compare in the
+time of what differs. A container that appears or vanishes counts with everything in it; a container that
+merely changes does not count itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import fieldset
+from .fieldset import LEAF, SELF, Tree
+from .shape import LIST, MAP, Kind, Shape
+from .typed import TypedError, list_element
+
+
+class Comparison(NamedTuple):
+    """The differences; each field is in at most one of the sets."""
+
+    added: Tree
+    modified: Tree
+    removed: Tree
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.added or self.modified or self.removed)
+
+    def without(self, ignored: Tree | None) -> Comparison:
+        """The differences outside of the ignored fields and what is below them."""
+        if not ignored:
+            return self
+        return Comparison(*(fieldset.recursive_difference(tree, ignored) for tree in self))
+
+    def changed(self) -> Tree:
+        """All differing fields."""
+        return fieldset.union(fieldset.union(self.added, self.modified), self.removed)
+
+
+_Nodes = tuple[Tree | None, Tree | None, Tree | None]
+_UNCHANGED: _Nodes = (None, None, None)
+_MODIFIED: _Nodes = (None, LEAF, None)
+_ATOMS = (str, int, float, bool)
+_NOTHING = object()
+
+
+def same_value(left: Any, right: Any) -> bool:
+    """Equality of decoded JSON: 1 equals 1.0, but not true."""
+    if left is right:
+        return True
+    if left != right:
+        return False
+    cls = left.__class__
+    if cls is str or left is None:
+        return True
+    if cls is dict:
+        return all(same_value(item, right[name]) for name, item in left.items())
+    if cls is list:
+        return all(map(same_value, left, right))
+    return (cls is bool) is (right.__class__ is bool)
+
+
+def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Comparison:
+    """The fields that differ from `old` to `new`. Both have to fit `shape`."""
+    added, modified, removed = _compare(old, new, shape, shape.kind_of(old))
+    return Comparison(added or {}, modified or {}, removed or {})
+
+
+def _compare(left: Any, right: Any, shape: Shape, kind: Kind) -> _Nodes:
+    if kind == MAP:
+        old = left if left.__class__ is dict else None
+        new = right if right.__class__ is dict else None
+        if shape.map_atomic or not (old or new):
+            return _UNCHANGED if same_value(left, right) else _MODIFIED
+        return _compare_maps(old or {}, new or {}, shape)
+    if kind == LIST:
+        old_items = left if left.__class__ is list else None
+        new_items = right if right.__class__ is list else None
+        if shape.list_atomic or not (old_items or new_items):
+            return _UNCHANGED if same_value(left, right) else _MODIFIED
+        return _compare_lists(old_items or [], new_items or [], shape)
+    return _UNCHANGED if same_value(left, right) else _MODIFIED
+
+
+def _compare_values(left: Any, right: Any, shape: Shape) -> _Nodes:
+    kind = shape.kind_of(left)
+    other_kind = shape.kind_of(right)
+    result = _compare(left, right, shape, other_kind)
+    if kind != other_kind:
+        result = _both(_compare(left, right, shape, kind), result)
+    return result
+
+
+def _both(first: _Nodes, second: _Nodes) -> _Nodes:
+    added, modified, removed = (
+        b if a is None else a if b is None else fieldset.union_nodes(a, b)
+        for a, b in zip(first, second, strict=True)
+    )
+    return added, modified, removed
+
+
+def _compare_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> _Nodes:
+    added: Tree = {}
+    modified: Tree = {}
+    removed: Tree = {}
+    for name, left in old.items():
+        right = new.get(name, _NOTHING)
+        if right is left:
+            continue
+        if right is _NOTHING:
+            removed["f:" + name] = _everything(left, shape.child(name) or shape)
+            continue
+        cls = left.__class__
+        if cls is right.__class__ and cls in _ATOMS:
+            if left != right:
+                modified["f:" + name] = LEAF
+            continue
+        a, m, r = _compare_values(left, right, shape.child(name) or shape)
+        if a is not None:
+            added["f:" + name] = a
+        if m is not None:
+            modified["f:" + name] = m
+        if r is not None:
+            removed["f:" + name] = r
+    if len(new) != len(old) or new.keys() != old.keys():
+        for name, right in new.items():
+            if name not in old:
+                added["f:" + name] = _everything(right, shape.child(name) or shape)
+    return added or None, modified or None, removed or None
+
+
+def _by_element(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for index, item in enumerate(items):
+        try:
+            element = list_element(item, shape)
+        except ValueError as error:
+            raise TypedError([("", f"element {index}: {error}")]) from None
+        same = found.get(element)
+        if same is None:
+            found[element] = [item]
+        else:
+            same.append(item)
+    return found
+
+
+def _compare_lists(old: list[Any], new: list[Any], shape: Shape) -> _Nodes:
+    added: Tree = {}
+    modified: Tree = {}
+    removed: Tree = {}
+    lefts = _by_element(old, shape)
+    rights = _by_element(new, shape)
+    element_shape = shape.element
+    for element, left in lefts.items():
+        right = rights.get(element)
+        if len(left) > 1:
+            # Duplicates are owned together: changed as a whole, or gone.
+            if right is None:
+                removed[element] = LEAF
+            elif len(right) > 1:
+                if not same_value(left, right):
+                    modified[element] = LEAF
+            else:
+                added[element] = _everything(right[0], element_shape)
+                removed[element] = LEAF
+        elif right is None:
+            removed[element] = _everything(left[0], element_shape)
+        elif len(right) > 1:
+            removed[element] = _everything(left[0], element_shape)
+            added[element] = LEAF
+        elif left[0] is not right[0]:
+            a, m, r = _compare_values(left[0], right[0], element_shape)
+            if a is not None:
+                added[element] = a
+            if m is not None:
+                modified[element] = m
+            if r is not None:
+                removed[element] = r
+    for element, right in rights.items():
+        if element not in lefts:
+            added[element] = LEAF if len(right) > 1 else _everything(right[0], element_shape)
+    return added or None, modified or None, removed or None
+
+
+def _everything(value: Any, shape: Shape) -> Tree:
+    """The node for a value that only one side has: itself and all that is in it."""
+    cls = value.__class__
+    if cls is dict:
+        if not value or shape.map_atomic or not shape.map:
+            return LEAF
+        tree: Tree = {SELF: LEAF}
+        for name, item in value.items():
+            tree["f:" + name] = (
+                LEAF if item.__class__ in _ATOMS else _everything(item, shape.child(name) or shape)
+            )
+        return tree
+    if cls is list:
+        if not value or shape.list_atomic or not shape.list:
+            return LEAF
+        tree = {SELF: LEAF}
+        for element, items in _by_element(value, shape).items():
+            tree[element] = LEAF if len(items) > 1 else _everything(items[0], shape.element)
+        return tree
+    return LEAF

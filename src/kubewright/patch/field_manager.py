@@ -1,0 +1,445 @@
+"""Server-side apply, and the bookkeeping of field owners on every other write.
+
+A `FieldManager` stands for one endpoint: a version of a resource, or one of its subresources. It answers two
+questions, without touching its arguments:
+
+- `update(live, new, manager, now)`: the object is going to be `new`; who owns what afterwards? The manager
+  gains what it added or changed and everybody else loses that; what was removed is owned by nobody.
+- `apply(live, config, manager, now, force)`: what does the object become when `manager` wants `config`? Its
+  fields are merged in; fields that it applied last time, left out now, and nobody else owns, are removed;
+  fields of others with another value are a conflict, unless `force` takes them.
+
+Owners write in different versions. Their sets are compared in their own version, through `convert` and
+`node_for`; an owner whose version is gone is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from kubewright.api.errors import APIError, BadRequest, Conflict
+from kubewright.api.times import format_time
+from kubewright.schema.structural import Node
+
+from . import fieldset, typed
+from .compare import Comparison, compare, same_value
+from .fieldset import FieldSet, Path, Tree
+from .managed_fields import (
+    APPLY,
+    UPDATE,
+    Identity,
+    Managed,
+    ManagedFieldsError,
+    Owner,
+    cap_updaters,
+    decode,
+    encode,
+    identity,
+    is_reset,
+)
+from .merge import merge
+from .shape import Shape, object_shape
+from .typed import TypedError
+
+Object = dict[str, Any]
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_MAX_ANNOTATIONS: Final = 256 * 1024
+_META = fieldset.fields_path("metadata")
+_STRIPPED: Final = fieldset.of(
+    fieldset.fields_path("apiVersion"),
+    fieldset.fields_path("kind"),
+    _META,
+    *(
+        (*_META, fieldset.field(name))
+        for name in (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    ),
+)
+
+
+class VersionGone(LookupError):
+    """Raised by a converter for a version that is no longer served."""
+
+
+class ApplyConflict(Conflict):
+    """Others own fields that the applied configuration would change. `conflicts` lists (owner, path)."""
+
+    def __init__(self, conflicts: list[tuple[Identity, Path]]) -> None:
+        self.conflicts = conflicts
+        causes = [
+            {
+                "reason": "FieldManagerConflict",
+                "message": f"conflict with {owner.text()}",
+                "field": fieldset.path_text(path),
+            }
+            for owner, path in conflicts
+        ]
+        super().__init__(_conflict_message(conflicts), details={"causes": causes})
+
+
+def _conflict_message(conflicts: list[tuple[Identity, Path]]) -> str:
+    if len(conflicts) == 1:
+        owner, path = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {owner.text()}: {fieldset.path_text(path)}"
+    paths: dict[Identity, list[Path]] = {}
+    for owner, path in conflicts:
+        paths.setdefault(owner, []).append(path)
+    lines: list[str] = []
+    for owner, owned in paths.items():
+        lines.append(f"conflicts with {owner.text()}:")
+        lines.extend(f"- {fieldset.path_text(path)}" for path in owned)
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+class FieldManager:
+    """Owners of fields at one endpoint.
+
+    `node` is the schema of `kind` in `api_version` (`None`: deduce everything). `subresource` is "" for the
+    resource itself. `ignored` gives, per version, the fields that this endpoint never writes (status on the
+    main endpoint, everything else on status). `node_for` and `convert` reach the other versions; both raise
+    `VersionGone` for one that is not served. `empty` is what a new object is compared with; built-in types
+    pass `typed.zero_value(node)`.
+    """
+
+    def __init__(
+        self,
+        api_version: str,
+        kind: str,
+        node: Node | None,
+        *,
+        subresource: str = "",
+        ignored: Mapping[str, FieldSet] | None = None,
+        node_for: Callable[[str], Node | None] | None = None,
+        convert: Callable[[Object, str], Object] | None = None,
+        empty: Object | None = None,
+    ) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.subresource = subresource
+        self._shape = object_shape(node)
+        self._ignored: dict[str, Tree] = {version: fields.tree for version, fields in (ignored or {}).items()}
+        self._node_for = node_for
+        self._convert_object = convert
+        self._blank: Object = {"apiVersion": api_version, "kind": kind}
+        self._empty: Object = {**self._blank, **(empty or {})}
+
+    def update(self, live: Object | None, new: Object, manager: str, now: datetime) -> Object:
+        """`new` with the managed fields it has after `manager` wrote it over `live` (`None`: created it)."""
+        after = _without_managed_fields(new)
+        try:
+            managed = self._decode_live_or_new(live, new)
+            if not managed and live is not None:
+                return after
+            before = self._empty if live is None else _without_managed_fields(live)
+            self._update(managed, before, after, manager or "unknown", now)
+        except (TypedError, ManagedFieldsError):
+            # The owners are not worth failing a write for: keep what is known.
+            return _with_entries(after, _entries(live))
+        return _with_entries(after, encode(managed))
+
+    def _decode_live_or_new(self, live: Object | None, new: Object) -> Managed:
+        """Owners as the request states them, else as they are; subresources cannot restate them."""
+        stored = _entries(live)
+        if not self.subresource:
+            sent = (new.get("metadata") or {}).get("managedFields")
+            if is_reset(sent):
+                return {}
+            if sent and sent != stored:
+                try:
+                    managed = decode(sent, trusted=False)
+                except ManagedFieldsError:
+                    managed = {}
+                if managed:
+                    return managed
+        try:
+            return decode(stored, trusted=True)
+        except ManagedFieldsError:
+            return {}
+
+    def _update(self, managed: Managed, before: Object, after: Object, manager: str, now: datetime) -> None:
+        self._reconcile(managed)
+        comparison = compare(before, after, self._shape).without(self._ignored.get(self.api_version))
+        if not comparison.same:
+            self._take(managed, before, after, comparison)
+            gained = fieldset.difference(fieldset.union(comparison.modified, comparison.added), _STRIPPED)
+            if gained:
+                own = identity(manager, UPDATE, self.api_version, self.subresource)
+                previous = managed.get(own)
+                tree = fieldset.union(gained, previous.tree) if previous is not None else gained
+                managed[own] = Owner(tree, self.api_version, format_time(now))
+        cap_updaters(managed)
+
+    def _reconcile(self, managed: Managed) -> None:
+        """Follow schema changes, and drop owners in versions that are gone."""
+        for key, owner in list(managed.items()):
+            try:
+                tree = typed.reconcile(owner.tree, self._shape_in(owner.api_version))
+            except VersionGone:
+                del managed[key]
+                continue
+            if tree is not owner.tree:
+                managed[key] = owner._replace(tree=tree, entry=None)
+
+    def _take(
+        self,
+        managed: Managed,
+        before: Object,
+        after: Object,
+        comparison: Comparison,
+        *,
+        spare: Identity | None = None,
+    ) -> None:
+        """Take every changed field from its owners, but for `spare`; owners of nothing are dropped."""
+        changed: dict[str, Tree] = {self.api_version: comparison.changed()}
+        for key, owner in list(managed.items()):
+            tree = owner.tree
+            if key != spare:
+                version = owner.api_version
+                if version not in changed:
+                    try:
+                        changed[version] = self._compare_in(version, before, after).changed()
+                    except VersionGone:
+                        del managed[key]
+                        continue
+                tree = fieldset.difference(tree, changed[version])
+            if not tree:
+                del managed[key]
+            elif tree is not owner.tree:
+                managed[key] = owner._replace(tree=tree, entry=None)
+
+    def _compare_in(self, version: str, before: Object, after: Object) -> Comparison:
+        """What changed, seen in another version."""
+        comparison = compare(
+            self._converted(before, version), self._converted(after, version), self._shape_in(version)
+        )
+        return comparison.without(self._ignored.get(version))
+
+    def _shape_in(self, version: str) -> Shape:
+        if version == self.api_version:
+            return self._shape
+        if self._node_for is None:
+            raise VersionGone(version)
+        return object_shape(self._node_for(version))
+
+    def _converted(self, obj: Object, version: str) -> Object:
+        if obj.get("apiVersion") == version:
+            return obj
+        if self._convert_object is None:
+            raise VersionGone(version)
+        return self._convert_object(obj, version)
+
+    def apply(
+        self, live: Object | None, config: Object, manager: str, now: datetime, *, force: bool = False
+    ) -> Object:
+        """The object after `manager` applied `config` to `live` (`None`: there is none yet).
+
+        Raises `ApplyConflict` unless `force`, `BadRequest` for a configuration of another type and a plain
+        `APIError` (500) for one that does not fit the schema. Equal to `live` if nothing changes.
+        """
+        self._check_type(config)
+        try:
+            managed = decode(_entries(live), trusted=True)
+        except ManagedFieldsError as error:
+            raise APIError(f"failed to decode managed fields: {error}") from None
+        before = self._blank if live is None else _without_managed_fields(live)
+        if not managed and live is not None:
+            self._update(managed, self._empty, before, BEFORE_FIRST_APPLY, now)
+        try:
+            after = self._apply(dict(managed), before, config, manager, now, force)
+        except ApplyConflict as error:
+            if manager != "kubectl":
+                raise
+            allowed = self._last_applied_fields(before)
+            remaining = [pair for pair in error.conflicts if not fieldset.has(allowed, pair[1])]
+            if remaining:
+                raise ApplyConflict(remaining) from None
+            after = self._apply(dict(managed), before, config, manager, now, True)
+        return _refresh_last_applied(after, config) if manager == "kubectl" else after
+
+    def _check_type(self, config: Object) -> None:
+        api_version = config.get("apiVersion") or ""
+        kind = config.get("kind") or ""
+        if api_version != self.api_version or kind != self.kind:
+            raise BadRequest(f"invalid object type: {_gvk_text(api_version, kind)}")
+        if (config.get("metadata") or {}).get("managedFields") is not None:
+            raise BadRequest("metadata.managedFields must be nil")
+
+    def _apply(
+        self, managed: Managed, before: Object, config: Object, manager: str, now: datetime, force: bool
+    ) -> Object:
+        own = identity(manager, APPLY, self.api_version, self.subresource)
+        self._validate("patch", config, allow_duplicates=False)
+        self._validate("live", before, allow_duplicates=True)
+        self._reconcile(managed)
+        merged: Object = merge(before, config, self._shape)
+        last = managed.get(own)
+        applied = typed.to_fieldset(config, self._shape)
+        applied = fieldset.recursive_difference(applied, self._ignored.get(self.api_version, {}))
+        managed[own] = Owner(applied, self.api_version, last.time if last else None)
+        after = self._prune(merged, managed, last) if last is not None and last.tree else merged
+        comparison = compare(before, after, self._shape).without(self._ignored.get(self.api_version))
+        if not comparison.same:
+            if not force:
+                conflicts = self._conflicts(managed, own, before, after, comparison)
+                if conflicts:
+                    raise ApplyConflict(conflicts)
+            self._take(managed, before, after, comparison, spare=own)
+        self._own_applied(managed, own, last, None if same_value(before, after) else format_time(now))
+        return _with_entries(after, encode(managed))
+
+    def _own_applied(self, managed: Managed, own: Identity, last: Owner | None, time: str | None) -> None:
+        """Enter what was applied; the time moves only with the object."""
+        owner = managed.pop(own, None)
+        tree = fieldset.difference(owner.tree, _STRIPPED) if owner is not None else {}
+        if not tree:
+            return
+        if time is None and last is not None:
+            if last.api_version == self.api_version and fieldset.printed(tree) == fieldset.printed(last.tree):
+                managed[own] = last
+                return
+            time = last.time
+        managed[own] = Owner(tree, self.api_version, time)
+
+    def _validate(self, role: str, obj: Object, *, allow_duplicates: bool) -> None:
+        try:
+            typed.validate(obj, self._shape, allow_duplicates=allow_duplicates)
+        except TypedError as error:
+            meta = obj.get("metadata") or {}
+            name = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
+            subject = f"{name}; {_gvk_text(self.api_version, self.kind)}"
+            raise APIError(f"failed to create typed {role} object ({subject}): {error}") from None
+
+    def _conflicts(
+        self, managed: Managed, own: Identity, before: Object, after: Object, comparison: Comparison
+    ) -> list[tuple[Identity, Path]]:
+        comparisons = {self.api_version: comparison}
+        found: list[tuple[Identity, Path]] = []
+        for key in sorted(managed, key=Identity.order):
+            version = managed[key].api_version
+            if key == own:
+                continue
+            if version not in comparisons:
+                try:
+                    comparisons[version] = self._compare_in(version, before, after)
+                except VersionGone:
+                    continue
+            there = comparisons[version]
+            claimed = fieldset.union(there.modified, there.added)
+            found.extend(
+                (key, path) for path in fieldset.iterate(fieldset.intersection(managed[key].tree, claimed))
+            )
+        return found
+
+    def _prune(self, merged: Object, managed: Managed, last: Owner) -> Object:
+        """`merged` without what was in the last applied set, is not in this one, and nobody else owns."""
+        version = last.api_version
+        try:
+            shape = self._shape_in(version)
+            there = self._converted(merged, version)
+        except VersionGone:
+            return merged
+        dropped = typed.name_declared_fields(last.tree, shape)
+        pruned = typed.remove_items(there, dropped, shape) or {}
+        pruned = self._add_back_owned(there, pruned, version, managed.values())
+        if pruned.get("apiVersion") != version:
+            pruned = self._converted(pruned, version)
+        gone = fieldset.difference(self._named_fields(there, shape), self._named_fields(pruned, shape))
+        result = typed.remove_items(there, fieldset.intersection(gone, dropped), shape) or {}
+        return self._converted(result, self.api_version)
+
+    def _add_back_owned(
+        self, merged: Object, pruned: Object, version: str, owners: Iterable[Owner]
+    ) -> Object:
+        """What pruning took although somebody owns it, looked at in each owner's version."""
+        owned: dict[str, Tree] = {version: {}}
+        for owner in owners:
+            owned[owner.api_version] = fieldset.union(owned.get(owner.api_version, {}), owner.tree)
+        for there, tree in owned.items():
+            try:
+                shape = self._shape_in(there)
+                merged_there = self._converted(merged, there)
+                pruned_there = self._converted(pruned, there)
+            except VersionGone:
+                continue
+            keep = fieldset.union(
+                self._named_fields(pruned_there, shape), typed.name_declared_fields(tree, shape)
+            )
+            removed = fieldset.difference(self._named_fields(merged_there, shape), keep)
+            merged = merged_there
+            pruned = typed.remove_items(merged_there, removed, shape) or {}
+        return pruned
+
+    @staticmethod
+    def _named_fields(obj: Object, shape: Shape) -> Tree:
+        return typed.name_declared_fields(typed.to_fieldset(obj, shape), shape)
+
+    def _last_applied_fields(self, live: Object) -> Tree:
+        """The fields that client-side apply set and that still have its value."""
+        text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+        if not text:
+            return {}
+        try:
+            config = msgspec.json.decode(text, type=dict[str, Any])
+            if config.get("apiVersion") != self.api_version:
+                return {}
+            typed.validate(config, self._shape)
+        except (msgspec.DecodeError, RecursionError, TypedError):
+            return {}
+        changed = compare(config, live, self._shape).changed()
+        return fieldset.difference(typed.to_fieldset(config, self._shape), changed)
+
+
+def _gvk_text(api_version: str, kind: str) -> str:
+    return f"{api_version if '/' in api_version else '/' + api_version}, Kind={kind}"
+
+
+def _entries(obj: Object | None) -> Any:
+    return (obj.get("metadata") or {}).get("managedFields") or [] if obj is not None else []
+
+
+def _without_managed_fields(obj: Object) -> Object:
+    meta = obj.get("metadata")
+    if not meta or "managedFields" not in meta:
+        return obj
+    return {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
+
+
+def _with_entries(obj: Object, entries: list[Any]) -> Object:
+    if not entries:
+        return obj
+    return {**obj, "metadata": {**(obj.get("metadata") or {}), "managedFields": entries}}
+
+
+def _refresh_last_applied(obj: Object, config: Object) -> Object:
+    """Keep client-side apply's annotation, where there is one, in step with what was applied."""
+    meta = obj.get("metadata") or {}
+    annotations = meta.get("annotations") or {}
+    if not annotations.get(LAST_APPLIED):
+        return obj
+    config_meta = config.get("metadata") or {}
+    if LAST_APPLIED in (config_meta.get("annotations") or {}):
+        rest = {name: text for name, text in config_meta["annotations"].items() if name != LAST_APPLIED}
+        config = {**config, "metadata": {**config_meta, "annotations": rest}}
+    text = msgspec.json.encode(config, order="sorted").decode().translate(fieldset.HTML_ESCAPES) + "\n"
+    annotations = {**annotations, LAST_APPLIED: text}
+    if (
+        sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items())
+        > _MAX_ANNOTATIONS
+    ):
+        del annotations[LAST_APPLIED]
+    return {**obj, "metadata": {**meta, "annotations": annotations}}

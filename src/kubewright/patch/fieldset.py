@@ -1,0 +1,492 @@
+"""Sets of fields, in the shape of FieldsV1.
+
+A field set says which fields of an object somebody owns. Kubernetes writes it as JSON (`FieldsV1`):
+
+    {"f:spec": {"f:ports": {"k:{\"port\":80}": {".": {}, "f:name": {}}}, "f:tags": {"v:\"x\"": {}}}}
+
+Each key is a path element: `f:` a field or map key, `k:` a list element by its key fields, `v:` a set
+element by its value, `i:` an element by its index. An empty object is a member of the set; a non-empty one
+holds members below it, and is a member itself if it contains `"."`.
+
+That JSON is also the representation in memory, as nested dicts. A field set read from storage is thus
+usable without parsing, and one that no operation touched goes back as it came. Trees are never changed in
+place: operations share every subtree that they leave alone and return their left operand itself when
+nothing changes, so `result is operand` means "no change".
+
+`parse` is for sets that somebody else wrote: it puts the elements into the one spelling that the operations
+compare (key fields sorted, no spaces), and drops kinds of elements it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from . import gotext
+
+Tree = dict[str, Any]
+Path = tuple[str, ...]
+
+SELF: Final = "."
+LEAF: Final[Tree] = {}
+MAX_DEPTH: Final = 256
+"""Deeper trees are refused: no object that the API accepts is that deep."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+HTML_ESCAPES: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+class FieldSetError(ValueError):
+    """FieldsV1 that cannot be read."""
+
+
+def scalar_json(value: Any) -> str:
+    """A scalar in the one spelling that path elements use: Go's, with `<`, `>` and `&` escaped."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        value = int(value)
+    text = _encode(value).decode()
+    if isinstance(value, str) and not value.isalnum():
+        return text.translate(HTML_ESCAPES)
+    return text
+
+
+def field(name: str) -> str:
+    """The path element of a field or map key."""
+    return "f:" + name
+
+
+def value_element(value: Any) -> str:
+    """The path element of a member of a set."""
+    return "v:" + scalar_json(value)
+
+
+def key_element(keys: dict[str, Any]) -> str:
+    """The path element of a list element with these key fields."""
+    return "k:{" + ",".join(f"{scalar_json(name)}:{scalar_json(keys[name])}" for name in sorted(keys)) + "}"
+
+
+def member(node: Tree) -> bool:
+    """Whether the element that `node` stands for is itself in the set."""
+    return not node or SELF in node
+
+
+def has_children(node: Tree) -> bool:
+    """Whether something below `node` is in the set."""
+    return len(node) > (SELF in node)
+
+
+@lru_cache(maxsize=4096)
+def _canonical_element(element: str) -> str | None:
+    """The canonical spelling; `None` for an unknown kind of element."""
+    kind = element[:2]
+    if len(element) < 2:
+        raise FieldSetError(f"key must be 2 characters long: {element!r}")
+    if kind[1] != ":":
+        raise FieldSetError(f"missing colon: {element}")
+    try:
+        match kind:
+            case "f:":
+                return element
+            case "v:":
+                return value_element(_decode(element[2:].encode()))
+            case "k:":
+                keys = _decode(element[2:].encode())
+                if not isinstance(keys, dict):
+                    raise FieldSetError(f"a key has to be an object: {element}")
+                return key_element(keys)
+            case "i:":
+                return f"i:{int(element[2:])}"
+            case _:
+                return None
+    except (ValueError, RecursionError) as error:
+        raise FieldSetError(f"{element}: {error}") from None
+
+
+def parse(fields: Any) -> Tree:
+    """Read FieldsV1 that a client sent; raises `FieldSetError`."""
+    if fields is None:
+        return LEAF
+    tree = _parse(fields, 0)
+    if SELF in tree:
+        return {key: node for key, node in tree.items() if key != SELF}
+    return tree
+
+
+def _parse(fields: Any, depth: int) -> Tree:
+    if not isinstance(fields, dict):
+        raise FieldSetError(f"expected an object in fieldsV1, got {gotext.type_name(fields)}")
+    if depth > MAX_DEPTH:
+        raise FieldSetError(f"fieldsV1 is nested more than {MAX_DEPTH} levels deep")
+    tree: Tree = {}
+    for key, below in fields.items():
+        if key == SELF:
+            tree[SELF] = LEAF
+            continue
+        element = _canonical_element(key)
+        if element is None:
+            continue
+        node = _parse(below, depth + 1)
+        present = tree.get(element)
+        tree[element] = node if present is None else union_nodes(present, node)
+    if len(tree) == 1 and SELF in tree:
+        return LEAF
+    return tree
+
+
+def insert(tree: Tree, path: Path) -> None:
+    """Add one path to a tree that is still being built (and not yet shared)."""
+    if not path:
+        return
+    for element in path[:-1]:
+        below = tree.get(element)
+        if below is None:
+            below = tree[element] = {}
+        elif not below:
+            below = tree[element] = {SELF: LEAF}
+        tree = below
+    last = path[-1]
+    below = tree.get(last)
+    if below is None:
+        tree[last] = {}
+    elif below:
+        below[SELF] = LEAF
+
+
+def of(*paths: Path) -> Tree:
+    """The set of these paths. Parents are not included."""
+    tree: Tree = {}
+    for path in sorted(paths, key=len, reverse=True):
+        insert(tree, path)
+    return tree
+
+
+def fields_path(*names: str) -> Path:
+    """The path of nested fields: `fields_path("spec", "replicas")`."""
+    return tuple("f:" + name for name in names)
+
+
+def has(tree: Tree, path: Path) -> bool:
+    """Whether `path` is a member."""
+    if not path:
+        return False
+    node: Tree | None = tree
+    for element in path:
+        node = node.get(element) if node else None
+        if node is None:
+            return False
+    return member(node) if node is not None else False
+
+
+def union(left: Tree, right: Tree) -> Tree:
+    """Members of either set."""
+    if not right or left is right:
+        return left
+    if not left:
+        return right
+    return _union_children(left, right)
+
+
+def union_nodes(left: Tree, right: Tree) -> Tree:
+    """Union of two nodes below the root, where an empty node is a member."""
+    if left is right:
+        return left
+    if not left:
+        return right if not right or SELF in right else {SELF: LEAF, **right}
+    if not right:
+        return left if SELF in left else {SELF: LEAF, **left}
+    return _union_children(left, right)
+
+
+def _union_children(left: Tree, right: Tree) -> Tree:
+    result: Tree | None = None
+    for key, node in right.items():
+        present = left.get(key)
+        merged = node if present is None else union_nodes(present, node)
+        if merged is not present:
+            if result is None:
+                result = dict(left)
+            result[key] = merged
+    return left if result is None else result
+
+
+def intersection(left: Tree, right: Tree) -> Tree:
+    """Members of both sets."""
+    if left is right:
+        return left
+    return _intersection_children(left, right)
+
+
+def _intersection(left: Tree, right: Tree) -> Tree | None:
+    if left is right:
+        return left
+    children = _intersection_children(left, right)
+    both = (not left or SELF in left) and (not right or SELF in right)
+    if children:
+        if both:
+            children[SELF] = LEAF
+        return children
+    return LEAF if both else None
+
+
+def _intersection_children(left: Tree, right: Tree) -> Tree:
+    if len(right) < len(left):
+        left, right = right, left
+    result: Tree = {}
+    for key, node in left.items():
+        other = right.get(key)
+        if other is not None and key != SELF:
+            common = _intersection(node, other)
+            if common is not None:
+                result[key] = common
+    return result
+
+
+def difference(left: Tree, right: Tree) -> Tree:
+    """Members of `left` that are not members of `right`; each element counts for itself alone."""
+    if not right or not left:
+        return left
+    return _difference_children(left, right)
+
+
+def _difference(left: Tree, right: Tree) -> Tree | None:
+    if not left:
+        return None if not right or SELF in right else left
+    if not right:
+        children = {key: node for key, node in left.items() if key != SELF} if SELF in left else left
+        return children or None
+    return _difference_children(left, right) or None
+
+
+def _difference_children(left: Tree, right: Tree) -> Tree:
+    """Of two non-empty nodes. `{".": {}}` may remain: another spelling of a lone member."""
+    result: Tree | None = None
+    small = right if len(right) < len(left) else left
+    for key in small:
+        other = right.get(key)
+        node = left.get(key)
+        if node is None or other is None:
+            continue
+        rest = None if key == SELF else _difference(node, other)
+        if rest is not node:
+            if result is None:
+                result = dict(left)
+            if rest is None:
+                del result[key]
+            else:
+                result[key] = rest
+    return left if result is None else result
+
+
+def recursive_difference(left: Tree, right: Tree) -> Tree:
+    """`left` without the members of `right` and without everything below them."""
+    if not right or not left:
+        return left
+    result: Tree | None = None
+    for key in right if len(right) < len(left) else left:
+        other = right.get(key)
+        node = left.get(key)
+        if node is None or other is None or key == SELF:
+            continue
+        rest: Tree | None = None
+        if other and SELF not in other:
+            rest = recursive_difference(node, other) if node else node
+            if node and not rest:
+                rest = None
+        if rest is not node:
+            if result is None:
+                result = dict(left)
+            if rest is None:
+                del result[key]
+            else:
+                result[key] = rest
+    return left if result is None else result
+
+
+def leaves(tree: Tree) -> Tree:
+    """Only the members that have nothing below them."""
+    result: Tree = {}
+    for key, node in tree.items():
+        if key == SELF:
+            continue
+        if not has_children(node):
+            result[key] = LEAF
+        else:
+            below = leaves(node)
+            if below:
+                result[key] = below
+    return result
+
+
+def _value_rank(value: Any) -> tuple[int, Any]:
+    if isinstance(value, bool):
+        return (2, value)
+    if isinstance(value, (int, float)):
+        return (0, value)
+    if isinstance(value, str):
+        return (1, value)
+    return (4, "") if value is None else (3, scalar_json(value))
+
+
+@lru_cache(maxsize=4096)
+def _sort_key(element: str) -> tuple[Any, ...]:
+    kind = element[:2]
+    if kind == SELF:
+        return (-1,)
+    if kind == "f:":
+        return (0, element)
+    if kind == "k:":
+        keys: dict[str, Any] = _decode(element[2:].encode())
+        return (1, tuple((name, _value_rank(value)) for name, value in keys.items()))
+    if kind == "v:":
+        return (2, _value_rank(_decode(element[2:].encode())))
+    return (3, int(element[2:]))
+
+
+def in_order(elements: Iterable[str]) -> list[str]:
+    """Path elements in Kubernetes' order: fields, keys, values, indexes, each by value."""
+    listed = list(elements)
+    if len(listed) < 2:
+        return listed
+    if all(element[0] == "f" for element in listed):
+        listed.sort()
+        return listed
+    return sorted(listed, key=_sort_key)
+
+
+def printed(tree: Tree) -> Tree:
+    """The tree with every level in canonical order and each lone member as `{}`: what is stored."""
+    if not tree or (len(tree) == 1 and SELF in tree):
+        return {}
+    return {key: printed(node) if (node := tree[key]) else node for key in in_order(tree)}
+
+
+def iterate(tree: Tree) -> Iterator[Path]:
+    """Every member, those of one level before those below it, in canonical order."""
+    return _iterate(tree, ())
+
+
+def _iterate(tree: Tree, prefix: Path) -> Iterator[Path]:
+    ordered = in_order(key for key in tree if key != SELF)
+    for key in ordered:
+        if member(tree[key]):
+            yield (*prefix, key)
+    for key in ordered:
+        if has_children(tree[key]):
+            yield from _iterate(tree[key], (*prefix, key))
+
+
+def element_text(element: str) -> str:
+    """A path element as messages show it: `.name`, `[port=80]`, `[="x"]`, `[3]`."""
+    kind, rest = element[:2], element[2:]
+    if kind == "f:":
+        return "." + rest
+    if kind == "k:":
+        keys: dict[str, Any] = _decode(rest.encode())
+        return "[" + ",".join(f"{name}={_value_text(value)}" for name, value in keys.items()) + "]"
+    if kind == "v:":
+        return f"[={_value_text(_decode(rest.encode()))}]"
+    return f"[{rest}]"
+
+
+def key_fields(element: str) -> list[str]:
+    """The names of the key fields in a `k:` element."""
+    return list(_decode(element[2:].encode()))
+
+
+def _value_text(value: Any) -> str:
+    if value is None:
+        return "null"
+    return gotext.quoted(value) if isinstance(value, str) else gotext.plain(value)
+
+
+def path_text(path: Path) -> str:
+    """A path as messages show it: `.spec.ports[port=80].name`."""
+    return "".join(map(element_text, path))
+
+
+class FieldSet:
+    """A field set as a value: the operations of this module as methods, equality by members.
+
+    `tree` is its FieldsV1 form. Build one with `FieldSet.parse(fields_v1)` or `FieldSet.of(path, ...)`.
+    """
+
+    __slots__ = ("tree",)
+
+    def __init__(self, tree: Tree | None = None) -> None:
+        self.tree: Tree = {} if tree is None else tree
+
+    @classmethod
+    def parse(cls, fields: Any) -> FieldSet:
+        """From FieldsV1: a decoded object, or JSON text or bytes."""
+        if isinstance(fields, (str, bytes)):
+            try:
+                fields = _decode(fields)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise FieldSetError(f"fieldsV1 is not JSON: {error}") from None
+        return cls(parse(fields))
+
+    @classmethod
+    def of(cls, *paths: Path) -> FieldSet:
+        """The set of these paths."""
+        return cls(of(*paths))
+
+    def to_fields_v1(self) -> Tree:
+        """As FieldsV1, in canonical order."""
+        return printed(self.tree)
+
+    def to_json(self) -> bytes:
+        """As FieldsV1 JSON, in canonical order."""
+        return _encode(printed(self.tree))
+
+    def union(self, other: FieldSet) -> FieldSet:
+        """Members of either."""
+        return FieldSet(union(self.tree, other.tree))
+
+    def intersection(self, other: FieldSet) -> FieldSet:
+        """Members of both."""
+        return FieldSet(intersection(self.tree, other.tree))
+
+    def difference(self, other: FieldSet) -> FieldSet:
+        """Members of this set alone."""
+        return FieldSet(difference(self.tree, other.tree))
+
+    def recursive_difference(self, other: FieldSet) -> FieldSet:
+        """This set without the members of `other` and what is below them."""
+        return FieldSet(recursive_difference(self.tree, other.tree))
+
+    def leaves(self) -> FieldSet:
+        """Members with nothing below them."""
+        return FieldSet(leaves(self.tree))
+
+    def has(self, path: Path) -> bool:
+        """Whether `path` is a member."""
+        return has(self.tree, path)
+
+    def __contains__(self, path: Path) -> bool:
+        return has(self.tree, path)
+
+    def __iter__(self) -> Iterator[Path]:
+        return iterate(self.tree)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in iterate(self.tree))
+
+    def __bool__(self) -> bool:
+        return bool(self.tree)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldSet) and (
+            self.tree == other.tree or printed(self.tree) == printed(other.tree)
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        return "FieldSet(" + ", ".join(map(path_text, self)) + ")"

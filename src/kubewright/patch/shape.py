@@ -1,0 +1,260 @@
+"""How values merge: the topology that server-side apply sees in a schema.
+
+A `Shape` is what one place of a schema allows: a map, a list, a scalar, or (where the schema says nothing)
+any of them. Maps are granular (each entry has its own owners) or atomic; lists are atomic, sets of scalars,
+or keyed by fields of their elements. Where a schema is silent the shape is *deduced* from the value: maps
+are granular and lists atomic.
+
+Shapes are made from `kubewright.schema.structural.Node` on first use and kept with the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from kubewright.schema.structural import NO_DEFAULT, Node
+
+MAP: Final = 1
+SCALAR: Final = 2
+LIST: Final = 3
+Kind = Literal[1, 2, 3]
+
+ScalarType = Literal["numeric", "string", "boolean", "untyped"]
+
+
+class Shape:
+    """What one place allows, and how it merges."""
+
+    __slots__ = (
+        "_children",
+        "_element",
+        "_inherits_unknown",
+        "_node",
+        "_other",
+        "deduced",
+        "key_defaults",
+        "keys",
+        "list",
+        "list_atomic",
+        "map",
+        "map_atomic",
+        "scalar",
+    )
+
+    def __init__(self, node: Node | None, *, inherits_unknown: bool = False) -> None:
+        self._node = node
+        self._inherits_unknown = inherits_unknown or (node is not None and node.preserve_unknown)
+        self._children: dict[str, Shape | None] = {}
+        self._element: Shape | None = None
+        self._other: Shape | None = None
+        self.deduced = node is None
+        """Nothing is declared here at all."""
+        kind = node.type if node is not None else ""
+        self.map = kind in ("object", "")
+        self.list = kind in ("array", "")
+        self.scalar: ScalarType | None = _scalar_type(node)
+        self.map_atomic = False
+        self.list_atomic = True
+        self.keys: tuple[str, ...] = ()
+        """Key fields of a keyed list; empty for a set."""
+        self.key_defaults: dict[str, Any] = {}
+        if node is None:
+            return
+        self.map_atomic = node.map_type == "atomic"
+        if self.list:
+            self._read_list(node)
+
+    def _read_list(self, node: Node) -> None:
+        if node.list_type != "atomic":
+            self.list_atomic = False
+            self.keys = node.list_map_keys if node.list_type == "map" else ()
+        elif "x-kubernetes-list-type" not in node.raw and "merge" in node.patch_strategy:
+            # Types from before list-type tags: their strategic-merge tags say the same.
+            self.list_atomic = False
+            self.keys = (node.patch_merge_key,) if node.patch_merge_key else ()
+        if self.keys and node.items is not None:
+            declared = node.items.properties
+            self.key_defaults = {
+                key: declared[key].default
+                for key in self.keys
+                if key in declared and declared[key].default not in (NO_DEFAULT, None)
+            }
+
+    def child(self, name: str) -> Shape | None:
+        """The shape of the field or map entry `name`; `None` where the schema does not allow it."""
+        try:
+            return self._children[name]
+        except KeyError:
+            pass
+        if self.deduced:
+            return self if self is not UNTYPED_ATOMIC else UNTYPED_ATOMIC
+        shape = self._declared_child(name)
+        if shape is None:
+            return self._any_other()
+        self._children[name] = shape
+        return shape
+
+    def _declared_child(self, name: str) -> Shape | None:
+        assert self._node is not None
+        declared = self._node.properties.get(name)
+        return shape_of(declared, inherits_unknown=self._inherits_unknown) if declared is not None else None
+
+    def _any_other(self) -> Shape | None:
+        """The shape of entries that are not named in the schema."""
+        node = self._node
+        assert node is not None
+        if self._other is None:
+            if node.additional is not None:
+                declared = node.raw["additionalProperties"]
+                untyped = declared is True or declared == {}
+                self._other = (
+                    DEDUCED if untyped else shape_of(node.additional, inherits_unknown=self._inherits_unknown)
+                )
+            elif "additionalProperties" not in node.raw and (self._inherits_unknown or not self._names()):
+                self._other = DEDUCED
+        return self._other
+
+    def _names(self) -> bool:
+        assert self._node is not None
+        return bool(self._node.properties)
+
+    def declares(self, name: str) -> bool:
+        """Whether `name` is a named field, rather than a key of a map."""
+        return self._node is not None and name in self._node.properties
+
+    @property
+    def element(self) -> Shape:
+        """The shape of list elements."""
+        if self._element is None:
+            items = self._node.items if self._node is not None else None
+            self._element = (
+                shape_of(items, inherits_unknown=self._inherits_unknown)
+                if items is not None
+                else UNTYPED_ATOMIC
+            )
+        return self._element
+
+    def kind_of(self, value: Any) -> Kind:
+        """As what `value` is treated here: by its own type if that is allowed, else by the first that is."""
+        cls = value.__class__
+        if cls is dict:
+            if self.map:
+                return MAP
+        elif cls is list:
+            if self.list:
+                return LIST
+        elif value is not None and self.scalar is not None:
+            return SCALAR
+        if self.map:
+            return MAP
+        return SCALAR if self.scalar is not None else LIST
+
+
+def _scalar_type(node: Node | None) -> ScalarType | None:
+    if node is None:
+        return "untyped"
+    match node.type:
+        case "integer" | "number":
+            return "numeric"
+        case "string":
+            return "string" if node.raw.get("format") in (None, "", "byte") else "untyped"
+        case "boolean":
+            return "boolean"
+        case "":
+            return "untyped"
+        case _:
+            return None
+
+
+class _Root(Shape):
+    """The shape of a whole object: a schema's own, with type and object metadata where it leaves them out."""
+
+    __slots__ = ("_meta",)
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self._meta = node.properties.get("metadata")
+
+    def _declared_child(self, name: str) -> Shape | None:
+        if name == "metadata" and (self._meta is None or not self._meta.properties):
+            return _OBJECT_META
+        shape = super()._declared_child(name)
+        return _STRING if shape is None and name in ("apiVersion", "kind") else shape
+
+    def _names(self) -> bool:
+        return True
+
+    def declares(self, name: str) -> bool:
+        return name in ("apiVersion", "kind", "metadata") or super().declares(name)
+
+
+def shape_of(node: Node, *, inherits_unknown: bool = False) -> Shape:
+    """The shape of a node, made once. Regions that keep unknown fields pass that on to what is below."""
+    slot = "apply-unknown" if inherits_unknown else "apply"
+    shape: Shape | None = node.extra.get(slot)
+    if shape is None:
+        if node.embedded_resource:
+            shape = _Root(node)
+        else:
+            shape = Shape(node, inherits_unknown=inherits_unknown)
+        node.extra[slot] = shape
+    return shape
+
+
+def object_shape(node: Node | None) -> Shape:
+    """The shape of whole objects with this schema; without one, everything is deduced."""
+    if node is None:
+        return DEDUCED
+    shape: Shape | None = node.extra.get("apply-object")
+    if shape is None:
+        shape = node.extra["apply-object"] = _Root(node)
+    return shape
+
+
+DEDUCED: Final = Shape(None)
+UNTYPED_ATOMIC: Final = Shape(None)
+UNTYPED_ATOMIC.map_atomic = True
+_STRING: Final = Shape(Node({"type": "string"}))
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
+_OBJECT_META: Final = Shape(
+    Node(
+        {
+            "type": "object",
+            "properties": {
+                "annotations": _TEXTS,
+                "creationTimestamp": {"type": "string", "format": "date-time"},
+                "deletionGracePeriodSeconds": {"type": "integer"},
+                "deletionTimestamp": {"type": "string", "format": "date-time"},
+                "finalizers": {"type": "array", "items": _TEXT, "x-kubernetes-list-type": "set"},
+                "generateName": _TEXT,
+                "generation": {"type": "integer"},
+                "labels": _TEXTS,
+                "managedFields": {"type": "array", "items": {"type": "object"}},
+                "name": _TEXT,
+                "namespace": _TEXT,
+                "ownerReferences": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["uid"],
+                    "items": {
+                        "type": "object",
+                        "x-kubernetes-map-type": "atomic",
+                        "properties": {
+                            "apiVersion": _TEXT,
+                            "blockOwnerDeletion": {"type": "boolean"},
+                            "controller": {"type": "boolean"},
+                            "kind": _TEXT,
+                            "name": _TEXT,
+                            "uid": _TEXT,
+                        },
+                    },
+                },
+                "resourceVersion": _TEXT,
+                "selfLink": _TEXT,
+                "uid": _TEXT,
+            },
+        }
+    )
+)

@@ -1,0 +1,320 @@
+"""Reading a value through its shape: validate it, list its fields, take parts out.
+
+The shape (see `shape`) decides what a field is: entries of granular maps, elements of keyed lists by their
+keys, members of sets by their value, and atomic maps and lists as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.schema.structural import NO_DEFAULT, Node
+
+from . import fieldset, gotext
+from .fieldset import LEAF, SELF, Tree
+from .shape import MAP, SCALAR, Shape
+
+
+class TypedError(ValueError):
+    """Values that do not fit their shape; `errors` holds (path, message) pairs."""
+
+    def __init__(self, errors: list[tuple[str, str]]) -> None:
+        self.errors = errors
+        lines = [f"{path}: {message}" if path else message for path, message in errors]
+        super().__init__(lines[0] if len(lines) == 1 else "\n  ".join(["errors:", *lines]))
+
+
+def list_element(item: Any, shape: Shape) -> str:
+    """The path element of `item` in a list that is a set or keyed; raises `ValueError` if it has none."""
+    keys = shape.keys
+    if not keys:
+        if isinstance(item, dict):
+            raise ValueError("associative list without keys has an element that's a map type")
+        if isinstance(item, list):
+            raise ValueError("not supported: associative list with lists as elements")
+        if item is None:
+            raise ValueError("associative list without keys has an element that's an explicit null")
+        return "v:" + fieldset.scalar_json(item)
+    if not isinstance(item, dict):
+        if item is None:
+            raise ValueError("associative list with keys may not have a null element")
+        raise ValueError("associative list with keys may not have non-map elements")
+    if len(keys) == 1:
+        key = keys[0]
+        value = item.get(key, NO_DEFAULT)
+        if value is not NO_DEFAULT:
+            return f'k:{{"{key}":{fieldset.scalar_json(value)}}}'
+    found = {key: item[key] for key in keys if key in item}
+    for key, default in shape.key_defaults.items():
+        found.setdefault(key, default)
+    if not found:
+        names = "[" + " ".join(map(gotext.quoted, keys)) + "]"
+        raise ValueError(
+            f"associative list with keys has an element that omits all key fields {names} "
+            "(and doesn't have default values for any key fields)"
+        )
+    return fieldset.key_element(found)
+
+
+def validate(value: Any, shape: Shape, *, allow_duplicates: bool = False) -> None:
+    """Raise `TypedError` unless `value` fits `shape`: types, declared fields, list keys, duplicates."""
+    errors: list[tuple[str, str]] = []
+    _validate(value, shape, "", errors, allow_duplicates)
+    if errors:
+        raise TypedError(errors)
+
+
+def _validate(value: Any, shape: Shape, path: str, errors: list[tuple[str, str]], duplicates: bool) -> None:
+    if value is None:
+        return
+    kind = shape.kind_of(value)
+    if kind == SCALAR:
+        problem = _scalar_problem(value, shape)
+        if problem:
+            errors.append((path, problem))
+    elif kind == MAP:
+        if value.__class__ is not dict:
+            errors.append((path, f"expected map, got &{{{gotext.plain(value)}}}"))
+            return
+        if shape.deduced:
+            return
+        for name, item in value.items():
+            child = shape.child(name)
+            if child is None:
+                errors.append((f"{path}.{name}", "field not declared in schema"))
+            else:
+                _validate(item, child, f"{path}.{name}", errors, duplicates)
+    elif value.__class__ is not list:
+        errors.append((path, f"expected list, got &{{{gotext.plain(value)}}}"))
+    else:
+        _validate_list(value, shape, path, errors, duplicates)
+
+
+def _validate_list(
+    items: list[Any], shape: Shape, path: str, errors: list[tuple[str, str]], duplicates: bool
+) -> None:
+    if shape.deduced:
+        return
+    element_shape = shape.element
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        if shape.list_atomic:
+            _validate(item, element_shape, f"{path}[{index}]", errors, duplicates)
+            continue
+        try:
+            element = list_element(item, shape)
+        except ValueError as error:
+            errors.append((path, f"element {index}: {error}"))
+            return
+        if element in seen and not duplicates:
+            errors.append((path, f"duplicate entries for key {fieldset.element_text(element)}"))
+        seen.add(element)
+        if shape.keys:
+            _validate(item, element_shape, path + fieldset.element_text(element), errors, duplicates)
+
+
+def _scalar_problem(value: Any, shape: Shape) -> str | None:
+    scalar = shape.scalar
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    match scalar:
+        case "numeric" if not is_number:
+            return f"expected numeric (int or float), got {gotext.type_name(value)}"
+        case "string" if not isinstance(value, str):
+            return f"expected string, got &value.valueUnstructured{{Value:{gotext.syntax(value)}}}"
+        case "boolean" if not isinstance(value, bool):
+            return f"expected boolean, got &{{{gotext.plain(value)}}}"
+        case "untyped" if isinstance(value, (dict, list)):
+            return f"expected any scalar, got &{{{gotext.plain(value)}}}"
+        case _:
+            return None
+
+
+def to_fieldset(value: Any, shape: Shape) -> Tree:
+    """The fields that an applied configuration mentions: its leaves, list elements and map entries."""
+    return _fields(value, shape) or {}
+
+
+def _fields(value: Any, shape: Shape) -> Tree | None:
+    """The node for a value; `None` if nothing in it is a field (an empty list, a null map)."""
+    kind = shape.kind_of(value)
+    if kind == SCALAR:
+        return LEAF
+    if kind == MAP:
+        if shape.map_atomic:
+            return LEAF
+        if value.__class__ is not dict:
+            return None
+        tree: Tree = {}
+        for name, item in value.items():
+            if item is None:
+                tree["f:" + name] = LEAF
+                continue
+            node = _fields(item, shape.child(name) or shape)
+            if item == {} or not shape.declares(name):
+                node = LEAF if not node else ({SELF: LEAF, **node} if SELF not in node else node)
+            if node is not None:
+                tree["f:" + name] = node
+        return tree or None
+    if shape.list_atomic:
+        return LEAF
+    return _list_fields(value, shape) if value.__class__ is list else None
+
+
+def _list_fields(items: list[Any], shape: Shape) -> Tree | None:
+    tree: Tree = {}
+    for item in items:
+        element = list_element(item, shape)
+        if element in tree:
+            # Two elements with one key can only be owned together, as a whole.
+            tree[element] = LEAF
+        else:
+            node = _fields(item, shape.element)
+            tree[element] = LEAF if not node else {SELF: LEAF, **node}
+    return tree or None
+
+
+def name_declared_fields(tree: Tree, shape: Shape | None) -> Tree:
+    """The set with every named field on the way to a member added; keys of maps are left as they are."""
+    result: Tree = {}
+    for key, node in tree.items():
+        if not node:
+            result[key] = node
+            continue
+        below: Shape | None = None
+        named = False
+        if shape is not None:
+            if key[0] == "f" and shape.map:
+                name = key[2:]
+                below = shape.child(name)
+                named = shape.declares(name)
+            elif key[0] == "k" and shape.list:
+                below = shape.element
+        node = name_declared_fields(node, below)
+        if named and SELF not in node:
+            node[SELF] = LEAF
+        result[key] = node
+    return result
+
+
+def remove_items(value: Any, tree: Tree, shape: Shape) -> Any:
+    """`value` without the members of `tree`. A container that loses everything becomes null."""
+    if not tree:
+        return value
+    kind = shape.kind_of(value)
+    if kind == SCALAR:
+        return value
+    if kind == MAP:
+        if value.__class__ is not dict or not value or shape.map_atomic:
+            return None
+        return _remove_entries(value, tree, shape)
+    if value.__class__ is not list or not value or shape.list_atomic:
+        return None
+    kept: list[Any] = []
+    for item in value:
+        node = tree.get(list_element(item, shape))
+        if node is None:
+            kept.append(item)
+        elif node and SELF not in node:
+            kept.append(remove_items(item, node, shape.element))
+    return kept or None
+
+
+def _remove_entries(value: dict[str, Any], tree: Tree, shape: Shape) -> dict[str, Any] | None:
+    kept: dict[str, Any] = {}
+    for name, item in value.items():
+        node = tree.get("f:" + name)
+        if node is None:
+            kept[name] = item
+        elif node and SELF not in node:
+            kept[name] = remove_items(item, node, shape.child(name) or shape)
+    return kept or None
+
+
+def extract_items(value: Any, tree: Tree, shape: Shape, *, with_keys: bool = False) -> Any:
+    """Only the members of `tree` out of `value`; `with_keys` keeps the key fields of list elements too."""
+    if with_keys:
+        tree = _with_key_fields(tree)
+    return _extract(value, tree, shape)
+
+
+def _extract(value: Any, tree: Tree, shape: Shape) -> Any:
+    kind = shape.kind_of(value)
+    if kind == SCALAR or not value:
+        return value
+    if kind == MAP:
+        if value.__class__ is not dict or shape.map_atomic:
+            return value
+        fields: dict[str, Any] = {}
+        for name, item in value.items():
+            node = tree.get("f:" + name)
+            if node is not None:
+                below = shape.child(name) or shape
+                fields[name] = _extract(item, node, below) if fieldset.has_children(node) else item
+        return fields or None
+    if value.__class__ is not list or shape.list_atomic:
+        return value
+    kept = []
+    for item in value:
+        node = tree.get(list_element(item, shape))
+        if node is not None:
+            kept.append(_extract(item, node, shape.element) if fieldset.has_children(node) else item)
+    return kept or None
+
+
+def _with_key_fields(tree: Tree) -> Tree:
+    result: Tree = {}
+    for key, node in tree.items():
+        if key[0] == "k" and fieldset.has_children(node):
+            node = _with_key_fields(node)
+            for name in fieldset.key_fields(key):
+                node.setdefault("f:" + name, LEAF)
+        elif node:
+            node = _with_key_fields(node)
+        result[key] = node
+    return result
+
+
+def reconcile(tree: Tree, shape: Shape) -> Tree:
+    """The set after fields became atomic: whoever owned a part of such a field owns the whole of it."""
+    if shape.map:
+        if shape.deduced:
+            return tree
+    elif shape.scalar is not None:
+        return tree
+    result: Tree | None = None
+    for key, node in tree.items():
+        if not node or not fieldset.has_children(node):
+            continue
+        below = (shape.child(key[2:]) if key[0] == "f" else None) if shape.map else shape.element
+        if below is None:
+            continue
+        after = LEAF if _became_atomic(below) else reconcile(node, below)
+        if after is not node:
+            if result is None:
+                result = dict(tree)
+            result[key] = after
+    return tree if result is None else result
+
+
+def _became_atomic(shape: Shape) -> bool:
+    if shape.map:
+        return shape.map_atomic and not shape.deduced
+    return shape.list and shape.scalar is None and shape.list_atomic
+
+
+def zero_value(node: Node) -> dict[str, Any]:
+    """A built-in type without any content, as a Go server prints it.
+
+    Struct fields are there but empty, required lists and maps are null. A newly created object is compared
+    with this, so that its owner does not own the structs themselves.
+    """
+    zero: dict[str, Any] = {}
+    for name, child in node.properties.items():
+        if child.default == {} and child.type in ("object", "") and child.properties:
+            zero[name] = zero_value(child)
+        elif name in node.required:
+            zero[name] = _ZERO_SCALARS.get(child.type)
+    return zero
+
+
+_ZERO_SCALARS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
