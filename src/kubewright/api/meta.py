@@ -173,6 +173,7 @@ class DeleteOptions(Object):
     orphan_dependents: bool | None = None
     propagation_policy: str | None = None
     dry_run: list[str] | None = None
+    ignore_store_read_error_with_cluster_breaking_potential: bool | None = None
 
 
 class MetaObject(Object):
