@@ -14,6 +14,7 @@ from .meta import ListMeta, ObjectMeta
 from .model import Object, Struct, set_base
 from .quantity import Quantity
 from .times import Duration
+from .unstructured import Unstructured
 
 T = TypeVar("T")
 
@@ -76,12 +77,12 @@ def decoder(of: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode(data: bytes | bytearray | memoryview | msgspec.Raw, of: type[T]) -> T:
-    """Decode JSON into `of`. An `Object` keeps the bytes as its base."""
+    """Decode JSON into `of`. An `Object` or `Unstructured` keeps the bytes as its base."""
     try:
         value = decoder(of).decode(data)
     except msgspec.DecodeError as error:
         raise DecodeError(f"cannot read {of.__name__}: {error}") from error
-    if isinstance(value, Object):
+    if isinstance(value, Object | Unstructured):
         set_base(value, data if type(data) is bytes else bytes(data))
     return value
 

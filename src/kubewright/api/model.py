@@ -76,12 +76,12 @@ class Object(Struct, dict=True, gc=True):
 ObjectT = TypeVar("ObjectT", bound=Object)
 
 
-def base_of(obj: Object) -> bytes | None:
-    """The bytes that `obj` was decoded from, or `None` for an object made here."""
+def base_of(obj: object) -> bytes | None:
+    """The bytes that an object, typed or unstructured, was decoded from; `None` if it was made here."""
     return obj.__dict__.get("_base")
 
 
-def set_base(obj: Object, raw: bytes | None) -> None:
+def set_base(obj: object, raw: bytes | None) -> None:
     """Remember the bytes of the server's version of `obj`."""
     if raw is None:
         obj.__dict__.pop("_base", None)

@@ -1,0 +1,98 @@
+"""Conditions: what is known about an object, one entry per type.
+
+A condition's `status` is `True`, `False` or `Unknown`; `last_transition_time` says since when. It moves only
+when the status changes, never when just the reason or message does. All functions take either the list or the
+struct that has it as `conditions` (a status); `set_condition` makes the list where there is none.
+
+    set_condition(app.status, Condition(type="Ready", status="True", reason="Up", message="3 of 3"))
+    if is_condition_true(app.status, "Ready"): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from .model import Struct
+from .times import now as _now
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+
+class HasConditions(Protocol):
+    """A status."""
+
+    conditions: Any
+
+
+ConditionT = TypeVar("ConditionT", bound=Struct)
+
+
+def _list_of(where: Any) -> list[Any]:
+    if where is None:
+        return []
+    return where if isinstance(where, list) else (where.conditions or [])
+
+
+def get_condition(where: list[Any] | HasConditions | None, type: str) -> Any:
+    """The condition of that type, or `None`."""
+    return next((condition for condition in _list_of(where) if condition.type == type), None)
+
+
+def has_condition(where: list[Any] | HasConditions | None, type: str, status: str) -> bool:
+    """Whether the condition is there with this status."""
+    condition = get_condition(where, type)
+    return condition is not None and condition.status == status
+
+
+def is_condition_true(where: list[Any] | HasConditions | None, type: str) -> bool:
+    """Whether the condition is there and true."""
+    return has_condition(where, type, TRUE)
+
+
+def is_condition_false(where: list[Any] | HasConditions | None, type: str) -> bool:
+    """Whether the condition is there and false; absent is neither."""
+    return has_condition(where, type, FALSE)
+
+
+def set_condition(
+    where: list[ConditionT] | HasConditions, condition: ConditionT, *, now: Callable[[], datetime] = _now
+) -> bool:
+    """Add or update the condition of this type; tells whether anything changed.
+
+    A new status takes the transition time of `condition`, or `now()`; the same status keeps the old time.
+    """
+    wanted: Any = condition.copy()
+    existing = get_condition(where, wanted.type)
+    if existing is None:
+        if wanted.last_transition_time is None:
+            wanted.last_transition_time = now()
+        if isinstance(where, list):
+            where.append(wanted)
+        elif where.conditions is None:
+            where.conditions = [wanted]
+        else:
+            where.conditions.append(wanted)
+        return True
+    if existing.status == wanted.status:
+        wanted.last_transition_time = existing.last_transition_time
+    elif wanted.last_transition_time is None:
+        wanted.last_transition_time = now()
+    changed = False
+    for name in wanted.__struct_fields__:
+        value = getattr(wanted, name)
+        if getattr(existing, name) != value:
+            setattr(existing, name, value)
+            changed = True
+    return changed
+
+
+def remove_condition(where: list[Any] | HasConditions | None, type: str) -> bool:
+    """Remove the condition of that type; tells whether it was there."""
+    conditions = _list_of(where)
+    kept = [condition for condition in conditions if condition.type != type]
+    if len(kept) == len(conditions):
+        return False
+    conditions[:] = kept
+    return True

@@ -1,0 +1,47 @@
+"""`IntOrString`: a number, or text that is a percentage or a name.
+
+`maxUnavailable: 1` and `maxUnavailable: 25%` are both right; so are a port's number and its name. In Python
+it is `int | str`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from .field_errors import quote
+
+IntOrString: TypeAlias = int | str
+"""A number, or text."""
+
+_PERCENTAGE: Final = re.compile(r"[+-]?[0-9]{1,18}%", re.ASCII)
+
+
+def scaled_value(value: IntOrString | None, total: int, *, round_up: bool) -> int:
+    """The number meant: an int as it is, a percentage of `total` rounded up or down."""
+    if value is None:
+        raise ValueError("nil value for IntOrString")
+    if isinstance(value, int):
+        return value
+    if not value.endswith("%"):
+        raise ValueError("invalid value for IntOrString: invalid type: string is not a percentage")
+    if not _PERCENTAGE.fullmatch(value):
+        raise ValueError(
+            f"invalid value for IntOrString: invalid value {quote(value)}: write a whole number and %"
+        )
+    product = int(value[:-1]) * total
+    return -(-product // 100) if round_up else product // 100
+
+
+def is_percentage(value: IntOrString) -> bool:
+    """Whether the value is a whole number of percent."""
+    return isinstance(value, str) and _PERCENTAGE.fullmatch(value) is not None
+
+
+def parse_int_or_string(text: str) -> IntOrString:
+    """Read text as a command line gives it: a number when it is one, else the text itself."""
+    try:
+        number = int(text)
+    except ValueError:
+        return text
+    return number if str(number) == text and -(1 << 31) <= number < 1 << 31 else text

@@ -1,0 +1,224 @@
+"""`Unstructured`: an object of any kind as the dict it is on the wire.
+
+For kinds that have no class here, and for code that works on all kinds. It is a mapping over `raw`, with wire
+names; the well-known parts have properties, and `metadata` is a view with the same field names as the
+`ObjectMeta` of typed objects, so that helpers work on both:
+
+    app = Unstructured({"apiVersion": "example.com/v1", "kind": "App", "metadata": {"name": "web"}})
+    app.set_nested("spec", "replicas", value=3)
+    app.get_nested("spec", "template", "image", default="latest")
+    app.metadata.finalizers = ["example.com/cleanup"]
+
+Nothing is copied: whoever changes `raw` changes the object. `copy()` gives one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from datetime import datetime
+from typing import Any, Final, Self, cast
+
+import msgspec
+
+from .gvk import GroupVersionKind
+from .meta import ManagedFieldsEntry, ObjectMeta, OwnerReference
+from .model import copy_value
+from .paths import Key, nested_delete, nested_get, nested_set
+from .times import format_time, parse_time
+
+_WIRE_NAMES: Final = dict(zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True))
+_TIMES: Final = ("creation_timestamp", "deletion_timestamp")
+_STRUCT_LISTS: Final[dict[str, type]] = {
+    "owner_references": OwnerReference,
+    "managed_fields": ManagedFieldsEntry,
+}
+
+
+class MetadataView:
+    """`metadata` of a dict under the names of `ObjectMeta`.
+
+    Maps and lists of text are the object's own; owner references and managed fields are read as structs, so
+    assign the list to change it. `None` removes a field.
+    """
+
+    __slots__ = ("_raw",)
+
+    _raw: dict[str, Any]
+
+    def __init__(self, raw: dict[str, Any]) -> None:
+        object.__setattr__(self, "_raw", raw)
+
+    def __getattr__(self, name: str) -> Any:
+        wire = _WIRE_NAMES.get(name)
+        if wire is None:
+            raise AttributeError(f"metadata has no field {name!r}")
+        value = (self._raw.get("metadata") or {}).get(wire)
+        if value is None:
+            return None
+        if name in _TIMES:
+            return parse_time(value)
+        struct = _STRUCT_LISTS.get(name)
+        return value if struct is None else msgspec.convert(value, list[struct], strict=False)  # type: ignore[valid-type]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        wire = _WIRE_NAMES.get(name)
+        if wire is None:
+            raise AttributeError(f"metadata has no field {name!r}")
+        if value is None:
+            (self._raw.get("metadata") or {}).pop(wire, None)
+            return
+        if isinstance(value, datetime):
+            value = format_time(value)
+        elif name in _STRUCT_LISTS:
+            value = msgspec.to_builtins(value)
+        if self._raw.get("metadata") is None:
+            self._raw["metadata"] = {}
+        self._raw["metadata"][wire] = value
+
+    def __repr__(self) -> str:
+        return repr(msgspec.convert(self._raw.get("metadata") or {}, ObjectMeta, strict=False))
+
+
+def _text_property(wire: str, doc: str) -> Any:
+    def read(self: Unstructured) -> str:
+        return (self.raw.get("metadata") or {}).get(wire) or ""
+
+    def write(self: Unstructured, value: str) -> None:
+        self.set_nested("metadata", wire, value=value)
+
+    return property(read, write, doc=doc)
+
+
+class Unstructured(MutableMapping[str, Any]):
+    """An object of any kind; `raw` is its dict."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, raw: dict[str, Any] | None = None) -> None:
+        self.raw: dict[str, Any] = {} if raw is None else raw
+
+    @classmethod
+    def new(cls, gvk: GroupVersionKind, name: str = "", namespace: str = "") -> Self:
+        """An object of this kind with nothing but a name."""
+        metadata = {key: value for key, value in (("name", name), ("namespace", namespace)) if value}
+        return cls({"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata})
+
+    @property
+    def api_version(self) -> str:
+        """Group and version, as text."""
+        return self.raw.get("apiVersion") or ""
+
+    @api_version.setter
+    def api_version(self, value: str) -> None:
+        self.raw["apiVersion"] = value
+
+    @property
+    def kind(self) -> str:
+        """The kind."""
+        return self.raw.get("kind") or ""
+
+    @kind.setter
+    def kind(self, value: str) -> None:
+        self.raw["kind"] = value
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """Group, version and kind."""
+        return GroupVersionKind.from_api_version(self.api_version, self.kind)
+
+    @gvk.setter
+    def gvk(self, value: GroupVersionKind) -> None:
+        self.raw["apiVersion"], self.raw["kind"] = value.api_version, value.kind
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The metadata under the names that typed objects use; see `MetadataView`."""
+        return cast(ObjectMeta, MetadataView(self.raw))
+
+    name: str = _text_property("name", "The name, or empty text.")
+    generate_name: str = _text_property("generateName", "The prefix of a name that the server makes.")
+    namespace: str = _text_property("namespace", "The namespace, or empty text.")
+    uid: str = _text_property("uid", "The identity, or empty text before it is created.")
+    resource_version: str = _text_property("resourceVersion", "The version that was read, or empty text.")
+
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """The labels themselves, not a copy."""
+        return cast("dict[str, str] | None", self.get_nested("metadata", "labels"))
+
+    @labels.setter
+    def labels(self, value: dict[str, str] | None) -> None:
+        self.metadata.labels = value
+
+    @property
+    def annotations(self) -> dict[str, str] | None:
+        """The annotations themselves, not a copy."""
+        return cast("dict[str, str] | None", self.get_nested("metadata", "annotations"))
+
+    @annotations.setter
+    def annotations(self, value: dict[str, str] | None) -> None:
+        self.metadata.annotations = value
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it holds items."""
+        return isinstance(self.raw.get("items"), list)
+
+    def items_of_list(self) -> Iterator[Unstructured]:
+        """The items of a list, each as an object."""
+        for item in self.raw.get("items") or ():
+            yield Unstructured(item)
+
+    def get_nested(self, *keys: Key, default: Any = None) -> Any:
+        """The value at the end of the keys, or `default` where the way ends."""
+        return nested_get(self.raw, keys, default)
+
+    def set_nested(self, *keys: Key, value: Any) -> None:
+        """Put a value there; missing maps on the way are made."""
+        nested_set(self.raw, keys, value)
+
+    def delete_nested(self, *keys: Key) -> bool:
+        """Remove what is there; tells whether it was."""
+        return nested_delete(self.raw, keys)
+
+    def copy(self) -> Self:
+        """A deep copy; it remembers the same server version."""
+        new = type(self).__new__(type(self))
+        new.__dict__.update(self.__dict__)
+        new.raw = copy_value(self.raw)
+        return new
+
+    def __getitem__(self, key: str) -> Any:
+        return self.raw[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.raw[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.raw[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Unstructured):
+            return self.raw == other.raw
+        return self.raw == other if isinstance(other, Mapping) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.raw!r})"
+
+    def __to_wire__(self) -> dict[str, Any]:
+        return self.raw
+
+    @classmethod
+    def __from_wire__(cls, value: Any) -> Self:
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object, got {type(value).__name__}")
+        return cls(value)
