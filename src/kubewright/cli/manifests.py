@@ -1,0 +1,164 @@
+"""`kubewright manifests`: the YAML of a project, written, printed or checked.
+
+What is not said on the command line comes from `[tool.kubewright]` in `pyproject.toml`:
+
+    [tool.kubewright]
+    modules = ["guestbook"]
+
+    [tool.kubewright.manifests]
+    output = "config"
+    max-description = 200
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kubewright.manifests import (
+    DeclarationError,
+    Manifests,
+    Options,
+    ProjectError,
+    compare,
+    generate,
+    leftovers,
+    load_project,
+    write,
+)
+
+_SETTINGS = {
+    "output": str,
+    "max-description": int,
+    "allow-floats": bool,
+    "embedded-object-meta": bool,
+    "role-name": str,
+}
+
+
+@click.command("manifests")
+@click.argument("modules", nargs=-1)
+@click.option(
+    "--output", "-o", metavar="DIR", help="Directory to write to, or - to print.  [default: config]"
+)
+@click.option("--check", is_flag=True, help="Write nothing; fail with a diff when the files are stale.")
+@click.option(
+    "--max-description",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Cut descriptions to N characters; 0 drops them.",
+)
+@click.option("--allow-floats/--no-allow-floats", default=None, help="Accept fields of type float.")
+@click.option(
+    "--embedded-object-meta/--no-embedded-object-meta",
+    default=None,
+    help="Write out labels, annotations and names of embedded metadata.",
+)
+@click.option("--role-name", metavar="NAME", help="Name of the ClusterRole.  [default: manager-role]")
+def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> None:
+    """Write CRDs, roles and webhook configurations from the types of MODULES.
+
+    MODULES are importable modules or packages (a package with everything below it); without any, those of
+    [tool.kubewright] in pyproject.toml.
+    """
+    table, settings = _read_settings()
+    for name in _SETTINGS:
+        given = options[name.replace("-", "_")]
+        if given is not None:
+            settings[name] = given
+    names = list(modules) or table.get("modules")
+    if not names:
+        raise click.ClickException(
+            "no modules: name them (kubewright manifests mypackage), or write modules = [...] below "
+            "[tool.kubewright] in pyproject.toml"
+        )
+    result = _generate(names, settings)
+    output = settings.get("output", "config")
+    for warning in result.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    if not result.files:
+        raise click.ClickException(f"nothing is declared in {', '.join(names)}: put @resource(...) on a kind")
+    if check:
+        _check(result, output)
+    elif output == "-":
+        click.echo("".join(result.files.values()), nl=False)
+    else:
+        _write(result, Path(output))
+
+
+def _read_settings() -> tuple[dict[str, Any], dict[str, Any]]:
+    """`[tool.kubewright]` and its part about manifests, from the nearest `pyproject.toml`."""
+    here = Path.cwd()
+    path = next(
+        (up / "pyproject.toml" for up in (here, *here.parents) if (up / "pyproject.toml").is_file()), None
+    )
+    if path is None:
+        return {}, {}
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("kubewright", {})
+    except tomllib.TOMLDecodeError as error:
+        raise click.ClickException(f"{path}: {error}") from None
+    settings = dict(table.get("manifests", {}))
+    for name, value in settings.items():
+        wanted = _SETTINGS.get(name)
+        if wanted is None:
+            known = ", ".join(_SETTINGS)
+            raise click.ClickException(
+                f"{path}: [tool.kubewright.manifests] has no setting {name!r}; it has: {known}"
+            )
+        if type(value) is not wanted:
+            raise click.ClickException(f"{path}: {name} = {value!r} must be of type {wanted.__name__}")
+    return table, settings
+
+
+def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
+    for folder in ("src", ""):
+        path = str(Path.cwd() / folder)
+        if Path(path).is_dir() and path not in sys.path:
+            sys.path.insert(0, path)
+    options = Options(
+        allow_floats=settings.get("allow-floats", False),
+        embedded_object_meta=settings.get("embedded-object-meta", False),
+        max_description=settings.get("max-description"),
+    )
+    try:
+        return generate(load_project(names), options, role_name=settings.get("role-name", "manager-role"))
+    except ProjectError as error:
+        raise click.ClickException(str(error)) from None
+    except DeclarationError as error:
+        for mistake in error.mistakes:
+            click.echo(str(mistake), err=True)
+        count = len(error.mistakes)
+        raise click.ClickException(
+            f"{count} mistake{'s' if count > 1 else ''}; nothing was written"
+        ) from None
+
+
+def _check(result: Manifests, output: str) -> None:
+    if output == "-":
+        raise click.UsageError("--check compares with files: name the directory with --output DIR")
+    differences = list(compare(result, Path(output)))
+    for difference in differences:
+        click.echo(difference, nl=False)
+    if differences:
+        raise click.ClickException(
+            f"{len(differences)} of {len(result.files)} files in {output} are stale: run kubewright manifests"
+        )
+    click.echo(f"{len(result.files)} files in {output} are up to date", err=True)
+
+
+def _write(result: Manifests, directory: Path) -> None:
+    try:
+        changed = write(result, directory)
+    except OSError as error:
+        raise click.ClickException(f"cannot write to {directory}: {error.strerror or error}") from None
+    for path in changed:
+        click.echo(f"wrote {path}", err=True)
+    for path in leftovers(result, directory):
+        click.echo(f"Warning: {path} is no longer declared: delete it", err=True)
+    if not changed:
+        click.echo(f"{len(result.files)} files in {directory} are up to date", err=True)

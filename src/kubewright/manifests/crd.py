@@ -1,0 +1,231 @@
+"""CustomResourceDefinitions from declared kinds.
+
+All versions of a kind make one definition. Names, scope and conversion belong to the kind, so the versions
+must agree on them; schema, columns, subresources and selectable fields belong to each version. The only
+version of a kind is its storage version; with several, exactly one says `storage=True`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kubewright.api.declare import ResourceInfo, WebhookConversion, resource_info
+from kubewright.api.model import Object
+from kubewright.schema.from_types import Options, SchemaBuilder
+from kubewright.schema.mistakes import DeclarationError, Mistake
+from kubewright.schema.structural import Schema
+
+from .json_paths import column_complaints, scale_complaints, selectable_complaints
+
+Manifest = dict[str, Any]
+
+MAX_SELECTABLE_FIELDS: Final = 8
+_COLUMN_TYPES: Final = ("string", "integer", "number", "boolean", "date")
+_COLUMN_FORMATS: Final = ("int32", "int64", "float", "double", "byte", "date", "date-time", "password")
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_ROOT_KEYWORDS: Final = frozenset(
+    (
+        *("description", "type", "title", "externalDocs", "example", "required", "properties", "items"),
+        *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "multipleOf", "format", "pattern"),
+        *("maxLength", "minLength", "maxItems", "minItems"),
+        *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
+    )
+)
+"""Keywords that the schema of a kind with a status subresource may have at its root."""
+
+
+def crd(*versions: type[Object], options: Options | None = None) -> Manifest:
+    """The definition of a kind in all the versions given; raises `DeclarationError` with every mistake."""
+    mistakes: list[Mistake] = []
+    manifest = build_crd(versions, options or Options(), mistakes)
+    if mistakes:
+        raise DeclarationError(mistakes)
+    return manifest
+
+
+def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[Mistake]) -> Manifest:
+    """The definition of a kind; what is wrong is added to `mistakes`."""
+    infos = sorted(((resource_info(cls), cls) for cls in classes), key=lambda pair: pair[0].gvk.version)
+    kept = [(info, cls) for info, cls in infos if not info.skip]
+    first = kept[0][0] if kept else infos[0][0]
+    if not kept:
+        mistakes.append(
+            _mistake(first, "every version is skipped; remove skip=True from one, or the declarations")
+        )
+    _check_agreement([info for info, _ in kept], mistakes)
+    _check_versions([info for info, _ in kept], mistakes)
+    names: Manifest = {
+        "kind": first.gvk.kind,
+        "listKind": first.list_kind,
+        "plural": first.plural,
+        "singular": first.singular,
+    }
+    if first.short_names:
+        names["shortNames"] = list(first.short_names)
+    if first.categories:
+        names["categories"] = list(first.categories)
+    metadata: Manifest = {"name": f"{first.plural}.{first.gvk.group}"}
+    for field in ("labels", "annotations"):
+        merged = {key: value for info, _ in kept for key, value in getattr(info, field).items()}
+        if merged:
+            metadata[field] = merged
+    if _is_protected(first.gvk.group) and _APPROVAL not in metadata.get("annotations", {}):
+        mistakes.append(
+            _mistake(
+                first,
+                f"a group below k8s.io or kubernetes.io needs approval; write annotations={{{_APPROVAL!r}: "
+                "...} with the URL of the approval, or choose a group of your own",
+            )
+        )
+    spec: Manifest = {
+        "group": first.gvk.group,
+        "names": names,
+        "scope": first.scope,
+        "versions": [_version(info, cls, len(kept), options, mistakes) for info, cls in kept],
+    }
+    conversion = next((info.conversion for info, _ in kept if info.conversion), None)
+    if conversion is not None:
+        spec["conversion"] = _conversion(conversion)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _mistake(info: ResourceInfo, text: str) -> Mistake:
+    return Mistake(info.where, f"{info.gvk.kind} {info.gvk.version}", text)
+
+
+def _is_protected(group: str) -> bool:
+    return group.endswith((".k8s.io", ".kubernetes.io"))
+
+
+def _check_agreement(infos: Sequence[ResourceInfo], mistakes: list[Mistake]) -> None:
+    for field in ("plural", "singular", "scope", "short_names", "categories", "conversion"):
+        said = [info for info in infos if field != "conversion" or info.conversion is not None]
+        for info in said[1:]:
+            mine, theirs = getattr(info, field), getattr(said[0], field)
+            if mine != theirs:
+                other = f"{said[0].gvk.version} ({said[0].where})"
+                mistakes.append(
+                    _mistake(info, f"{field} is {mine!r} here and {theirs!r} in {other}; write one")
+                )
+
+
+def _check_versions(infos: Sequence[ResourceInfo], mistakes: list[Mistake]) -> None:
+    seen: dict[str, ResourceInfo] = {}
+    for info in infos:
+        twin = seen.setdefault(info.gvk.version, info)
+        if twin is not info:
+            mistakes.append(_mistake(info, f"declared twice, also at {twin.where}; remove one"))
+    stored = [info for info in infos if info.storage]
+    if len(infos) > 1 and not stored:
+        versions = ", ".join(info.gvk.version for info in infos)
+        mistakes.append(_mistake(infos[0], f"no storage version among {versions}; write storage=True on one"))
+    for info in stored[1:]:
+        other = f"{stored[0].gvk.version} ({stored[0].where})"
+        mistakes.append(
+            _mistake(info, f"two storage versions, the other is {other}; keep storage=True on one")
+        )
+    hubs = [info for info in infos if info.hub]
+    for info in hubs[1:]:
+        mistakes.append(_mistake(info, f"two hubs, the other is {hubs[0].gvk.version}; keep hub=True on one"))
+    if infos and not any(info.served for info in infos):
+        mistakes.append(_mistake(infos[0], "no version is served; remove served=False from one"))
+
+
+def _version(
+    info: ResourceInfo, cls: type[Object], count: int, options: Options, mistakes: list[Mistake]
+) -> Manifest:
+    builder = SchemaBuilder(options)
+    schema = builder.schema(cls)
+    mistakes.extend(builder.mistakes)
+    for keyword in sorted(schema.keys() - _ROOT_KEYWORDS):
+        mistakes.append(_mistake(info, f"{keyword} cannot stand on the whole object; move it into the spec"))
+    version: Manifest = {
+        "name": info.gvk.version,
+        "schema": {"openAPIV3Schema": schema},
+        "served": info.served,
+        "storage": info.storage or count == 1,
+    }
+    has_status = info.status if info.status is not None else "status" in schema.get("properties", {})
+    if has_status and "status" not in schema.get("properties", {}):
+        mistakes.append(_mistake(info, "status=True but the class has no status; declare one or remove it"))
+    if info.deprecated:
+        version["deprecated"] = True
+        if info.deprecation_warning is not None:
+            version["deprecationWarning"] = info.deprecation_warning
+    complaints = list(_columns(info, schema, version))
+    subresources: Manifest = {}
+    if has_status:
+        subresources["status"] = {}
+    if info.scale is not None:
+        scale = info.scale
+        subresources["scale"] = {
+            "specReplicasPath": scale.spec_replicas,
+            "statusReplicasPath": scale.status_replicas,
+        }
+        complaints += scale_complaints(schema, scale.spec_replicas, "spec")
+        complaints += scale_complaints(schema, scale.status_replicas, "status")
+        if scale.selector is not None:
+            subresources["scale"]["labelSelectorPath"] = scale.selector
+            root = "spec" if scale.selector.startswith(".spec.") else "status"
+            complaints += scale_complaints(schema, scale.selector, root)
+    if subresources or info.columns:
+        version["subresources"] = subresources
+    if info.selectable_fields:
+        version["selectableFields"] = [{"jsonPath": path} for path in info.selectable_fields]
+        for path in info.selectable_fields:
+            complaints += selectable_complaints(schema, path)
+        if len(set(info.selectable_fields)) != len(info.selectable_fields):
+            complaints.append("a selectable field is named twice; remove one")
+        if len(info.selectable_fields) > MAX_SELECTABLE_FIELDS:
+            complaints.append(f"at most {MAX_SELECTABLE_FIELDS} selectable fields are allowed")
+    mistakes.extend(_mistake(info, complaint) for complaint in complaints)
+    return version
+
+
+def _columns(info: ResourceInfo, schema: Schema, version: Manifest) -> Iterable[str]:
+    if not info.columns:
+        return
+    version["additionalPrinterColumns"] = []
+    for column in info.columns:
+        printed: Manifest = {"jsonPath": column.json_path, "name": column.name, "type": column.type}
+        if column.description:
+            printed["description"] = column.description
+        if column.format:
+            printed["format"] = column.format
+        if column.priority:
+            printed["priority"] = column.priority
+        version["additionalPrinterColumns"].append(printed)
+        said = f"column {column.name!r}"
+        if not column.name:
+            yield "a column has no name"
+        if column.type not in _COLUMN_TYPES:
+            yield f"{said}: type {column.type!r} must be one of {', '.join(_COLUMN_TYPES)}"
+        if column.format and column.format not in _COLUMN_FORMATS:
+            yield f"{said}: format {column.format!r} must be one of {', '.join(_COLUMN_FORMATS)}"
+        for complaint in column_complaints(schema, column.json_path):
+            yield f"{said}: {complaint}"
+
+
+def _conversion(conversion: WebhookConversion) -> Manifest:
+    client: Manifest
+    if conversion.url is not None:
+        client = {"url": conversion.url}
+    else:
+        service: Manifest = {
+            "name": conversion.service_name,
+            "namespace": conversion.service_namespace,
+            "path": conversion.path,
+        }
+        if conversion.service_port is not None:
+            service["port"] = conversion.service_port
+        client = {"service": service}
+    if conversion.ca_bundle is not None:
+        client["caBundle"] = conversion.ca_bundle
+    webhook = {"clientConfig": client, "conversionReviewVersions": list(conversion.review_versions)}
+    return {"strategy": "Webhook", "webhook": webhook}

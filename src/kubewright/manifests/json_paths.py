@@ -1,0 +1,85 @@
+"""Paths in columns, scale and selectable fields, checked against the schema that they point into.
+
+A path such as `.spec.size` is followed field by field, so a typo is found before a cluster sees it. Columns
+may use the wider dialect (filters, indexes, quotes); from the first such step on only the syntax is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from kubewright.schema.structural import Schema
+
+_NAME: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)")
+_BRACKET: Final = re.compile(r"\[(?:\d+|-\d+|\*|-?\d*:-?\d*|'[^']*'|\"[^\"]*\"|\?\(.*?\))\]")
+_STEP: Final = re.compile(rf"\.(?:[^.\[\]\\]|\\.)+|\.\.|\.\*|{_BRACKET.pattern}")
+
+
+def column_complaints(schema: Schema, path: str) -> Iterator[str]:
+    """What is wrong with the path of a printer column."""
+    if not path.startswith("."):
+        yield f"path {path!r} must start with a dot: write {'.' + path.lstrip('{}.$')!r}"
+        return
+    position = 0
+    while position < len(path):
+        step = _STEP.match(path, position)
+        if step is None:
+            yield f"path {path!r} cannot be read at {path[position:]!r}; write names and dots: .spec.size"
+            return
+        position = step.end()
+    yield from _missing_field(schema, path)
+
+
+def scale_complaints(schema: Schema, path: str, root: str) -> Iterator[str]:
+    """What is wrong with a path of the scale subresource, which must stand below `.spec` or `.status`."""
+    if not path.startswith(f".{root}."):
+        yield f"path {path!r} must stand below .{root}: write .{root}.<field>"
+        return
+    yield from _plain(schema, path)
+
+
+def selectable_complaints(schema: Schema, path: str) -> Iterator[str]:
+    """What is wrong with the path of a selectable field."""
+    if path.startswith(".metadata"):
+        yield f"path {path!r} points into metadata, which is selectable anyway: remove it"
+        return
+    problems = list(_plain(schema, path))
+    yield from problems
+    if not problems:
+        found = follow(schema, path)
+        if found is None or found.get("type") not in ("string", "integer", "boolean"):
+            yield f"path {path!r} must lead to a string, an integer or a boolean"
+
+
+def follow(schema: Schema, path: str) -> Schema | None:
+    """The schema at the end of a path of plain names, or `None`."""
+    here: Schema | None = schema
+    for name in _NAME.findall(path):
+        here = (here or {}).get("properties", {}).get(name)
+    return here
+
+
+def _plain(schema: Schema, path: str) -> Iterator[str]:
+    if not re.fullmatch(rf"(?:{_NAME.pattern})+", path):
+        yield f"path {path!r} must be names joined by dots, as in .spec.size, without lists and quotes"
+        return
+    yield from _missing_field(schema, path)
+
+
+def _missing_field(schema: Schema, path: str) -> Iterator[str]:
+    here, walked = schema, ""
+    position = 0
+    while step := _NAME.match(path, position):
+        name = step.group(1)
+        properties: Schema = here.get("properties", {})
+        if not walked and name == "metadata":
+            return
+        if name not in properties:
+            if here.get("additionalProperties") or here.get("x-kubernetes-preserve-unknown-fields"):
+                return
+            known = ", ".join(sorted(properties)) or "none"
+            yield f"path {path!r}: {walked or 'the object'} has no field {name!r}; its fields are: {known}"
+            return
+        here, walked, position = properties[name], f"{walked}.{name}", step.end()

@@ -1,0 +1,107 @@
+"""Roles from the permissions that a project declares.
+
+Rules of one role are merged as far as they can be without granting more: equal targets join their verbs, then
+equal verbs join resources, groups and URLs. Everything is sorted, so the order of declarations does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kubewright.api.declare import Rbac
+from kubewright.schema.mistakes import DeclarationError, Mistake
+
+Manifest = dict[str, Any]
+DEFAULT_ROLE = "manager-role"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    names: tuple[str, ...]
+    urls: tuple[str, ...]
+    verbs: tuple[str, ...]
+
+
+def roles(rules: Iterable[Rbac], name: str = DEFAULT_ROLE) -> list[Manifest]:
+    """A ClusterRole and Roles for the rules; raises `DeclarationError` with every mistake."""
+    mistakes: list[Mistake] = []
+    built = build_roles(rules, name, mistakes)
+    if mistakes:
+        raise DeclarationError(mistakes)
+    return built
+
+
+def build_roles(rules: Iterable[Rbac], name: str, mistakes: list[Mistake]) -> list[Manifest]:
+    """Roles ordered by namespace and name; what is wrong is added to `mistakes`."""
+    by_role: dict[tuple[str, str], list[_Rule]] = {}
+    for rule in rules:
+        mistakes.extend(Mistake(rule.where, "Rbac", text) for text in _complaints(rule))
+        groups = _sorted("" if group == "core" else group for group in rule.groups)
+        verbs, names, urls = _sorted(rule.verbs), _sorted(rule.resource_names), _sorted(rule.urls)
+        single: list[tuple[str, ...]] = [(resource,) for resource in rule.resources] or [()]
+        by_role.setdefault((rule.namespace, rule.role or name), []).extend(
+            _Rule(groups, resources, names, urls, verbs) for resources in single
+        )
+    return [_role(namespace, role, by_role[namespace, role]) for namespace, role in sorted(by_role)]
+
+
+def _complaints(rule: Rbac) -> Iterable[str]:
+    for field in ("groups", "resources", "verbs", "resource_names", "urls"):
+        if isinstance(getattr(rule, field), str):
+            yield f'{field} is one string; write a tuple, {field}=("{getattr(rule, field)}",)'
+    if not rule.verbs:
+        yield 'grants nothing; write verbs=("get", "list", "watch")'
+    if not rule.resources and not rule.urls:
+        yield "is about nothing; write groups= and resources=, or urls="
+    if rule.resources and not rule.groups:
+        yield 'has resources but no groups; write groups=("core",) for the core group'
+    if rule.urls and rule.namespace:
+        yield "URLs cannot be granted in a namespace; remove namespace= or urls="
+    if rule.resource_names and "create" in rule.verbs:
+        yield "create cannot be limited by resource_names, since the name is not known then; split the rule"
+
+
+def _sorted(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(words)))
+
+
+def _role(namespace: str, name: str, rules: list[_Rule]) -> Manifest:
+    for joined in ("verbs", "resources", "groups", "urls"):
+        rules = _join(rules, joined)
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role" if namespace else "ClusterRole",
+        "metadata": metadata,
+        "rules": [_policy_rule(rule) for rule in sorted(rules, key=_order)],
+    }
+
+
+def _join(rules: list[_Rule], field: str) -> list[_Rule]:
+    """Rules that differ in `field` alone become one."""
+    merged: dict[_Rule, set[str]] = {}
+    for rule in rules:
+        merged.setdefault(replace(rule, **{field: ()}), set()).update(getattr(rule, field))
+    return [replace(rule, **{field: tuple(sorted(words))}) for rule, words in merged.items()]
+
+
+def _order(rule: _Rule) -> str:
+    return " + ".join("&".join(words) for words in (rule.groups, rule.resources, rule.names, rule.urls))
+
+
+def _policy_rule(rule: _Rule) -> Manifest:
+    policy: Manifest = {}
+    for field, words in (
+        ("apiGroups", rule.groups),
+        ("nonResourceURLs", rule.urls),
+        ("resourceNames", rule.names),
+        ("resources", rule.resources),
+        ("verbs", ("*",) if "*" in rule.verbs else rule.verbs),
+    ):
+        if words:
+            policy[field] = list(words)
+    return policy

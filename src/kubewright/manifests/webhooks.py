@@ -1,0 +1,177 @@
+"""Webhook configurations from the admission webhooks that a project declares.
+
+All mutating webhooks go into one object and all validating ones into another, each sorted by name. A webhook
+of a declared kind takes what it does not say from the kind: group, version, resource, name and path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+from kubewright.api.codec import to_plain
+from kubewright.api.declare import Webhook, WebhookConfiguration, is_resource, resource_info, webhook_path
+from kubewright.schema.mistakes import DeclarationError, Mistake
+
+Manifest = dict[str, Any]
+
+_OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT", "*")
+_CHOICES: Final[dict[str, tuple[str | None, ...]]] = {
+    "failure_policy": ("Fail", "Ignore"),
+    "match_policy": ("Exact", "Equivalent", None),
+    "side_effects": ("None", "NoneOnDryRun"),
+    "reinvocation_policy": ("Never", "IfNeeded", None),
+    "scope": ("Namespaced", "Cluster", "*", None),
+}
+
+
+def webhook_configurations(
+    webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration] = ()
+) -> list[Manifest]:
+    """The configuration objects; raises `DeclarationError` with every mistake."""
+    mistakes: list[Mistake] = []
+    built = build_webhooks(webhooks, configurations, mistakes)
+    if mistakes:
+        raise DeclarationError(mistakes)
+    return built
+
+
+def build_webhooks(
+    webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration], mistakes: list[Mistake]
+) -> list[Manifest]:
+    """The configuration objects, mutating first; what is wrong is added to `mistakes`."""
+    complete = [_complete(webhook) for webhook in webhooks]
+    configurations = list(configurations)
+    manifests: list[Manifest] = []
+    for mutating in (True, False):
+        word = "Mutating" if mutating else "Validating"
+        named = [one for one in configurations if one.mutating is mutating]
+        for extra in named[1:]:
+            mistakes.append(
+                Mistake(extra.where, extra.name, f"a second {word}WebhookConfiguration; keep one")
+            )
+        mine = sorted((one for one in complete if one.mutating is mutating), key=lambda one: one.name)
+        for one in mine:
+            mistakes.extend(Mistake(one.where, f"Webhook {one.name}", text) for text in _complaints(one))
+        for one, following in pairwise(mine):
+            if one.name == following.name:
+                text = f"the name is taken at {one.where}; write another name="
+                mistakes.append(Mistake(following.where, f"Webhook {following.name}", text))
+        if not mine:
+            continue
+        metadata: Manifest = {"name": named[0].name if named else f"{word.lower()}-webhook-configuration"}
+        for field in ("labels", "annotations"):
+            if named and getattr(named[0], field):
+                metadata[field] = dict(getattr(named[0], field))
+        manifests.append(
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": f"{word}WebhookConfiguration",
+                "metadata": metadata,
+                "webhooks": [_webhook(one) for one in mine],
+            }
+        )
+    return manifests
+
+
+def _complete(webhook: Webhook) -> Webhook:
+    """Fill in what the kind knows."""
+    if webhook.of is None or not is_resource(webhook.of):
+        return webhook
+    info = resource_info(webhook.of)
+    letter = "m" if webhook.mutating else "v"
+    return replace(
+        webhook,
+        groups=webhook.groups or (info.gvk.group,),
+        versions=webhook.versions or (info.gvk.version,),
+        resources=webhook.resources or (info.plural,),
+        name=webhook.name or f"{letter}{info.gvk.kind.lower()}-{info.gvk.version}.{info.gvk.group}",
+        path=webhook.path or ("" if webhook.url else webhook_path(info.gvk, mutating=webhook.mutating)),
+    )
+
+
+def _complaints(webhook: Webhook) -> Iterable[str]:
+    if webhook.of is not None and not is_resource(webhook.of):
+        yield f"{webhook.of.__name__} is not declared with @resource; name groups=, versions= and resources="
+    for field in ("groups", "versions", "resources", "verbs", "admission_review_versions"):
+        value = getattr(webhook, field)
+        if isinstance(value, str):
+            yield f'{field} is one string; write a tuple, {field}=("{value}",)'
+        elif not value:
+            yield f"{field} is empty; name at least one"
+    if webhook.name.count(".") < 2 or not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", webhook.name):
+        yield f"name {webhook.name!r} must be a domain of three parts or more, as in mguestbook.example.com"
+    if bool(webhook.path) == bool(webhook.url):
+        yield "needs either path= or url=, and not both"
+    elif webhook.path and not webhook.path.startswith("/"):
+        yield f"path {webhook.path!r} must start with a slash"
+    elif webhook.url and not webhook.url.startswith("https://"):
+        yield f"url {webhook.url!r} must start with https://"
+    for operation in webhook.verbs:
+        if operation.upper() not in _OPERATIONS:
+            yield f"verb {operation!r} must be one of create, update, delete, connect, *"
+    for field, allowed in _CHOICES.items():
+        if getattr(webhook, field) not in allowed:
+            choices = ", ".join(repr(choice) for choice in allowed if choice)
+            yield f"{field} {getattr(webhook, field)!r} must be one of {choices}"
+    if webhook.timeout_seconds is not None and not 1 <= webhook.timeout_seconds <= 30:
+        yield f"timeout_seconds {webhook.timeout_seconds} must be between 1 and 30"
+    if webhook.reinvocation_policy and not webhook.mutating:
+        yield "reinvocation_policy is for mutating webhooks only; remove it"
+    names = [condition.name for condition in webhook.match_conditions]
+    if len(set(names)) != len(names):
+        yield "two match conditions have the same name"
+
+
+def _webhook(webhook: Webhook) -> Manifest:
+    rule: Manifest = {
+        "apiGroups": ["" if group == "core" else group for group in webhook.groups],
+        "apiVersions": list(webhook.versions),
+        "operations": [operation.upper() for operation in webhook.verbs],
+        "resources": list(webhook.resources),
+    }
+    if webhook.scope is not None:
+        rule["scope"] = webhook.scope
+    client: Manifest
+    if webhook.url:
+        client = {"url": webhook.url}
+    else:
+        client = {
+            "service": {
+                "name": webhook.service_name,
+                "namespace": webhook.service_namespace,
+                "path": webhook.path,
+            }
+        }
+        if webhook.service_port is not None:
+            client["service"]["port"] = webhook.service_port
+    if webhook.ca_bundle is not None:
+        client["caBundle"] = webhook.ca_bundle
+    manifest: Manifest = {
+        "admissionReviewVersions": list(webhook.admission_review_versions),
+        "clientConfig": client,
+        "failurePolicy": webhook.failure_policy,
+        "name": webhook.name,
+        "rules": [rule],
+        "sideEffects": webhook.side_effects,
+    }
+    for field, value in (
+        ("matchPolicy", webhook.match_policy),
+        ("timeoutSeconds", webhook.timeout_seconds),
+        ("reinvocationPolicy", webhook.reinvocation_policy),
+    ):
+        if value is not None:
+            manifest[field] = value
+    if webhook.namespace_selector is not None:
+        manifest["namespaceSelector"] = to_plain(webhook.namespace_selector)
+    if webhook.object_selector is not None:
+        manifest["objectSelector"] = to_plain(webhook.object_selector)
+    if webhook.match_conditions:
+        manifest["matchConditions"] = [
+            {"expression": condition.expression, "name": condition.name}
+            for condition in webhook.match_conditions
+        ]
+    return manifest
