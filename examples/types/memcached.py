@@ -1,0 +1,32 @@
+"""Getting started: a default that the server fills in, and conditions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kubewright.api.declare import resource
+from kubewright.api.markers import Ge, Int32, Le, ListMap
+from kubewright.api.meta import Condition, CustomResource
+from kubewright.api.model import Spec, Status
+
+
+class MemcachedSpec(Spec):
+    """How to run memcached."""
+
+    size: Annotated[Int32, Ge(0)] = 1
+    """How many instances to run."""
+
+    container_port: Annotated[Int32, Ge(1), Le(65535)]
+    """The port that the container listens on."""
+
+
+class MemcachedStatus(Status):
+    """What runs."""
+
+    conditions: Annotated[list[Condition], ListMap("type")] | None = None
+    """Available, Progressing and Degraded."""
+
+
+@resource(group="cache.example.com", version="v1alpha1")
+class Memcached(CustomResource[MemcachedSpec, MemcachedStatus]):
+    """A group of memcached instances."""

@@ -1,0 +1,1 @@
+"""The tutorial's CronJob in two versions that a webhook converts between."""

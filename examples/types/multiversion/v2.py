@@ -1,0 +1,34 @@
+"""The new version: the schedule has named parts."""
+
+from __future__ import annotations
+
+from kubewright.api.declare import Webhook, resource
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec, Struct
+
+from .v1 import CronJobStatus, JobSettings
+
+
+class CronSchedule(Struct):
+    """When to run; a part that is absent matches always."""
+
+    minute: str | None = None
+    hour: str | None = None
+    day_of_month: str | None = None
+    month: str | None = None
+    day_of_week: str | None = None
+
+
+class CronJobSpec(JobSettings, Spec):
+    """When to run what."""
+
+    schedule: CronSchedule
+    """When to run, part by part."""
+
+
+@resource(group="batch.tutorial.kubebuilder.io", version="v2")
+class CronJob(CustomResource[CronJobSpec, CronJobStatus]):
+    """Runs jobs on a schedule."""
+
+
+WEBHOOKS = [Webhook(CronJob, mutating=True), Webhook(CronJob)]

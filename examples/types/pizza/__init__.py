@@ -1,0 +1,1 @@
+"""A pizza in two versions and its toppings: several kinds in one group, a deprecated version."""

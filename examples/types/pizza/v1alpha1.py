@@ -1,0 +1,46 @@
+"""The first version: toppings are a list of names, with repetitions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kubewright.api.declare import WebhookConversion, resource
+from kubewright.api.markers import Atomic, Cel
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec, Status, field
+from kubewright.api.quantity import Quantity
+
+DEFAULT_TOPPINGS = ("salami", "mozzarella", "tomato")
+
+
+class PizzaSpec(Spec):
+    """What is on it."""
+
+    toppings: Annotated[list[str], Atomic] = field(default_factory=lambda: list(DEFAULT_TOPPINGS))
+
+
+class PizzaStatus(Status):
+    """What it costs."""
+
+    cost: Quantity | None = None
+
+
+@resource(
+    group="restaurant.programming-kubernetes.info",
+    version="v1alpha1",
+    deprecation_warning="use v1beta1, which counts toppings",
+    conversion=WebhookConversion(review_versions=("v1",)),
+)
+class Pizza(CustomResource[PizzaSpec, PizzaStatus]):
+    """A pizza."""
+
+
+class ToppingSpec(Spec):
+    """What a portion costs."""
+
+    cost: Annotated[Quantity, Cel("!string(self).startsWith('-')", message="cost must not be negative")]
+
+
+@resource(group="restaurant.programming-kubernetes.info", version="v1alpha1", scope="Cluster")
+class Topping(CustomResource[ToppingSpec, None]):
+    """Something to put on a pizza."""

@@ -1,0 +1,30 @@
+"""The second version: toppings have a quantity."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kubewright.api.declare import resource
+from kubewright.api.markers import Ge, Int32, ListMap, MinLen
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec, Struct
+
+from .v1alpha1 import PizzaStatus
+
+
+class PizzaTopping(Struct):
+    """One topping."""
+
+    name: Annotated[str, MinLen(1)]
+    quantity: Annotated[Int32, Ge(1)] = 1
+
+
+class PizzaSpec(Spec):
+    """What is on it."""
+
+    toppings: Annotated[list[PizzaTopping], ListMap("name")] | None = None
+
+
+@resource(group="restaurant.programming-kubernetes.info", version="v1beta1", storage=True, hub=True)
+class Pizza(CustomResource[PizzaSpec, PizzaStatus]):
+    """A pizza."""

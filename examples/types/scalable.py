@@ -1,0 +1,40 @@
+"""A kind that `kubectl scale` and autoscalers can drive, and that field selectors can find."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kubewright.api.declare import Column, Scale, resource
+from kubewright.api.markers import Ge, Int32
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec, Status
+
+
+class PoolSpec(Spec):
+    """How many workers of which colour."""
+
+    replicas: Annotated[Int32, Ge(0)] = 1
+    colour: str
+    paused: bool = False
+
+
+class PoolStatus(Status):
+    """What runs."""
+
+    replicas: Int32 | None = None
+    selector: str | None = None
+
+
+@resource(
+    group="work.example.com",
+    version="v1",
+    scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    selectable_fields=(".spec.colour", ".spec.paused"),
+    columns=(
+        Column("Desired", ".spec.replicas", "integer"),
+        Column("Current", ".status.replicas", "integer"),
+    ),
+    labels={"team": "work"},
+)
+class Pool(CustomResource[PoolSpec, PoolStatus]):
+    """A pool of workers."""

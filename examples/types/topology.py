@@ -1,0 +1,58 @@
+"""How apply merges: sets, maps and atomic lists, granular and atomic maps and structs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from kubewright.api.declare import resource
+from kubewright.api.markers import (
+    Atomic,
+    Int32,
+    ListMap,
+    ListSet,
+    MapType,
+    MaxItems,
+    MaxLen,
+    MinLen,
+    StructType,
+    mark,
+)
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec, Struct
+
+
+class Port(Struct):
+    """A port; the protocol is a key, so it has a default."""
+
+    number: Int32
+    protocol: Literal["TCP", "UDP"] = "TCP"
+    name: str | None = None
+
+
+@mark(StructType("atomic"))
+class Reference(Struct):
+    """A reference that is replaced as a whole."""
+
+    group: str
+    name: str
+
+
+HostName = Annotated[str, MinLen(1), MaxLen(253)]
+
+
+class RouteSpec(Spec):
+    """Where traffic goes."""
+
+    hosts: Annotated[set[HostName], MaxItems(16)]
+    ports: Annotated[list[Port], ListMap("number", "protocol")]
+    order: Annotated[list[str], Atomic] | None = None
+    owners: Annotated[list[str], ListSet] | None = None
+    weights: Annotated[dict[str, Int32], MapType("atomic")] | None = None
+    labels: Annotated[dict[str, str], MapType("granular")] | None = None
+    backend: Reference
+    matrix: list[list[int]] | None = None
+
+
+@resource(group="net.example.com", version="v1", singular="route")
+class Route(CustomResource[RouteSpec, None]):
+    """A way in."""

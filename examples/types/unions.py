@@ -1,0 +1,52 @@
+"""Choices: enums, integers or strings, one of several fields."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Literal
+
+from kubewright.api.declare import resource
+from kubewright.api.markers import AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Nullable, Pattern, mark
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec, Struct
+
+
+class Level(IntEnum):
+    """How loud."""
+
+    LOW = 1
+    HIGH = 2
+
+
+class HttpGet(Struct):
+    """Ask over HTTP."""
+
+    path: str = "/"
+    port: int | str
+
+
+class Command(Struct):
+    """Run something."""
+
+    argv: list[str]
+
+
+@mark(
+    ExactlyOneOf("http_get", "command"), AtMostOneOf("timeout", "deadline"), AtLeastOneOf("level", "timeout")
+)
+class ProbeSpec(Spec):
+    """One way to ask."""
+
+    http_get: HttpGet | None = None
+    command: Command | None = None
+    timeout: int | None = None
+    deadline: str | None = None
+    level: Level | None = None
+    threshold: Annotated[int | str, Pattern("^[0-9]+%$")] | None = None
+    mode: Literal["fast"] | Literal["slow"] = "fast"
+    note: Annotated[str | None, Nullable]
+
+
+@resource(group="probe.example.com", version="v1")
+class Probe(CustomResource[ProbeSpec, None]):
+    """A question to a workload."""
