@@ -43,6 +43,11 @@ Plain = dict[str, Any]
 class ProtobufError(ValueError):
     """A body that is not protobuf of the kind it claims, or an object that has no place in protobuf."""
 
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     value = shift = 0
@@ -318,7 +323,8 @@ class ProtobufCodec:
                 self._read_bytes(field, out, data, at, stop, depth)
                 at = stop
             except ProtobufError as error:
-                raise _inside(error, field.name) from None
+                path = f"{field.name}.{error.path}" if error.path else field.name
+                raise ProtobufError(error.reason, path) from None
         shape = decoding.message.shape
         if shape == "object":
             return self._shaped(decoding, out, depth)
@@ -383,18 +389,18 @@ class ProtobufCodec:
 
     def _write_message(self, name: str, value: Any, path: str, depth: int) -> bytes:
         if depth > MAX_DEPTH:
-            raise ProtobufError(f"{path}: nested more than {MAX_DEPTH} deep")
+            raise ProtobufError(f"nested more than {MAX_DEPTH} deep")
         message = self._messages[name]
         if message.shape == "list":
             value = {"": value}
         elif message.shape == "union":
             value = _spread(message, value, path)
         elif not isinstance(value, dict):
-            raise ProtobufError(f"{path or name}: {type(value).__name__} where an object belongs")
+            raise ProtobufError(f"{type(value).__name__} where an object belongs", path or name)
         out, used = self._write_fields(message, value, path, depth)
         unknown = value.keys() - used - {"apiVersion", "kind"}
         if unknown:
-            raise ProtobufError(f"{path or message.name}: no field {sorted(unknown)[0]!r} in protobuf")
+            raise ProtobufError(f"no field {sorted(unknown)[0]!r} in protobuf", path or message.name)
         return out
 
     def _write_fields(self, message: Message, value: Plain, path: str, depth: int) -> tuple[bytes, set[str]]:
@@ -416,7 +422,7 @@ class ProtobufCodec:
             except ProtobufError:
                 raise
             except (AttributeError, TypeError, ValueError, binascii.Error, struct.error) as error:
-                raise ProtobufError(f"{where}: {error}") from error
+                raise ProtobufError(str(error), where) from error
         return b"".join(out), used
 
     def _write_field(self, field: Field, given: Any, path: str, depth: int) -> list[bytes]:
@@ -488,11 +494,6 @@ def _shortest(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
-def _inside(error: ProtobufError, name: str) -> ProtobufError:
-    text = str(error)
-    return ProtobufError(f"{name}.{text}" if text[:1] != " " and ": " in text else f"{name}: {text}")
-
-
 def _chosen(message: Message, out: Plain) -> Any:
     """The one field of a union that says something: a list or an object before a boolean."""
     values = [out.get(str(field.number)) for field in message.fields]
@@ -510,7 +511,7 @@ def _spread(message: Message, value: Any, path: str) -> Plain:
         )
         if fits:
             return {str(field.number): value}
-    raise ProtobufError(f"{path}: {type(value).__name__} does not belong here")
+    raise ProtobufError(f"{type(value).__name__} does not belong here", path)
 
 
 __all__ = ["CONTENT_TYPE", "MAGIC", "MAX_DEPTH", "ProtobufCodec", "ProtobufError"]
