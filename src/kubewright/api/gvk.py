@@ -7,7 +7,10 @@ All names here are immutable, hashable and compare by value.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
+
+_VERSION: Final = re.compile(r"v([1-9][0-9]{0,18})(?:(alpha|beta)([1-9][0-9]{0,18}))?", re.ASCII)
 
 
 class GroupVersion(NamedTuple):
@@ -140,16 +143,8 @@ class GroupVersionResource(NamedTuple):
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
     """Sort key, preferred versions first: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
-    digits = 1
-    while digits < len(version) and version[digits].isdigit():
-        digits += 1
-    stability, minor = version[digits:], 0
-    if version[:1] == "v" and digits > 1:
-        rank = {"": 0, "beta": 1, "alpha": 2}.get(stability.rstrip("0123456789"))
-        trailing = stability[len(stability.rstrip("0123456789")) :]
-        if rank == 0 and not stability:
-            return (0, -int(version[1:digits]), 0, "")
-        if rank and trailing:
-            minor = int(trailing)
-            return (rank, -int(version[1:digits]), -minor, "")
-    return (3, 0, 0, version)
+    parts = _VERSION.fullmatch(version)
+    if parts is None:
+        return (3, 0, 0, version)
+    major, stability, minor = parts.groups()
+    return ({"beta": 1, "alpha": 2}.get(stability, 0), -int(major), -int(minor or 0), "")

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from .gvk import GroupVersionKind
 
@@ -92,10 +93,12 @@ def set_base(obj: object, raw: bytes | None) -> None:
 def copy_value(value: Any) -> Any:
     """Deep-copy structs, lists, sets, tuples and maps; every other value is immutable and shared."""
     if isinstance(value, msgspec.Struct):
-        cls = type(value)
-        new = cls.__new__(cls)
-        for name in cls.__struct_fields__:
-            object.__setattr__(new, name, copy_value(getattr(value, name)))
+        new: Any = value.__copy__()
+        for name in value.__struct_fields__:
+            part = getattr(value, name)
+            copied = copy_value(part)
+            if copied is not part:
+                force_setattr(new, name, copied)
         if isinstance(value, Object):
             new.__dict__.update(value.__dict__)
         return new
@@ -109,14 +112,32 @@ def copy_value(value: Any) -> Any:
 
 
 def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
-    yield f"{type(struct).__name__}("
+    """Only what was set: fields that differ from their default, and not the kind that the class implies."""
+    cls = type(struct)
+    yield f"{cls.__name__}("
+    names = cls.__struct_fields__
+    first_default = len(names) - len(cls.__struct_defaults__)
+    gvk = cls.gvk if issubclass(cls, Object) else None
+    implied = {} if gvk is None else {"api_version": gvk.api_version, "kind": gvk.kind}
     separator = ""
-    for name in struct.__struct_fields__:
+    for position, name in enumerate(names):
         value = getattr(struct, name)
-        if value is not None:
-            yield f"{separator}{name}={value!r}"
-            separator = ", "
+        if position >= first_default and _is_default(
+            value, cls.__struct_defaults__[position - first_default]
+        ):
+            continue
+        if name in implied and value == implied[name]:
+            continue
+        yield f"{separator}{name}={value!r}"
+        separator = ", "
     yield ")"
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if default is msgspec.NODEFAULT:
+        return False
+    factory = getattr(default, "factory", None)
+    return bool(type(value) is type(default) and value == default) if factory is None else value == factory()
 
 
 __all__ = ["Object", "ObjectT", "Spec", "Status", "Struct", "base_of", "copy_value", "field", "set_base"]

@@ -13,6 +13,9 @@ from functools import total_ordering
 from typing import Annotated, Final
 
 TIME_FORMAT: Final = "date-time"
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
 
 
 class TimePrecision:
@@ -37,26 +40,35 @@ def now() -> datetime:
 
 
 def now_micro() -> datetime:
-    """The current time in UTC, to the microsecond."""
-    return datetime.now(UTC)
+    """The current time in UTC, to the microsecond.
+
+    Never a whole second: API servers insist on the fraction of a `MicroTime`, and an encoder leaves out zero.
+    """
+    value = datetime.now(UTC)
+    return value if value.microsecond else value.replace(microsecond=1)
 
 
 def parse_time(text: str) -> datetime:
     """Parse an RFC 3339 time; a missing zone is an error."""
-    value = datetime.fromisoformat(text)
-    if value.tzinfo is None or len(text) < 20 or text[10] not in "Tt":
+    if _RFC_3339.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time such as 2006-01-02T15:04:05Z")
-    return value
+    return datetime.fromisoformat(text)
 
 
 def format_time(value: datetime) -> str:
     """Print as `Time` is printed: UTC, no fraction."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _utc(value).isoformat(timespec="seconds") + "Z"
 
 
 def format_micro_time(value: datetime) -> str:
     """Print as `MicroTime` is printed: UTC, always six digits."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _utc(value).isoformat(timespec="microseconds") + "Z"
+
+
+def _utc(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone: write datetime(..., tzinfo=UTC)")
+    return value.astimezone(UTC).replace(tzinfo=None)
 
 
 _UNITS: Final = {
@@ -109,8 +121,8 @@ class Duration:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Duration) and self.nanoseconds == other.nanoseconds
 
-    def __lt__(self, other: Duration) -> bool:
-        return self.nanoseconds < other.nanoseconds
+    def __lt__(self, other: object) -> bool:
+        return self.nanoseconds < other.nanoseconds if isinstance(other, Duration) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.nanoseconds)
