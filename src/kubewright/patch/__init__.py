@@ -4,11 +4,14 @@ Pure functions on decoded JSON; none changes its arguments, results share what d
 
 - `json_patch`: RFC 6902, a list of operations.
 - `merge_patch`: RFC 7386, an object laid over another; `null` deletes.
-- `strategic`: merge patch that knows the keys of lists, with directives; what `kubectl apply` computes.
+- `strategic`: merge patch that knows the keys of lists, with directives; `strategic_diff` computes what
+  `kubectl apply` sends.
 - `field_manager`: server-side apply and `metadata.managedFields`, on top of `fieldset` (sets of fields),
   `shape` (how a schema merges), `typed`, `compare` and `merge`.
 """
 
+from . import json_patch, merge_patch, strategic, strategic_diff
+from .errors import MalformedPatch, PatchConflict, PatchDoesNotApply, PatchFailed, PatchTooLarge
 from .field_manager import ApplyConflict, FieldManager, VersionGone
 from .fieldset import FieldSet, FieldSetError
 from .managed_fields import ManagedFieldsError, from_scale, keep_times_if_unchanged, to_scale
@@ -19,11 +22,20 @@ __all__ = [
     "FieldManager",
     "FieldSet",
     "FieldSetError",
+    "MalformedPatch",
     "ManagedFieldsError",
+    "PatchConflict",
+    "PatchDoesNotApply",
+    "PatchFailed",
+    "PatchTooLarge",
     "TypedError",
     "VersionGone",
     "from_scale",
+    "json_patch",
     "keep_times_if_unchanged",
+    "merge_patch",
+    "strategic",
+    "strategic_diff",
     "to_scale",
     "zero_value",
 ]

@@ -75,3 +75,20 @@ def type_name(value: Any) -> str:
 def quoted(text: str) -> str:
     """`%q` of a string."""
     return msgspec.json.encode(text).decode()
+
+
+def json_kind(value: Any) -> str:
+    """What Go's JSON decoder calls a value that it cannot store."""
+    match value:
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case bool():
+            return "bool"
+        case None:
+            return "null"
+        case _:
+            return "number"

@@ -1,0 +1,37 @@
+"""Why a patch was refused.
+
+`MalformedPatch` is a mistake in writing the patch (400), `PatchDoesNotApply` a patch that this object cannot
+take (422), `PatchTooLarge` one over the limits (413), `PatchFailed` what Kubernetes reports as its own
+failure (500). All are API errors: a server sends them as they are.
+"""
+
+from __future__ import annotations
+
+from kubewright.api.errors import APIError, BadRequest, Conflict, Invalid, RequestEntityTooLarge
+
+
+class MalformedPatch(BadRequest):
+    """The patch itself is wrong."""
+
+
+class PatchDoesNotApply(Invalid):
+    """The patch is well-formed, but does not fit the object. `why` says what is in the way."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("the server rejected our request due to an error in our request")
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class PatchTooLarge(RequestEntityTooLarge):
+    """Too many operations."""
+
+
+class PatchFailed(APIError):
+    """A patch that Kubernetes answers with 500."""
+
+
+class PatchConflict(Conflict):
+    """Somebody changed what the patch would change."""

@@ -1,0 +1,133 @@
+"""JSON merge patch (RFC 7386): an object laid over another.
+
+    {"spec": {"replicas": 3, "paused": null}}
+
+Objects merge, `null` deletes, anything else replaces; lists are replaced as a whole. A merge patch cannot set
+a field to null, so nulls are lost on the way through `diff`.
+
+`three_way` is what `kubectl apply` sends for custom resources: changes from the live object, deletions from
+what was applied last time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from . import gotext
+from .compare import same_value
+from .errors import MalformedPatch, PatchConflict
+
+Object = dict[str, Any]
+
+
+def apply(document: Any, patch: Any) -> Object:
+    """The document with the patch laid over it. Shares what the patch does not touch."""
+    if not isinstance(patch, dict):
+        raise MalformedPatch(
+            "Invalid JSON Patch"
+            if patch is None
+            else "error decoding patch: json: cannot unmarshal "
+            f"{gotext.json_kind(patch)} into Go value of type map[string]interface {{}}"
+        )
+    return _merge(document, patch)
+
+
+def _merge(document: Any, patch: Object) -> Object:
+    if not isinstance(document, dict):
+        cleaned: Object = _without_nulls(patch)
+        return cleaned
+    result = dict(document)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = _merge(result.get(name), value)
+        else:
+            # Kubernetes leaves nulls in a list alone only where it replaces an object.
+            result[name] = value if isinstance(result.get(name), dict) else _without_nulls(value)
+    return result
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value that is new in the document: nulls in its objects have nothing to delete."""
+    if isinstance(value, dict):
+        if not any(item is None or isinstance(item, (dict, list)) for item in value.values()):
+            return value
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def diff(before: Object, after: Object) -> Object:
+    """The patch that turns `before` into `after`. Nulls in `after` cannot be expressed and are left out."""
+    patch: Object = {}
+    for name, value in after.items():
+        if name not in before:
+            patch[name] = value
+            continue
+        current = before[name]
+        if current is value:
+            continue
+        if isinstance(current, dict) and isinstance(value, dict):
+            below = diff(current, value)
+            if below:
+                patch[name] = below
+        elif not same_value(current, value):
+            patch[name] = value
+    for name in before:
+        if name not in after:
+            patch[name] = None
+    return patch
+
+
+def three_way(original: Object, modified: Object, current: Object) -> Object:
+    """The patch for `current` that brings in `modified` and deletes what only `original` had.
+
+    `original` is the configuration applied last time, `modified` the one to apply now. Raises `PatchConflict`
+    if a field would be both changed and deleted.
+    """
+    changes = _filtered(diff(current, modified), nulls=False)
+    deletions = _filtered(diff(original, modified), nulls=True)
+    if _conflicting(changes, deletions):
+        raise PatchConflict(
+            f"patch:\n{yaml.safe_dump(changes)}\nconflicts with changes made from original to current:\n"
+            f"{yaml.safe_dump(deletions)}\n"
+        )
+    return _combined(deletions, changes)
+
+
+def _filtered(patch: Object, *, nulls: bool) -> Object:
+    """Only the deletions of a patch, or only the rest. An empty object is a value, not an empty patch."""
+    kept: Object = {}
+    for name, value in patch.items():
+        if value is None:
+            if nulls:
+                kept[name] = None
+        elif isinstance(value, dict) and value:
+            below = _filtered(value, nulls=nulls)
+            if below:
+                kept[name] = below
+        elif not nulls:
+            kept[name] = value
+    return kept
+
+
+def _conflicting(left: Any, right: Any) -> bool:
+    if isinstance(left, dict):
+        return not isinstance(right, dict) or any(
+            name in right and _conflicting(value, right[name]) for name, value in left.items()
+        )
+    return not same_value(left, right)
+
+
+def _combined(deletions: Object, changes: Object) -> Object:
+    result = dict(deletions)
+    for name, value in changes.items():
+        below = result.get(name)
+        result[name] = (
+            _combined(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        )
+    return result
