@@ -1,1 +1,110 @@
-"""To be described."""
+"""Structural schemas: from Python types, and everything a schema does to an object.
+
+A schema is OpenAPI v3 as CRDs write it. `Node` is its compiled graph, shared by validation, apply and patches.
+
+    SchemaVersion   one version of a resource: decode (default, prune, coerce metadata), validate, rules
+    validate_crd    everything wrong with a CustomResourceDefinition; `default_crd`, `crd_warnings` beside it
+    PrinterColumns, SelectableFields, ScalePaths    what a CRD version declares beside its schema
+    duplicate_fields    keys that occur twice in JSON
+    fielderrors     field errors and paths in Kubernetes' words
+    schema_of       the schema of a Python type (see `from_types`)
+
+The parts can be used alone: `prune`, `drop_nulls`, `apply_defaults`, `validate_value`, `validate_lists`,
+`validate_embedded`, `coerce_metadata`, `validate_metadata`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import fielderrors
+    from .check import compile_all
+    from .columns import PrinterColumns, SelectableFields, human_duration
+    from .compiled import Compiled
+    from .correlation import Correlated
+    from .crd import crd_warnings, default_crd, validate_crd, validate_crd_status
+    from .defaults import apply_defaults
+    from .duplicates import duplicate_fields
+    from .embedded import coerce_embedded, validate_embedded
+    from .lists import validate_lists
+    from .metadata import MetadataError, coerce_metadata, validate_metadata
+    from .prune import drop_nulls, prune
+    from .rules import RuleRun
+    from .scale import PathError, ScalePaths
+    from .structural import NO_DEFAULT, Node
+    from .validation import validate_value
+    from .version import SchemaVersion, TooDeepError, Verdict
+
+_HOMES = {
+    "NO_DEFAULT": "structural",
+    "Compiled": "compiled",
+    "Correlated": "correlation",
+    "MetadataError": "metadata",
+    "Node": "structural",
+    "PathError": "scale",
+    "PrinterColumns": "columns",
+    "RuleRun": "rules",
+    "ScalePaths": "scale",
+    "SchemaVersion": "version",
+    "SelectableFields": "columns",
+    "TooDeepError": "version",
+    "Verdict": "version",
+    "apply_defaults": "defaults",
+    "coerce_embedded": "embedded",
+    "coerce_metadata": "metadata",
+    "compile_all": "check",
+    "crd_warnings": "crd",
+    "default_crd": "crd",
+    "drop_nulls": "prune",
+    "duplicate_fields": "duplicates",
+    "human_duration": "columns",
+    "prune": "prune",
+    "validate_crd": "crd",
+    "validate_crd_status": "crd",
+    "validate_embedded": "embedded",
+    "validate_lists": "lists",
+    "validate_metadata": "metadata",
+    "validate_value": "validation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "fielderrors":
+        return import_module(".fielderrors", __name__)
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "NO_DEFAULT",
+    "Compiled",
+    "Correlated",
+    "MetadataError",
+    "Node",
+    "PathError",
+    "PrinterColumns",
+    "RuleRun",
+    "ScalePaths",
+    "SchemaVersion",
+    "SelectableFields",
+    "TooDeepError",
+    "Verdict",
+    "apply_defaults",
+    "coerce_embedded",
+    "coerce_metadata",
+    "compile_all",
+    "crd_warnings",
+    "default_crd",
+    "drop_nulls",
+    "duplicate_fields",
+    "fielderrors",
+    "human_duration",
+    "prune",
+    "validate_crd",
+    "validate_crd_status",
+    "validate_embedded",
+    "validate_lists",
+    "validate_metadata",
+    "validate_value",
+]

@@ -8,7 +8,7 @@ for the keywords that only validation needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 Schema = dict[str, Any]
@@ -33,6 +33,7 @@ class Node:
         "_definitions",
         "_items",
         "_properties",
+        "_shared",
         "default",
         "embedded_resource",
         "extra",
@@ -49,8 +50,14 @@ class Node:
         "type",
     )
 
-    def __init__(self, schema: Schema, definitions: Definitions | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        definitions: Definitions | None = None,
+        _shared: dict[str, Node] | None = None,
+    ) -> None:
         self._definitions: Definitions = definitions if definitions is not None else {}
+        self._shared: dict[str, Node] = _shared if _shared is not None else {}
         overrides: Schema = {}
         while "$ref" in schema:
             overrides = {**{k: v for k, v in schema.items() if k != "$ref"}, **overrides}
@@ -81,7 +88,7 @@ class Node:
         """The named fields; empty for maps and scalars."""
         if self._properties is None:
             declared: dict[str, Schema] = self.raw.get("properties") or {}
-            self._properties = {name: Node(child, self._definitions) for name, child in declared.items()}
+            self._properties = {name: self.nested(child) for name, child in declared.items()}
         return self._properties
 
     @property
@@ -91,7 +98,7 @@ class Node:
             declared = self.raw.get("additionalProperties")
             if declared is True or declared == {}:
                 declared = {"x-kubernetes-preserve-unknown-fields": True}
-            self._additional = Node(declared, self._definitions) if isinstance(declared, dict) else None
+            self._additional = self.nested(declared) if isinstance(declared, dict) else None
         return self._additional
 
     @property
@@ -99,8 +106,27 @@ class Node:
         """The schema of list elements, or `None`."""
         if self._items is False:
             declared = self.raw.get("items")
-            self._items = Node(declared, self._definitions) if isinstance(declared, dict) else None
+            self._items = self.nested(declared) if isinstance(declared, dict) else None
         return self._items
+
+    def nested(self, schema: Schema) -> Node:
+        """A node for a schema that occurs inside this one; plain references to one definition share a node."""
+        reference = schema.get("$ref")
+        if reference is None or not schema.keys() <= {"$ref", "description"}:
+            return Node(schema, self._definitions, self._shared)
+        found = self._shared.get(reference)
+        if found is None:
+            found = self._shared[reference] = Node({"$ref": reference}, self._definitions, self._shared)
+        return found
+
+    def reaches(self, name: str, test: Callable[[Node], bool]) -> bool:
+        """Whether any node below passes a test; remembered under `name`. A cycle counts as if it did."""
+        known: bool | None = self.extra.get(name)
+        if known is None:
+            self.extra[name] = True
+            children = [*self.properties.values(), *filter(None, (self.additional, self.items))]
+            known = self.extra[name] = any(test(child) or child.reaches(name, test) for child in children)
+        return known
 
     def child(self, key: str) -> Node | None:
         """The schema of the field or map entry `key`, or `None` where the schema says nothing."""

@@ -1,0 +1,419 @@
+"""A fast test of a whole value against a schema.
+
+`check_of(compiled)` gives a function that answers in one pass, without building paths or messages, which of
+the exact passes would have anything to do:
+
+    UNKNOWN   a field that pruning would remove, or metadata that coercion would change
+    UNFILLED  a missing default, or a null that would be dropped or defaulted
+    INVALID   something that validation would report
+
+Most objects that a server handles answer 0 and are done. The exact passes (`prune`, `defaults`, `validation`)
+run only when their bit is set. They may find nothing, but when a bit is clear there is nothing to find.
+
+Objects and lists that hold something invalid are listed in `bad` by identity, so that the exact pass can go
+straight to them.
+
+Functions are specialised for their node and build their tables when a value first reaches them. A field whose
+every value of one Python type is fine costs a dictionary lookup and a comparison of types.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .compiled import Bad, Check, Compiled
+from .embedded import resource_errors
+from .metadata import metadata_is_plain
+from .structural import NO_DEFAULT, Node
+from .validation import INT64_MAX, INT64_MIN, enum_matches, is_valid, logic_is_valid, number_is_valid
+
+UNKNOWN: Final = 1
+UNFILLED: Final = 2
+INVALID: Final = 4
+
+_INT32_MIN: Final = -(1 << 31)
+_INT32_MAX: Final = (1 << 31) - 1
+_META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
+_INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
+
+
+def check_of(compiled: Compiled) -> Check:
+    """The check of a node, made once."""
+    found = compiled.check
+    if found is None:
+        found = compiled.check = make_check(compiled)
+    return found
+
+
+def compile_all(node: Node) -> None:
+    """Compile everything that a schema reaches now instead of on first use."""
+    waiting, seen = [node], {id(node)}
+    while waiting:
+        current = waiting.pop()
+        check_of(Compiled.of(current))
+        for child in (*current.properties.values(), current.additional, current.items):
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+
+
+def make_check(compiled: Compiled, root: bool = False) -> Check:
+    """Choose the check for a node; it builds its tables when it is first called."""
+    node = compiled.node
+    if node.int_or_string:
+        inner = _int_or_string_check(compiled)
+    elif node.type == "object":
+        plain_map = isinstance(compiled.additional_declared, dict) and not node.raw.get("properties")
+        inner = (
+            _map_check(compiled)
+            if plain_map and not (root or node.embedded_resource)
+            else (_object_check(compiled, root))
+        )
+    elif node.type == "array":
+        inner = _array_check(compiled)
+    elif node.type == "string":
+        inner = _string_check(compiled)
+    elif node.type == "integer" or node.type == "number":
+        inner = _number_check(compiled)
+    elif node.type == "boolean":
+        inner = _boolean_check(compiled)
+    else:
+        inner = _untyped_check(compiled)
+    if node.nullable:
+        allows_null = 0 if compiled.enum is None else INVALID
+        required: Check = inner
+        return lambda value, bad: allows_null if value is None else required(value, bad)
+    return inner
+
+
+def _null_or_invalid(value: Any, bad: Bad) -> int:
+    if value is None:
+        return UNFILLED | INVALID
+    bad.append(id(value))
+    return INVALID
+
+
+def _is_int_or_string_logic(raw: dict[str, Any]) -> bool:
+    """Whether the only logic is the marker that int-or-string fields carry for older tools."""
+    return raw.get("anyOf") == _INT_OR_STRING and not any(raw.get(word) for word in ("allOf", "oneOf", "not"))
+
+
+def _int_or_string_check(compiled: Compiled) -> Check:
+    raw = compiled.node.raw
+    numbers = _number_check(compiled, bare=True)
+    strings = (
+        None
+        if not compiled.format_check and not raw.keys() & _STRING_KEYWORDS
+        else _string_check(compiled, bare=True)
+    )
+    logic = compiled.logic and not _is_int_or_string_logic(raw)
+
+    def check(value: Any, bad: Bad) -> int:
+        if type(value) is str:
+            flags = strings(value, bad) if strings is not None else 0
+        elif type(value) is int or type(value) is float:
+            flags = numbers(value, bad)
+        else:
+            return _null_or_invalid(value, bad)
+        if logic and not flags:
+            return 0 if logic_is_valid(compiled, value) else INVALID
+        return flags
+
+    return check
+
+
+_STRING_KEYWORDS: Final = frozenset(("maxLength", "minLength", "pattern", "enum"))
+
+
+def _string_check(compiled: Compiled, *, bare: bool = False) -> Check:
+    longest = compiled.max_length if compiled.max_length is not None else 1 << 62
+    shortest = compiled.min_length or 0
+    search = compiled.pattern
+    format_check = compiled.format_check
+    enum = (
+        frozenset(item for item in compiled.enum if type(item) is str) if compiled.enum is not None else None
+    )
+    logic = compiled.logic and not bare
+
+    def check(value: Any, bad: Bad) -> int:
+        if type(value) is not str:
+            return _null_or_invalid(value, bad)
+        if (
+            not shortest <= len(value) <= longest
+            or (enum is not None and value not in enum)
+            or (format_check is not None and not format_check(value))
+            or (search is not None and not search(value))
+            or (logic and not logic_is_valid(compiled, value))
+        ):
+            return INVALID
+        return 0
+
+    return check
+
+
+def _number_check(compiled: Compiled, *, bare: bool = False) -> Check:
+    low, high = (_INT32_MIN, _INT32_MAX) if compiled.number_format == "int32" else (INT64_MIN, INT64_MAX)
+    constrained = (
+        compiled.maximum is not None
+        or compiled.minimum is not None
+        or compiled.multiple_of is not None
+        or compiled.enum is not None
+        or (compiled.logic and not bare)
+    )
+    logic = compiled.logic and not bare
+
+    def check(value: Any, bad: Bad) -> int:
+        if type(value) is int and low <= value <= high:
+            if not constrained:
+                return 0
+        elif type(value) is not float and type(value) is not int:
+            return _null_or_invalid(value, bad)
+        if not number_is_valid(compiled, value) or (logic and not logic_is_valid(compiled, value)):
+            return INVALID
+        return 0
+
+    return check
+
+
+def _boolean_check(compiled: Compiled) -> Check:
+    enum = compiled.enum
+
+    def check(value: Any, bad: Bad) -> int:
+        if type(value) is not bool:
+            return _null_or_invalid(value, bad)
+        if enum is not None and not enum_matches(enum, value):
+            return INVALID
+        return 0 if not compiled.logic or logic_is_valid(compiled, value) else INVALID
+
+    return check
+
+
+_SILENT: Final = frozenset(
+    (
+        "x-kubernetes-preserve-unknown-fields",
+        "description",
+        "title",
+        "example",
+        "externalDocs",
+        "nullable",
+        "default",
+    )
+)
+
+
+def _untyped_check(compiled: Compiled) -> Check:
+    """A node without a type: anything goes, except what value keywords or declared children say."""
+    node = compiled.node
+    structured = bool(
+        node.raw.get("properties") or node.raw.get("additionalProperties") or node.raw.get("items")
+    )
+    if node.preserve_unknown and not node.raw.keys() - _SILENT:
+        return lambda value, bad: 0 if value is not None else UNFILLED
+
+    def check(value: Any, bad: Bad) -> int:
+        flags = 0 if value is not None else UNFILLED
+        if structured or not node.preserve_unknown:
+            flags |= UNKNOWN | UNFILLED
+        if not is_valid(compiled, value):
+            bad.append(id(value))
+            flags |= INVALID
+        return flags
+
+    return check
+
+
+def _value_keywords(compiled: Compiled, value: Any) -> int:
+    """`enum` and logic of an object or a list."""
+    if compiled.enum is not None and not enum_matches(compiled.enum, value):
+        return INVALID
+    return 0 if not compiled.logic or logic_is_valid(compiled, value) else INVALID
+
+
+def _map_check(compiled: Compiled) -> Check:
+    """A map: every value has the same schema."""
+    fewest = compiled.min_properties or 0
+    most = compiled.max_properties if compiled.max_properties is not None else 1 << 62
+    required = frozenset(compiled.node.required)
+    special = bool(fewest or most < 1 << 62 or required or compiled.logic or compiled.enum is not None)
+    entry: type | Check | None = None
+
+    def check(value: Any, bad: Bad) -> int:
+        nonlocal entry
+        if type(value) is not dict:
+            return _null_or_invalid(value, bad)
+        if entry is None:
+            additional = compiled.additional
+            assert additional is not None
+            entry = additional.plain or check_of(additional)
+        flags = 0
+        if entry is str or entry is bool:
+            for item in value.values():
+                if type(item) is not entry:
+                    flags |= INVALID if item is not None else UNFILLED | INVALID
+        else:
+            for item in value.values():
+                flags |= entry(item, bad)
+        if special:
+            if not fewest <= len(value) <= most or not required <= value.keys():
+                flags |= INVALID
+            if not flags & INVALID:
+                flags |= _value_keywords(compiled, value)
+        if flags & INVALID:
+            bad.append(id(value))
+        return flags
+
+    return check
+
+
+def _object_check(compiled: Compiled, root: bool) -> Check:
+    node = compiled.node
+    embedded = node.embedded_resource or root
+    fewest = compiled.min_properties or 0
+    most = compiled.max_properties if compiled.max_properties is not None else 1 << 62
+    required = frozenset(node.required)
+    preserve = node.preserve_unknown
+    additional_declared = compiled.additional_declared
+    keywords = compiled.logic or compiled.enum is not None
+    defaulted = frozenset(
+        name
+        for name, child in node.properties.items()
+        if child.default is not NO_DEFAULT and child.default is not None
+    )
+    special = bool(fewest or most < 1 << 62 or keywords or (embedded and not root))
+    children: dict[str, type | Check] = {}
+    get = children.get
+
+    def resolve(name: str, item: Any, bad: Bad) -> int:
+        """A field seen for the first time, or one that is not declared."""
+        if embedded and name in _META_FIELDS:
+            children[name] = known = _meta_check(compiled, name)
+            return known(item, bad)
+        child = compiled.field(name)
+        if child is None:
+            if additional_declared is None:
+                return 0 if preserve else UNKNOWN
+            child = compiled.additional
+            if child is None:
+                return _loose_flags(additional_declared, item)
+            return check_of(child)(item, bad)
+        children[name] = child.plain or check_of(child)
+        return check_of(child)(item, bad)
+
+    def check(value: Any, bad: Bad) -> int:
+        if type(value) is not dict:
+            return _null_or_invalid(value, bad)
+        flags = 0
+        for name, item in value.items():
+            known = get(name)
+            if known is type(item):
+                continue
+            if known is None:
+                flags |= resolve(name, item, bad)
+            elif known is str or known is bool:
+                flags |= INVALID if item is not None else UNFILLED | INVALID
+            else:
+                flags |= known(item, bad)
+        if required and not required <= value.keys():
+            flags |= INVALID
+        if defaulted and not defaulted <= value.keys():
+            flags |= UNFILLED
+        if special:
+            if not fewest <= len(value) <= most or (embedded and not root and resource_errors(value, "")):
+                flags |= INVALID
+            if keywords and not flags & INVALID:
+                flags |= _value_keywords(compiled, value)
+        if flags & INVALID:
+            bad.append(id(value))
+        return flags
+
+    return check
+
+
+def _loose_flags(declared: Any, item: Any) -> int:
+    """Under `additionalProperties: true` scalars stay, objects lose what nobody declared; `false` allows nothing."""
+    if declared is False:
+        return INVALID
+    return UNKNOWN if isinstance(item, dict | list) and item else 0
+
+
+def _meta_check(compiled: Compiled, name: str) -> Check:
+    """`apiVersion`, `kind` and `metadata` of a resource: always allowed, checked by their own rules."""
+    declared = compiled.field(name)
+    rules: Check | None = None
+    if declared is not None and declared.node.raw.keys() - {"type", "description"}:
+        rules = check_of(declared)
+
+    def check(value: Any, bad: Bad) -> int:
+        if name == "metadata":
+            flags = 0 if metadata_is_plain(value) else UNKNOWN
+        else:
+            flags = 0 if type(value) is str else UNKNOWN | INVALID
+        if rules is not None:
+            flags |= rules(value, bad) & INVALID
+        elif flags:
+            bad.append(id(value))
+            flags |= INVALID
+        return flags
+
+    return check
+
+
+def _array_check(compiled: Compiled) -> Check:
+    node = compiled.node
+    fewest = compiled.min_items or 0
+    most = compiled.max_items if compiled.max_items is not None else 1 << 62
+    keyed = node.list_type == "map"
+    unique = node.list_type == "set"
+    keys = node.list_map_keys
+    keywords = compiled.logic or compiled.enum is not None
+    element: type | Check | None = None
+    ready = False
+
+    def check(value: Any, bad: Bad) -> int:
+        nonlocal element, ready
+        if type(value) is not list:
+            return _null_or_invalid(value, bad)
+        if not ready:
+            items = compiled.items
+            element = (items.plain or check_of(items)) if items is not None else None
+            ready = True
+        flags = 0
+        if element is str or element is bool:
+            for item in value:
+                if type(item) is not element:
+                    flags |= INVALID if item is not None else UNFILLED | INVALID
+        elif element is not None:
+            for item in value:
+                flags |= element(item, bad)
+        elif not node.preserve_unknown:
+            flags = UNKNOWN
+        if not fewest <= len(value) <= most:
+            flags |= INVALID
+        if (keyed or unique) and len(value) > 1 and not flags & INVALID:
+            if not (_distinct_keys(value, keys) if keyed else _distinct(value)):
+                flags |= INVALID
+        if keywords and not flags & INVALID:
+            flags |= _value_keywords(compiled, value)
+        if flags & INVALID:
+            bad.append(id(value))
+        return flags
+
+    return check
+
+
+def _distinct_keys(value: list[Any], keys: tuple[str, ...]) -> bool:
+    """Whether no identity repeats; a false alarm only costs the exact pass."""
+    try:
+        if len(keys) == 1:
+            key = keys[0]
+            return len({item.get(key) for item in value}) == len(value)
+        return len({tuple(map(item.get, keys)) for item in value}) == len(value)
+    except (TypeError, AttributeError):
+        return False
+
+
+def _distinct(value: list[Any]) -> bool:
+    try:
+        return len(set(value)) == len(value)
+    except TypeError:
+        return False

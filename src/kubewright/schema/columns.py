@@ -1,0 +1,167 @@
+"""Tables and selectable fields of custom resources, from the JSON paths that a CRD declares.
+
+`PrinterColumns` makes what `kubectl get` prints: a header per column and a row of cells per object. A version
+without columns of its own gets the age. `SelectableFields` gives the values that field selectors compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from kubewright.api.jsonpath import JSONPath, JSONPathError
+from kubewright.api.times import now, parse_time
+
+from .fielderrors import go_float
+
+NAME_COLUMN: Final = {
+    "name": "Name",
+    "type": "string",
+    "format": "name",
+    "description": "The name of the object, unique among its kind in its namespace.",
+    "priority": 0,
+}
+AGE_COLUMN: Final = {
+    "name": "Age",
+    "type": "date",
+    "description": "The time since the object was created.",
+    "jsonPath": ".metadata.creationTimestamp",
+}
+
+
+class PrinterColumns:
+    """The columns of one version, compiled."""
+
+    __slots__ = ("_columns", "definitions")
+
+    def __init__(self, declared: Sequence[dict[str, Any]] | None) -> None:
+        """Take `additionalPrinterColumns`. A path that does not parse ends the list: the rest is not shown."""
+        self.definitions: list[dict[str, Any]] = [dict(NAME_COLUMN)]
+        self._columns: list[tuple[str, JSONPath]] = []
+        for column in declared or [AGE_COLUMN]:
+            path = column.get("jsonPath") or ""
+            try:
+                compiled = JSONPath(f"{{{path}}}", allow_missing_keys=True)
+            except JSONPathError:
+                break
+            self._columns.append((column.get("type") or "", compiled))
+            self.definitions.append(
+                {
+                    "name": column.get("name") or "",
+                    "type": column.get("type") or "",
+                    "format": column.get("format") or "",
+                    "description": column.get("description")
+                    or f"Custom resource definition column (in JSONPath format): {path}",
+                    "priority": column.get("priority") or 0,
+                }
+            )
+
+    def cells(self, obj: dict[str, Any], at: datetime | None = None) -> list[Any]:
+        """The cells of one object; `at` is the time that ages are counted to."""
+        row: list[Any] = [(obj.get("metadata") or {}).get("name") or ""]
+        for kind, path in self._columns:
+            try:
+                found = path.values(obj)
+            except JSONPathError:
+                found = []
+            row.append(_cell(kind, found[0], at) if found else None)
+        return row
+
+
+def _cell(kind: str, value: Any, at: datetime | None) -> Any:
+    if kind == "string":
+        return _text(value)
+    number = type(value) is int or type(value) is float
+    if kind == "integer" and number:
+        return int(value)
+    if kind == "number" and number:
+        return float(value) if not float(value).is_integer() else int(value)
+    if kind == "boolean" and type(value) is bool:
+        return value
+    if kind == "date" and type(value) is str:
+        return age(value, at)
+    return None
+
+
+def _text(value: Any) -> str:
+    if type(value) is str:
+        return value
+    return JSONPath("{@}").render(value) if value is not None else "<nil>"
+
+
+def age(text: str, at: datetime | None = None) -> str:
+    """How long ago a time was, for humans."""
+    try:
+        then = parse_time(text)
+    except ValueError:
+        return "<invalid>"
+    return human_duration((at or now()) - then)
+
+
+def human_duration(length: timedelta) -> str:
+    """A length of time in two or three digits, as kubectl prints ages: `45s`, `5m12s`, `3h15m`, `2d4h`, `3y12d`."""
+    seconds = int(length.total_seconds())
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 0:
+        return "0s"
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    days = hours // 24
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    if days < 365 * 8:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+class SelectableFields:
+    """The fields of one version that field selectors may name, beside name and namespace."""
+
+    __slots__ = ("_paths",)
+
+    def __init__(self, declared: Sequence[dict[str, Any]] | None) -> None:
+        """Take `selectableFields`."""
+        self._paths = {
+            field["jsonPath"].removeprefix("."): field["jsonPath"].removeprefix(".").split(".")
+            for field in declared or ()
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that selectors use: paths without their first dot."""
+        return tuple(self._paths)
+
+    def values(self, obj: dict[str, Any]) -> dict[str, str]:
+        """The value of every selectable field as text; a missing field is empty."""
+        return {name: _selectable_text(_at(obj, path)) for name, path in self._paths.items()}
+
+
+def _at(obj: Any, path: list[str]) -> Any:
+    for name in path:
+        obj = obj.get(name) if type(obj) is dict else None
+    return obj
+
+
+def _selectable_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if type(value) is bool:
+        return "true" if value else "false"
+    return go_float(value) if type(value) is float else str(value)

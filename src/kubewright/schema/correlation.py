@@ -1,0 +1,128 @@
+"""Which old value a new value continues, for transition rules and for ratcheting.
+
+Fields correlate by name, map entries by key and elements of a `map` list by their keys. Elements of other
+lists do not correlate. A pair knows whether it is unchanged; comparing is done once and only when asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .structural import Node
+
+
+class Correlated:
+    """A new value, the old value that it continues, and the schema of both."""
+
+    __slots__ = ("_children", "_equal", "_old_by_key", "node", "old", "value")
+
+    def __init__(self, value: Any, old: Any, node: Node) -> None:
+        self.value = value
+        self.old = old
+        self.node = node
+        self._equal: bool | None = None
+        self._children: dict[str | int, Correlated | None] = {}
+        self._old_by_key: dict[Any, Any] | None = None
+
+    def field(self, name: str) -> Correlated | None:
+        """The pair of a field or map entry that both values have."""
+        try:
+            return self._children[name]
+        except KeyError:
+            found = None
+            node = (
+                self.node.child(name)
+                if not isinstance(self.node.raw.get("additionalProperties"), bool)
+                else (self.node.properties.get(name))
+            )
+            if node is not None and type(self.old) is dict and type(self.value) is dict:
+                if name in self.old and name in self.value:
+                    found = Correlated(self.value[name], self.old[name], node)
+            self._children[name] = found
+            return found
+
+    def item(self, position: int) -> Correlated | None:
+        """The pair of a list element, if the list correlates its elements."""
+        try:
+            return self._children[position]
+        except KeyError:
+            found = None
+            node = self.node.items
+            if node is not None and self.node.list_type == "map" and type(self.old) is list:
+                old = self.old_item(self.value[position])
+                if old is not None:
+                    found = Correlated(self.value[position], old, node)
+            self._children[position] = found
+            return found
+
+    def old_item(self, item: Any) -> Any:
+        """The old element of a `map` list with the keys of `item`, or `None`."""
+        if self._old_by_key is None:
+            self._old_by_key = keyed_items(self.node, self.old)
+        key = item_key(self.node, item)
+        return self._old_by_key.get(key) if key is not None else None
+
+    def unchanged(self) -> bool:
+        """Whether the new value equals the old one, as far as the schema knows them."""
+        if self._equal is None:
+            self._equal = self._compare()
+        return self._equal
+
+    def _compare(self) -> bool:
+        value, old = self.value, self.old
+        if type(value) is not type(old):
+            return False
+        if type(value) is list:
+            if len(value) != len(old):
+                return False
+            if self.node.list_type != "map":
+                return identical(value, old)
+            for position in range(len(value)):
+                pair = self.item(position)
+                if pair is None or not pair.unchanged():
+                    return False
+            return True
+        if type(value) is dict:
+            if len(value) != len(old):
+                return False
+            for name in value:
+                pair = self.field(name)
+                if pair is None or not pair.unchanged():
+                    return False
+            return True
+        return bool(value == old)
+
+
+def item_key(node: Node, item: Any) -> tuple[Any, ...] | None:
+    """The identity of an element of a `map` list, or `None` if it lacks a key or a key is not a scalar."""
+    if type(item) is not dict:
+        return None
+    key: list[Any] = []
+    for name in node.list_map_keys:
+        part = item.get(name)
+        if type(part) not in (str, int, float, bool):
+            return None
+        key += (type(part), part)
+    return tuple(key)
+
+
+def keyed_items(node: Node, items: Any) -> dict[Any, Any]:
+    """The elements of a `map` list by identity; the first of equals wins."""
+    found: dict[Any, Any] = {}
+    if type(items) is list and node.list_type == "map":
+        for item in items:
+            key = item_key(node, item)
+            if key is not None:
+                found.setdefault(key, item)
+    return found
+
+
+def identical(left: Any, right: Any) -> bool:
+    """Equality of plain data that keeps `1`, `1.0` and `true` apart."""
+    if type(left) is not type(right) or left != right:
+        return False
+    if type(left) is dict:
+        return all(identical(item, right[name]) for name, item in left.items())
+    if type(left) is list:
+        return all(map(identical, left, right))
+    return True

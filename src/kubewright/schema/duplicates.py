@@ -1,0 +1,50 @@
+"""Keys that occur twice in one JSON object.
+
+A decoder keeps the last of them silently. `duplicate_fields` reads the bytes once more and names every key
+that came again, as strict and warning field validation report them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kubewright.api.codec import DecodeError
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object, all of them."""
+
+
+def duplicate_fields(data: bytes | str) -> list[str]:
+    """The paths of repeated keys, each once: `spec.a`, `spec.list[0].b`. Bytes that are not JSON raise."""
+    repeated = False
+
+    def keep(pairs: list[tuple[str, Any]]) -> _Pairs:
+        nonlocal repeated
+        repeated = repeated or len({name for name, _ in pairs}) != len(pairs)
+        return _Pairs(pairs)
+
+    try:
+        document = json.loads(data, object_pairs_hook=keep)
+        if not repeated:
+            return []
+        found: dict[str, None] = {}
+        _visit(document, "", found)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"not JSON: {error}") from error
+    return list(found)
+
+
+def _visit(value: Any, path: str, found: dict[str, None]) -> None:
+    if type(value) is _Pairs:
+        seen: set[str] = set()
+        for name, item in value:
+            where = f"{path}.{name}" if path else name
+            if name in seen:
+                found[where] = None
+            seen.add(name)
+            _visit(item, where, found)
+    elif type(value) is list:
+        for position, item in enumerate(value):
+            _visit(item, f"{path}[{position}]", found)

@@ -1,0 +1,400 @@
+"""Object metadata inside plain data: read it as Go would, and say what is wrong with it.
+
+Custom objects are plain maps, but their `metadata` always has the shape of ObjectMeta, at the root and in
+embedded resources. `coerce_metadata` reads it: unknown fields fall away (and are named), empty values
+disappear, and a field of the wrong type raises `MetadataError` with the text of Go's decoder, or is dropped
+where stored data is repaired. `metadata_is_plain` tells quickly that there is nothing to coerce.
+`validate_metadata` checks the values: names, labels, annotations, owners, finalizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kubewright.api import names
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupVersion
+from kubewright.api.times import format_time, parse_time
+
+from . import fielderrors as fe
+from .fielderrors import go_json
+
+_STRING, _BOOL, _INT, _TIME, _STRINGS, _STRING_MAP, _RAW = (
+    "string",
+    "bool",
+    "int64",
+    "time",
+    "[]string",
+    "map[string]string",
+    "raw",
+)
+_OWNER_FIELDS: Final = {
+    "apiVersion": _STRING,
+    "kind": _STRING,
+    "name": _STRING,
+    "uid": "types.UID",
+    "controller": _BOOL,
+    "blockOwnerDeletion": _BOOL,
+}
+_MANAGED_FIELDS: Final = {
+    "manager": _STRING,
+    "operation": "v1.ManagedFieldsOperationType",
+    "apiVersion": _STRING,
+    "time": _TIME,
+    "fieldsType": _STRING,
+    "fieldsV1": _RAW,
+    "subresource": _STRING,
+}
+METADATA_FIELDS: Final = {
+    "name": _STRING,
+    "generateName": _STRING,
+    "namespace": _STRING,
+    "selfLink": _STRING,
+    "uid": "types.UID",
+    "resourceVersion": _STRING,
+    "generation": _INT,
+    "creationTimestamp": _TIME,
+    "deletionTimestamp": _TIME,
+    "deletionGracePeriodSeconds": _INT,
+    "labels": _STRING_MAP,
+    "annotations": _STRING_MAP,
+    "ownerReferences": "[]v1.OwnerReference",
+    "finalizers": _STRINGS,
+    "managedFields": "[]v1.ManagedFieldsEntry",
+}
+_NESTED: Final = {
+    "ownerReferences": ("OwnerReference", _OWNER_FIELDS),
+    "managedFields": ("ManagedFieldsEntry", _MANAGED_FIELDS),
+}
+_POINTERS: Final = frozenset(
+    (
+        "controller",
+        "blockOwnerDeletion",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "time",
+        "fieldsV1",
+    )
+)
+_KEPT_EMPTY: Final = frozenset(("apiVersion", "kind", "name", "uid"))
+
+
+class MetadataError(ValueError):
+    """Metadata that cannot be read; the text is what Go's decoder says."""
+
+
+def metadata_is_plain(value: Any) -> bool:
+    """Whether coercion would leave this metadata as it is. A false answer only costs a coercion."""
+    if type(value) is not dict:
+        return False
+    for name, item in value.items():
+        kind = METADATA_FIELDS.get(name)
+        if kind is None or not item:
+            return False
+        if type(item) is str:
+            if (
+                kind is not _STRING
+                and kind != "types.UID"
+                and not (kind is _TIME and _is_canonical_time(item))
+            ):
+                return False
+        elif type(item) is dict:
+            if kind is not _STRING_MAP:
+                return False
+            for text in item.values():
+                if type(text) is not str:
+                    return False
+        elif type(item) is int:
+            if kind is not _INT:
+                return False
+        elif type(item) is not list or not _plain_list(name, item):
+            return False
+    return True
+
+
+def _is_canonical_time(text: str) -> bool:
+    return len(text) == 20 and text[10] == "T" and text[19] == "Z"
+
+
+def _plain_list(name: str, items: list[Any]) -> bool:
+    if name == "finalizers":
+        return all(type(item) is str for item in items)
+    fields = _NESTED[name][1] if name in _NESTED else None
+    if fields is None:
+        return False
+    for item in items:
+        if type(item) is not dict:
+            return False
+        for key, value in item.items():
+            kind = fields.get(key)
+            if kind is None or value is None:
+                return False
+            if kind is _BOOL:
+                if type(value) is not bool:
+                    return False
+            elif kind is _RAW:
+                if type(value) is not dict:
+                    return False
+            elif type(value) is not str or not value or (kind is _TIME and not _is_canonical_time(value)):
+                return False
+        if name == "ownerReferences" and not _KEPT_EMPTY <= item.keys():
+            return False
+    return True
+
+
+def coerce_metadata(value: Any, *, drop_malformed: bool = False) -> tuple[dict[str, Any] | None, list[str]]:
+    """Metadata as an ObjectMeta holds it, and the paths of unknown fields in it (relative to it).
+
+    `None` stands for metadata that could not be read at all and was to be repaired.
+    """
+    if value is None:
+        return {}, []
+    if type(value) is not dict:
+        if drop_malformed:
+            return None, []
+        raise MetadataError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.ObjectMeta")
+    unknown: list[str] = []
+    return _read_struct(value, METADATA_FIELDS, "ObjectMeta", "", "", unknown, drop_malformed), unknown
+
+
+def _read_struct(
+    value: dict[str, Any],
+    fields: dict[str, str],
+    struct: str,
+    go_path: str,
+    path: str,
+    unknown: list[str],
+    drop: bool,
+) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name in sorted(value):
+        kind = fields.get(name)
+        if kind is None:
+            unknown.append(path + name)
+            continue
+        try:
+            item = _read_field(value[name], kind, name, struct, go_path, path, unknown)
+        except MetadataError:
+            if drop:
+                continue
+            raise
+        if item is not None and (item or name in _POINTERS or kind is _TIME):
+            result[name] = item
+        elif struct == "OwnerReference" and name in _KEPT_EMPTY:
+            result[name] = ""
+    if struct == "OwnerReference":
+        for name in _KEPT_EMPTY - result.keys():
+            result[name] = ""
+    return result
+
+
+def _read_field(
+    value: Any, kind: str, name: str, struct: str, go_path: str, path: str, unknown: list[str]
+) -> Any:
+    if value is None:
+        return None
+    where = f"{struct}.{go_path}{name}"
+    if kind is _RAW:
+        return value
+    if kind is _TIME:
+        return _read_time(value)
+    if kind is _BOOL:
+        return value if type(value) is bool else _mismatch(value, where, kind)
+    if kind is _INT:
+        return _read_int(value, where)
+    if kind is _STRING_MAP:
+        if type(value) is not dict:
+            _mismatch(value, where, kind)
+        return {
+            key: "" if item is None else _read_string(item, where, _STRING)
+            for key, item in sorted(value.items())
+        }
+    if kind is _STRINGS:
+        if type(value) is not list:
+            _mismatch(value, where, kind)
+        return ["" if item is None else _read_string(item, where, _STRING) for item in value]
+    if name in _NESTED and kind.startswith("["):
+        if type(value) is not list:
+            _mismatch(value, where, kind)
+        inner, fields = _NESTED[name]
+        items = []
+        for position, item in enumerate(value):
+            if item is not None and type(item) is not dict:
+                _mismatch(item, where, kind[2:])
+            items.append(
+                _read_struct(
+                    item or {},
+                    fields,
+                    inner,
+                    f"{go_path}{name}.",
+                    f"{path}{name}[{position}].",
+                    unknown,
+                    False,
+                )
+            )
+        return items
+    return _read_string(value, where, kind)
+
+
+def _read_string(value: Any, where: str, kind: str) -> str:
+    return value if type(value) is str else _mismatch(value, where, kind)  # type: ignore[no-any-return]
+
+
+def _read_int(value: Any, where: str) -> int:
+    if type(value) is float and value.is_integer() and abs(value) < 1e21:
+        value = int(value)
+    if type(value) is int and -(1 << 63) <= value < 1 << 63:
+        return value
+    return _mismatch(value, where, _INT)  # type: ignore[no-any-return]
+
+
+def _read_time(value: Any) -> str:
+    if type(value) is not str:
+        raise MetadataError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type string")
+    if _is_canonical_time(value):
+        try:
+            parse_time(value)
+            return value
+        except ValueError:
+            pass
+    try:
+        return format_time(parse_time(value))
+    except ValueError:
+        layout = "2006-01-02T15:04:05Z07:00"
+        raise MetadataError(
+            f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
+        ) from None
+
+
+def _json_kind(value: Any, *, integer: bool = False) -> str:
+    if type(value) is bool:
+        return "bool"
+    if isinstance(value, int | float):
+        return f"number {go_json(value)}" if integer else "number"
+    if type(value) is str:
+        return "string"
+    return "array" if type(value) is list else "object"
+
+
+def _mismatch(value: Any, where: str, kind: str) -> Any:
+    shown = _json_kind(value, integer=kind is _INT)
+    raise MetadataError(f"json: cannot unmarshal {shown} into Go struct field {where} of type {kind}")
+
+
+NameRule = Callable[..., list[str]]
+"""A `check_*` function of `kubewright.api.names` that knows about prefixes."""
+
+_MAX_ANNOTATIONS: Final = 256 * 1024
+
+
+def validate_metadata(
+    metadata: dict[str, Any], path: str, *, namespaced: bool, name_rule: NameRule = names.check_dns_subdomain
+) -> list[FieldError]:
+    """Everything wrong with the metadata of an object that is created."""
+    errors: list[FieldError] = []
+    prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
+    if prefix:
+        errors += [
+            fe.invalid(fe.child(path, "generateName"), prefix, text)
+            for text in name_rule(prefix, prefix=True)
+        ]
+    if not name:
+        errors.append(fe.required(fe.child(path, "name"), "name or generateName is required"))
+    else:
+        errors += [fe.invalid(fe.child(path, "name"), name, text) for text in name_rule(name)]
+    namespace = metadata.get("namespace") or ""
+    if namespaced:
+        if not namespace:
+            errors.append(fe.required(fe.child(path, "namespace")))
+        errors += [
+            fe.invalid(fe.child(path, "namespace"), namespace, text)
+            for text in (names.check_dns_label(namespace) if namespace else ())
+        ]
+    elif namespace:
+        errors.append(fe.forbidden(fe.child(path, "namespace"), "not allowed on this type"))
+    if (metadata.get("generation") or 0) < 0:
+        errors.append(
+            fe.invalid(
+                fe.child(path, "generation"), metadata["generation"], "must be greater than or equal to 0"
+            )
+        )
+    return errors + validate_common_metadata(metadata, path)
+
+
+def validate_common_metadata(metadata: dict[str, Any], path: str) -> list[FieldError]:
+    """What is checked on create and on update alike: labels, annotations, owners, finalizers, managers."""
+    errors = label_errors(metadata.get("labels") or {}, fe.child(path, "labels"))
+    annotations = metadata.get("annotations") or {}
+    where = fe.child(path, "annotations")
+    for key in sorted(annotations):
+        errors += [fe.invalid(where, key, text) for text in names.check_qualified_name(key.lower())]
+    if sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items()) > _MAX_ANNOTATIONS:
+        errors.append(fe.too_long(where, _MAX_ANNOTATIONS))
+    errors += owner_errors(metadata.get("ownerReferences") or [], fe.child(path, "ownerReferences"))
+    errors += finalizer_errors(metadata.get("finalizers") or [], fe.child(path, "finalizers"))
+    return errors
+
+
+def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
+    """Bad label keys and values."""
+    errors: list[FieldError] = []
+    for key in sorted(labels):
+        errors += [fe.invalid(path, key, text) for text in names.check_qualified_name(key)]
+        errors += [fe.invalid(path, labels[key], text) for text in names.check_label_value(labels[key])]
+    return errors
+
+
+def owner_errors(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
+    """Bad owner references; at most one may be the controller."""
+    errors: list[FieldError] = []
+    controller = ""
+    for owner in owners:
+        api_version = owner.get("apiVersion") or ""
+        try:
+            group, version = GroupVersion.parse(api_version)
+        except ValueError:
+            group, version = "", ""
+        if not version:
+            errors.append(fe.invalid(fe.child(path, "apiVersion"), api_version, "version must not be empty"))
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                errors.append(fe.invalid(fe.child(path, name), owner.get(name) or "", "must not be empty"))
+        if (group, version, owner.get("kind")) == ("", "v1", "Event"):
+            errors.append(fe.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            current = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                errors.append(
+                    fe.invalid(
+                        path,
+                        [_ordered_owner(each) for each in owners],
+                        "Only one reference can have Controller set to true. "
+                        f'Found "true" in references for {controller} and {current}',
+                    )
+                )
+            else:
+                controller = current
+    return errors
+
+
+def _ordered_owner(owner: dict[str, Any]) -> fe.GoStruct:
+    return fe.GoStruct(
+        {
+            name: owner[name]
+            for name in _OWNER_FIELDS
+            if name in owner or name in _KEPT_EMPTY and owner.get(name)
+        }
+    )
+
+
+def finalizer_errors(finalizers: list[str], path: str) -> list[FieldError]:
+    """Bad finalizer names, and the two deletion modes that exclude each other."""
+    errors = [
+        fe.invalid(path, name, text) for name in finalizers for text in names.check_qualified_name(name)
+    ]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        errors.append(
+            fe.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
+        )
+    return errors

@@ -1,0 +1,124 @@
+"""Pruning: fields that the schema does not know disappear, and are named.
+
+Below `x-kubernetes-preserve-unknown-fields` everything stays, except where the schema declares a field again:
+from there on pruning resumes. `apiVersion`, `kind` and `metadata` of a resource always stay.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .structural import NO_DEFAULT, Node
+
+_META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
+
+
+def prune(value: Any, node: Node | None, *, root: bool = False) -> list[str]:
+    """Remove unknown fields in place; return their paths, sorted. `root` says that `value` is a whole resource."""
+    unknown: list[str] = []
+    _prune(value, node, root or (node is not None and node.embedded_resource), "", unknown)
+    unknown.sort()
+    return unknown
+
+
+def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: list[str]) -> None:
+    if type(value) is dict:
+        if node is None:
+            unknown += [path + name for name in value]
+            value.clear()
+            return
+        properties = node.properties
+        additional, has_additional = _additional(node)
+        preserve = node.preserve_unknown
+        dropped = []
+        for name, item in value.items():
+            if resource and name in _META_FIELDS:
+                continue
+            child = properties.get(name)
+            if child is None:
+                if not has_additional:
+                    if not preserve:
+                        dropped.append(name)
+                    continue
+                child = additional
+            if type(item) is dict or type(item) is list:
+                _prune(
+                    item,
+                    child,
+                    child is not None and child.embedded_resource,
+                    _below(path, name, item),
+                    unknown,
+                )
+        for name in dropped:
+            del value[name]
+            if path or name not in _META_FIELDS:
+                unknown.append(path + name)
+    elif type(value) is list:
+        items = node.items if node is not None else None
+        if items is None and node is not None and node.preserve_unknown:
+            return
+        keep_all = node is not None and node.preserve_unknown
+        for position, item in enumerate(value):
+            if type(item) is dict or type(item) is list:
+                where = f"{path[:-1] if path.endswith('.') else path}[{position}]"
+                where += "." if type(item) is dict else ""
+                child = items
+                if keep_all and child is not None:
+                    _keep(item, child, where, unknown)
+                else:
+                    _prune(item, child, child is not None and child.embedded_resource, where, unknown)
+
+
+def _keep(value: Any, node: Node, path: str, unknown: list[str]) -> None:
+    """An element of a preserved list: nothing of its own is removed, declared fields below are pruned."""
+    if type(value) is dict:
+        additional, has_additional = _additional(node)
+        for name, item in value.items():
+            if node.embedded_resource and name in _META_FIELDS:
+                continue
+            child = node.properties.get(name)
+            if child is None and not has_additional:
+                continue
+            child = child if child is not None else additional
+            _prune(
+                item, child, child is not None and child.embedded_resource, _below(path, name, item), unknown
+            )
+    elif type(value) is list and node.items is not None:
+        for position, item in enumerate(value):
+            _keep(item, node.items, f"{path}[{position}]" + ("." if type(item) is dict else ""), unknown)
+
+
+def _below(path: str, name: str, item: Any) -> str:
+    return f"{path}{name}." if type(item) is dict else f"{path}{name}"
+
+
+def _additional(node: Node) -> tuple[Node | None, bool]:
+    """The schema of further fields and whether further fields are allowed at all."""
+    declared = node.raw.get("additionalProperties")
+    if declared is None:
+        return None, False
+    return (node.additional if isinstance(declared, dict) else None), True
+
+
+def drop_nulls(value: Any, node: Node | None) -> None:
+    """Remove, in place, nulls of fields that are neither nullable nor have a default."""
+    if type(value) is dict:
+        if node is None:
+            return
+        properties = node.properties
+        additional, _ = _additional(node)
+        dropped = []
+        for name, item in value.items():
+            child = properties.get(name) or additional
+            if child is None:
+                continue
+            if item is None:
+                if not child.nullable and (child.default is NO_DEFAULT or child.default is None):
+                    dropped.append(name)
+            elif type(item) is dict or type(item) is list:
+                drop_nulls(item, child)
+        for name in dropped:
+            del value[name]
+    elif type(value) is list and node is not None and node.items is not None:
+        for item in value:
+            drop_nulls(item, node.items)

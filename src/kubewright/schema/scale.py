@@ -1,0 +1,128 @@
+"""The scale subresource of a custom resource: where its numbers are, read and written by path."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from kubewright.api.field_errors import FieldError
+
+from . import fielderrors as fe
+
+MAX_REPLICAS: Final = (1 << 31) - 1
+_GO_TYPES: Final = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+    type(None): "<nil>",
+}
+
+
+class PathError(ValueError):
+    """A value on a path that is not what the path needs."""
+
+
+class ScalePaths(NamedTuple):
+    """The paths that `subresources.scale` of a CRD version declares: `.spec.replicas` and so on."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str | None = None
+
+    @classmethod
+    def of(cls, scale: dict[str, Any]) -> ScalePaths:
+        """From the CRD's own words."""
+        return cls(
+            scale.get("specReplicasPath") or "",
+            scale.get("statusReplicasPath") or "",
+            scale.get("labelSelectorPath"),
+        )
+
+    def get_replicas(self, obj: dict[str, Any]) -> int | None:
+        """The wanted replicas, or `None` where the object does not say."""
+        return _integer(obj, self.spec_replicas)
+
+    def set_replicas(self, obj: dict[str, Any], replicas: int) -> None:
+        """Write the wanted replicas; objects on the way are made."""
+        fields = _fields(self.spec_replicas)
+        place = obj
+        for name in fields[:-1]:
+            place = place.setdefault(name, {})
+            if type(place) is not dict:
+                raise PathError(
+                    f"value cannot be set because .{'.'.join(fields)} is not a map[string]interface{{}}"
+                )
+        place[fields[-1]] = replicas
+
+    def get_status_replicas(self, obj: dict[str, Any]) -> int:
+        """The observed replicas; 0 where the object does not say."""
+        return _integer(obj, self.status_replicas) or 0
+
+    def get_selector(self, obj: dict[str, Any]) -> str:
+        """The label selector of the pods, as text; empty where there is none."""
+        if not self.selector:
+            return ""
+        value = _lookup(obj, self.selector)
+        if value is not None and type(value) is not str:
+            raise _accessor_error(self.selector, value, "string")
+        return value or ""
+
+    def errors(self, obj: dict[str, Any]) -> list[FieldError]:
+        """What is wrong with the numbers and the selector of an object."""
+        return _replica_errors(obj, self.spec_replicas) + self.status_errors(obj)
+
+    def status_errors(self, obj: dict[str, Any]) -> list[FieldError]:
+        """What is wrong with the observed part."""
+        errors = _replica_errors(obj, self.status_replicas)
+        if self.selector:
+            try:
+                self.get_selector(obj)
+            except PathError as error:
+                errors.append(fe.invalid(self.selector, "", str(error)))
+        return errors
+
+
+def _fields(path: str) -> list[str]:
+    return path.removeprefix(".").split(".")
+
+
+def _lookup(obj: dict[str, Any], path: str) -> Any:
+    value: Any = obj
+    for name in _fields(path):
+        if type(value) is not dict:
+            if value is None:
+                return None
+            raise _accessor_error(path, value, "map[string]interface{}")
+        if name not in value:
+            return None
+        value = value[name]
+    return value
+
+
+def _integer(obj: dict[str, Any], path: str) -> int | None:
+    value = _lookup(obj, path)
+    if value is not None and type(value) is not int:
+        raise _accessor_error(path, value, "int64")
+    return value
+
+
+def _accessor_error(path: str, value: Any, wanted: str) -> PathError:
+    shown = value if type(value) is str else fe.go_json(value)
+    where = "." + ".".join(_fields(path))
+    return PathError(
+        f"{where} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {wanted}"
+    )
+
+
+def _replica_errors(obj: dict[str, Any], path: str) -> list[FieldError]:
+    try:
+        replicas = _integer(obj, path) or 0
+    except PathError as error:
+        return [fe.invalid(path, 0, str(error))]
+    if replicas < 0:
+        return [fe.invalid(path, replicas, "should be a non-negative integer")]
+    if replicas > MAX_REPLICAS:
+        return [fe.invalid(path, replicas, f"should be less than or equal to {MAX_REPLICAS}")]
+    return []

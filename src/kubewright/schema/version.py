@@ -1,0 +1,202 @@
+"""One version of a custom resource: everything its schema does to an object.
+
+    schema = SchemaVersion(crd_version["schema"]["openAPIV3Schema"])
+    unknown = schema.decode(obj)          # request or storage: default, prune, coerce metadata, in place
+    schema.default(obj)                   # again after admission
+    verdict = schema.validate(obj, old)   # errors and warnings; `old` makes it an update
+
+Each step starts with one fast pass that says whether there is anything to do (see `check`). Objects are plain
+dicts and are changed in place. What a step cannot read at all raises `MetadataError` (a 400); nesting beyond
+what the interpreter can follow raises `TooDeepError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from kubewright.api.field_errors import FieldError
+
+from . import fielderrors as fe
+from .check import INVALID, UNFILLED, UNKNOWN, make_check
+from .compiled import Compiled
+from .correlation import Correlated
+from .defaults import apply_defaults
+from .embedded import coerce_embedded, has_embedded, validate_embedded
+from .lists import validate_lists
+from .metadata import coerce_metadata
+from .prune import drop_nulls, prune
+from .rules import RuleRun, has_rules
+from .scale import ScalePaths
+from .structural import Node, Schema
+from .validation import validate_value
+
+_BLOCKING: Final = frozenset(
+    (
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    )
+)
+RULES_SKIPPED: Final = fe.invalid(
+    fe.ROOT,
+    None,
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+class TooDeepError(ValueError):
+    """An object that is nested too deeply to be handled."""
+
+    def __init__(self) -> None:
+        super().__init__("exceeded max depth: the object is nested too deeply")
+
+
+class Verdict(NamedTuple):
+    """What validation found: errors refuse the object, warnings go along with it."""
+
+    errors: list[FieldError]
+    warnings: list[str]
+
+
+class SchemaVersion:
+    """The compiled schema of one version of a resource."""
+
+    __slots__ = ("_check", "_compiled", "_embedded", "_rules", "node", "preserve_unknown", "scale")
+
+    def __init__(
+        self,
+        schema: Schema | Node,
+        definitions: Mapping[str, Schema] | None = None,
+        *,
+        scale: ScalePaths | None = None,
+        preserve_unknown: bool = False,
+    ) -> None:
+        """`preserve_unknown` is `spec.preserveUnknownFields` of very old CRDs: nothing is pruned."""
+        self.node = schema if isinstance(schema, Node) else Node(schema, definitions)
+        self.scale = scale
+        self.preserve_unknown = preserve_unknown
+        self._compiled = Compiled.of(self.node)
+        self._check = make_check(self._compiled, root=True)
+        self._embedded = has_embedded(self.node)
+        self._rules = has_rules(self.node)
+
+    def decode(self, obj: dict[str, Any], *, repair: bool = False) -> list[str]:
+        """Default, prune, drop nulls and coerce metadata, in place; return the paths of unknown fields.
+
+        Use it on requests, and with `repair` on what comes from storage: metadata that cannot be read is then
+        dropped instead of refused.
+        """
+        try:
+            return self._decode(obj, self._check(obj, []), repair)
+        except RecursionError:
+            raise TooDeepError from None
+
+    def _decode(self, obj: dict[str, Any], flags: int, repair: bool) -> list[str]:
+        if not flags & (UNKNOWN | UNFILLED):
+            return []
+        if flags & UNFILLED:
+            apply_defaults(obj, self.node)
+        unknown = self._coerce_root(obj, repair) if flags & UNKNOWN else []
+        if not self.preserve_unknown:
+            if flags & UNKNOWN:
+                unknown += prune(obj, self.node, root=True)
+            if flags & UNFILLED:
+                drop_nulls(obj, self.node)
+        if self._embedded and flags & UNKNOWN:
+            unknown += coerce_embedded(obj, self.node, drop_malformed=repair)
+        return unknown
+
+    def _coerce_root(self, obj: dict[str, Any], repair: bool) -> list[str]:
+        if "metadata" not in obj:
+            return []
+        metadata, unknown = coerce_metadata(obj["metadata"], drop_malformed=repair)
+        if metadata is not None:
+            obj["metadata"] = metadata
+        return [f"metadata.{name}" for name in unknown]
+
+    def default(self, obj: dict[str, Any]) -> None:
+        """Fill defaults in place."""
+        try:
+            apply_defaults(obj, self.node)
+        except RecursionError:
+            raise TooDeepError from None
+
+    def prune(self, obj: dict[str, Any]) -> list[str]:
+        """Remove unknown fields in place; return their paths, sorted."""
+        try:
+            return prune(obj, self.node, root=True)
+        except RecursionError:
+            raise TooDeepError from None
+
+    def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> Verdict:
+        """Check an object that is created, or that replaces `old`."""
+        try:
+            bad: list[int] = []
+            return self._validate(obj, old, self._check(obj, bad), bad)
+        except RecursionError:
+            raise TooDeepError from None
+
+    def _validate(
+        self, obj: dict[str, Any], old: dict[str, Any] | None, flags: int, bad: list[int]
+    ) -> Verdict:
+        errors: list[FieldError] = []
+        if flags & INVALID:
+            pair = Correlated(obj, old, self.node) if old is not None else None
+            errors = validate_value(self._compiled, obj, correlated=pair, bad=bad)
+        if self.scale is not None:
+            errors += self.scale.errors(obj)
+        if flags & INVALID:
+            errors += self._content_errors(obj, old, bad)
+        if not self._rules:
+            return Verdict(errors, [])
+        return self._with_rules(errors, obj, old)
+
+    def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> Verdict:
+        """Check an object whose status alone was written: its status schema, and all rules."""
+        try:
+            errors: list[FieldError] = []
+            status = self._compiled.field("status")
+            if status is not None and "status" in obj:
+                before = old.get("status")
+                pair = Correlated(obj["status"], before, status.node) if before is not None else None
+                errors = validate_value(status, obj["status"], "status", pair)
+            if self.scale is not None:
+                errors += self.scale.status_errors(obj)
+            errors += self._content_errors(obj, old)
+            return self._with_rules(errors, obj, old) if self._rules else Verdict(errors, [])
+        except RecursionError:
+            raise TooDeepError from None
+
+    def _content_errors(
+        self, obj: dict[str, Any], old: dict[str, Any] | None, bad: list[int] | None = None
+    ) -> list[FieldError]:
+        """Embedded resources and list types; an old object that broke a list type may go on breaking it."""
+        errors = validate_embedded(obj, self.node) if self._embedded else []
+        if old is None or not validate_lists(self.node, old, fe.ROOT):
+            errors += validate_lists(self.node, obj, fe.ROOT, bad)
+        return errors
+
+    def _with_rules(
+        self, errors: list[FieldError], obj: dict[str, Any], old: dict[str, Any] | None
+    ) -> Verdict:
+        if any(error.reason in _BLOCKING for error in errors):
+            return Verdict([*errors, RULES_SKIPPED], [])
+        run = RuleRun().validate(self.node, obj, old, root=True)
+        return Verdict(errors + run.errors, run.warnings)
+
+    def process(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> tuple[list[str], Verdict]:
+        """The whole walk: decode and validate. An object that needs no change is looked at once."""
+        try:
+            bad: list[int] = []
+            flags = self._check(obj, bad)
+            unknown = self._decode(obj, flags, False)
+            if flags & (UNKNOWN | UNFILLED):
+                bad = []
+                flags = self._check(obj, bad)
+            return unknown, self._validate(obj, old, flags, bad)
+        except RecursionError:
+            raise TooDeepError from None
