@@ -221,10 +221,16 @@ class Pattern(Marker):
     def _write(self, schema: Schema) -> None:
         import re2
 
+        quiet = re2.Options()
+        quiet.log_errors = False
         try:
-            re2.compile(self.regex)
+            re2.compile(self.regex, quiet)
         except re2.error as error:
-            raise MarkerError(f"Pattern({self.regex!r}) is not an RE2 regular expression: {error}") from None
+            why = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+            raise MarkerError(
+                f"Pattern({self.regex!r}) is not a regular expression of RE2, which has no look-around and no "
+                f"back-references: {why}"
+            ) from None
         schema["pattern"] = self.regex
 
 
@@ -354,6 +360,9 @@ class Default(Marker):
 
     value: Any
 
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
     def _write(self, schema: Schema) -> None:
         schema["default"] = self.value
 
@@ -364,6 +373,9 @@ class Example(Marker):
 
     value: Any
     on_class: ClassVar = True
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     def _write(self, schema: Schema) -> None:
         schema["example"] = self.value

@@ -12,6 +12,7 @@ What is not said on the command line comes from `[tool.kubewright]` in `pyprojec
 
 from __future__ import annotations
 
+import os
 import sys
 import tomllib
 from pathlib import Path
@@ -131,7 +132,7 @@ def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
         raise click.ClickException(str(error)) from None
     except DeclarationError as error:
         for mistake in error.mistakes:
-            click.echo(str(mistake), err=True)
+            click.echo(str(mistake).replace(f"{Path.cwd()}{os.sep}", ""), err=True)
         count = len(error.mistakes)
         raise click.ClickException(
             f"{count} mistake{'s' if count > 1 else ''}; nothing was written"

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from kubewright.api.jsonpath import JSONPath
+from kubewright.api.jsonpath_steps import JSONPathError
 from kubewright.schema.structural import Schema
 
 _NAME: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)")
-_BRACKET: Final = re.compile(r"\[(?:\d+|-\d+|\*|-?\d*:-?\d*|'[^']*'|\"[^\"]*\"|\?\(.*?\))\]")
-_STEP: Final = re.compile(rf"\.(?:[^.\[\]\\]|\\.)+|\.\.|\.\*|{_BRACKET.pattern}")
 
 
 def column_complaints(schema: Schema, path: str) -> Iterator[str]:
@@ -22,13 +22,11 @@ def column_complaints(schema: Schema, path: str) -> Iterator[str]:
     if not path.startswith("."):
         yield f"path {path!r} must start with a dot: write {'.' + path.lstrip('{}.$')!r}"
         return
-    position = 0
-    while position < len(path):
-        step = _STEP.match(path, position)
-        if step is None:
-            yield f"path {path!r} cannot be read at {path[position:]!r}; write names and dots: .spec.size"
-            return
-        position = step.end()
+    try:
+        JSONPath.relaxed(path)
+    except JSONPathError as error:
+        yield f"path {path!r} is not a JSONPath: {error}; write names and dots, as in .spec.size"
+        return
     yield from _missing_field(schema, path)
 
 

@@ -51,10 +51,12 @@ from kubewright.api.markers import (
     class_markers,
 )
 from kubewright.api.meta import ObjectMeta
-from kubewright.api.model import Object
+from kubewright.api.model import Object, copy_value
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration
 
+from .compiled import Compiled
+from .defaults import apply_defaults
 from .descriptions import limit_descriptions
 from .from_builtin import (
     INT_OR_STRING,
@@ -68,9 +70,11 @@ from .from_builtin import (
     builtin_schema,
 )
 from .mistakes import DeclarationError, Mistake
+from .prune import prune
 from .source import source_of
 from .struct_fields import StructField, struct_fields
-from .structural import Schema
+from .structural import Node, Schema
+from .validation import validate_value
 
 _SCALARS: Final[dict[Any, Schema]] = {
     str: {"type": "string"},
@@ -506,7 +510,10 @@ def _allows_none(type_: Any) -> bool:
 
 
 def default_complaints(schema: Schema, value: Any) -> list[str]:
-    """Why a schema refuses a default; empty when it takes it."""
-    from .default_check import complaints
-
-    return list(complaints(schema, value))
+    """Why a schema refuses a default; empty when it takes it. What the schema fills in counts as given."""
+    node = Node(schema)
+    filled = copy_value(value)
+    unknown = [f"unknown field {path}" for path in prune(filled, node)]
+    apply_defaults(filled, node)
+    errors = validate_value(Compiled.of(node), filled)
+    return unknown + [error.message.rpartition(": ")[2].replace(" in body ", " ").strip() for error in errors]
