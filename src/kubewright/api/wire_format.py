@@ -1,13 +1,14 @@
-"""How an object's fields travel in protobuf, and which of them its JSON always shows.
+"""What a server's own types do to objects: numbers in protobuf, and which fields JSON always shows.
 
 A table names every message and describes it in one line of text; this module turns such a line into `Message`
-at the first use. A line is fields joined by `;`, each `number name type`:
+at the first use. A line is fields joined by `;`, each `number name type`, and where errors call the type by
+another name, that name:
 
-    1 name s!;2 volumeSource VolumeSource~;3 ports *ContainerPort;4 labels %s;5 replicas i?
+    1 name s!;2 volumeSource VolumeSource~;3 ports *ContainerPort;4 labels %s;5 replicas i?;6 mode s v1.Mode
 
 The type is a letter, or the name of a message (of the same group version when it has no dots):
 
-    s string   i integer   b boolean   y bytes   d double
+    s string   i, I integer of 32, 64 bits   b boolean   y bytes   d double
     q quantity   o int-or-string   t time   T time with microseconds   D duration   r raw JSON
 
 `*` before the type repeats it, `%` makes it the value of a map with string keys. After the type:
@@ -26,8 +27,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-SCALARS: Final = frozenset("sibydqotTDr")
-_ZEROS: Final[dict[str, object]] = {"s": "", "i": 0, "b": False, "d": 0, "q": "0", "o": 0, "D": "0s"}
+SCALARS: Final = frozenset("siIbydqotTDr")
+_ZEROS: Final[dict[str, object]] = {"s": "", "i": 0, "I": 0, "b": False, "d": 0, "q": "0", "o": 0, "D": "0s"}
+_LABELS: Final = {"": "", "*": "[]", "%": "map[string]"}
+_TYPE_NAMES: Final = {
+    "s": "string",
+    "i": "int32",
+    "I": "int64",
+    "b": "bool",
+    "y": "[]uint8",
+    "d": "float64",
+    "q": "resource.Quantity",
+    "o": "intstr.IntOrString",
+    "t": "v1.Time",
+    "T": "v1.MicroTime",
+    "D": "v1.Duration",
+    "r": "runtime.RawExtension",
+}
 
 
 class Field(NamedTuple):
@@ -41,6 +57,8 @@ class Field(NamedTuple):
     pointer: bool
     always: bool
     inline: bool
+    type_name: str
+    """What error messages call the type."""
 
     @property
     def zero(self) -> object:
@@ -85,8 +103,11 @@ def parse_message(name: str, line: str) -> Message:
 
 
 def _field(text: str, home: str, shape: str) -> Field:
-    number, *names, type_ = text.split(" ")
-    name = names[0] if names else number if shape == "union" else ""
+    number, *rest = text.split(" ")
+    if shape == "object":
+        name, type_, *named = rest
+    else:
+        name, type_, named = number if shape == "union" else "", rest[0], []
     label: Literal["", "*", "%"] = ""
     if type_[0] == "*" or type_[0] == "%":
         label = "*" if type_[0] == "*" else "%"
@@ -95,7 +116,21 @@ def _field(text: str, home: str, shape: str) -> Field:
     flags = type_[len(bare) :]
     if bare not in SCALARS and "." not in bare:
         bare = f"{home}.{bare}"
-    return Field(int(number), name, bare, label, "?" in flags, "!" in flags, "~" in flags)
+    return Field(
+        number=int(number),
+        name=name,
+        type=bare,
+        label=label,
+        pointer="?" in flags,
+        always="!" in flags,
+        inline="~" in flags,
+        type_name=named[0] if named else _LABELS[label] + type_name(bare),
+    )
 
 
-__all__ = ["SCALARS", "Field", "Message", "Messages", "parse_message"]
+def type_name(type_: str) -> str:
+    """What error messages call a type that has no other name: `int32`, `v1.PodSpec`."""
+    return _TYPE_NAMES.get(type_) or ".".join(type_.rsplit(".", 2)[-2:])
+
+
+__all__ = ["SCALARS", "Field", "Message", "Messages", "parse_message", "type_name"]

@@ -33,7 +33,8 @@ _MASK64: Final = (1 << 64) - 1
 _NEGATIVE: Final = 1 << 63
 _MAX_SECONDS: Final = 253_402_300_799
 _MIN_SECONDS: Final = -62_135_596_800
-_NUMBERS: Final = frozenset("ibd")
+_VARINTS: Final = frozenset("iIb")
+_NUMBERS: Final = frozenset("iIbd")
 _OMITTED: Final[tuple[Any, ...]] = ("", 0, None, {})
 """Values that JSON leaves out of a field that may be empty (`False` is one: it equals 0)."""
 
@@ -331,7 +332,7 @@ class ProtobufCodec:
         return out.get("", []) if shape == "list" else _chosen(decoding.message, out)
 
     def _read_bytes(self, field: Field, out: Plain, data: bytes, at: int, stop: int, depth: int) -> None:
-        _, name, type_, label, _, _, inline = field
+        _, name, type_, label, _, _, inline, _ = field
         if type_ in _NUMBERS:
             _read_packed(field, out, data, at, stop)
         elif label == "%":
@@ -363,9 +364,9 @@ class ProtobufCodec:
     def _read_entry(self, type_: str, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
         parts = _parts(data, at, end)
         value = parts.get(2, b"")
-        if type_ in "ib":
+        if type_ in _VARINTS:
             number = _number(parts, 2)
-            return _text(parts, 1), number if type_ == "i" else number != 0
+            return _text(parts, 1), number != 0 if type_ == "b" else number
         if not isinstance(value, bytes):
             raise ProtobufError("a number where a map value belongs")
         return _text(parts, 1), self._read_value(type_, value, 0, len(value), depth)
@@ -441,7 +442,7 @@ class ProtobufCodec:
         return [self._write_value(number, type_, given, path, depth)]
 
     def _write_value(self, number: int, type_: str, value: Any, path: str, depth: int) -> bytes:
-        if type_ in "ib":
+        if type_ in _VARINTS:
             if not isinstance(value, int):
                 raise TypeError(f"{value!r} where a number or boolean belongs")
             return _key(number, _VARINT) + _put_varint(value)
@@ -465,9 +466,9 @@ def _bytes_field(data: bytes, at: int, end: int) -> bytes:
 def _read_number(field: Field, out: Plain, data: bytes, at: int, end: int, wire_type: int) -> int:
     type_ = field.type
     value: Any
-    if wire_type == _VARINT and type_ in "ib":
+    if wire_type == _VARINT and type_ in _VARINTS:
         value, at = _varint(data, at, end)
-        value = _signed(value) if type_ == "i" else value != 0
+        value = value != 0 if type_ == "b" else _signed(value)
     elif wire_type == _FIXED64 and type_ == "d" and end - at >= 8:
         value = _shortest(struct.unpack_from("<d", data, at)[0])
         at += 8
