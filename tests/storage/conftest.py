@@ -46,6 +46,7 @@ class EtcdServer:
 
     def start(self) -> None:
         log = (self.directory / "etcd.log").open("ab")
+        logged = log.tell()
         self.process = subprocess.Popen(
             [
                 str(self.binary),
@@ -64,10 +65,7 @@ class EtcdServer:
         )
         log.close()
         until = time.monotonic() + 20
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+        while b"ready to serve client requests" not in (self.directory / "etcd.log").read_bytes()[logged:]:
             assert self.process.poll() is None, (self.directory / "etcd.log").read_text()
             assert time.monotonic() < until, "etcd did not start in time"
             time.sleep(0.02)

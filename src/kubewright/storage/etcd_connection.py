@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,8 @@ class EtcdOptions:
     """File that holds the password of `user`; read again at every login."""
     password_env: str | None = None
     """Environment variable that holds it."""
-    timeout: float = 10.0
-    """Seconds before a request is given up."""
+    timeout: float = 5.0
+    """Seconds before a request is given up, with all its repetitions."""
     compact_every: float = 300.0
     """Seconds between compactions; history is kept at least that long. 0: leave it to others."""
 
@@ -154,7 +155,7 @@ class EtcdConnection:
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 2000),  # also the time that a connection may take
             ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.keepalive_time_ms", 30_000),
             ("grpc.keepalive_timeout_ms", 10_000),
@@ -232,11 +233,12 @@ class EtcdConnection:
         unavailable = self.rpc.StatusCode.UNAVAILABLE
         failures = 0
         logins = 0
+        deadline = time.monotonic() + self.options.timeout
         while True:
             member = self.member
             try:
                 return await getattr(getattr(member, service), method)(
-                    request, timeout=self.options.timeout, metadata=self.metadata or None
+                    request, timeout=max(0.01, deadline - time.monotonic()), metadata=self.metadata or None
                 )
             except self.rpc.AioRpcError as error:
                 if self.token_expired(error) and method != "Authenticate" and not logins:
@@ -247,10 +249,11 @@ class EtcdConnection:
                 unsent = "failed to connect to all addresses" in (error.details() or "")
                 if error.code() is not unavailable or not (repeat or unsent):
                     raise self.explain(error, sent=not unsent and not repeat) from error
-                if failures >= max(4, 2 * len(self._members)):
+                pause = backoff(failures // len(self._members))
+                if time.monotonic() + pause >= deadline:
                     raise self.explain(error, sent=False) from error
             self.leave(member)
-            await asyncio.sleep(backoff(failures // len(self._members)))
+            await asyncio.sleep(pause)
 
     def explain(self, error: Any, *, sent: bool = False) -> Exception:
         """The error to raise for one of gRPC's."""

@@ -181,7 +181,8 @@ class LocalStorage(Storage):
             until = min(next_look, self._deadlines[0][0]) if self._deadlines else next_look
             self._upkeep_due.clear()
             try:
-                await asyncio.wait_for(self._upkeep_due.wait(), min(_TICK, max(0.01, until - now)))
+                async with asyncio.timeout(min(_TICK, max(0.01, until - now))):
+                    await self._upkeep_due.wait()
             except TimeoutError:
                 pass
             try:

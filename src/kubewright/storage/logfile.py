@@ -198,6 +198,21 @@ class LogFile:
         self._committed = revision
         return Recovered(live, events, expiries, revision, compacted, obsolete)
 
+    def _check_unchanged(self) -> None:
+        """Raise if somebody else wrote while this process held no lock, because the file was read-only."""
+        assert self._database is not None
+        (last,) = self._database.execute(
+            "SELECT max(coalesce((SELECT max(revision) FROM changes), 0),"
+            " coalesce((SELECT value FROM facts WHERE name = 'revision'), 0))"
+        ).fetchone()
+        if last != self._committed:
+            os.close(self._lock or 0)
+            self._lock = None
+            raise StorageError(
+                f"the store {self.path} was changed by another server while it could only be read: "
+                "restart this server"
+            )
+
     def append(self, rows: Sequence[Row]) -> None:
         """Make changes durable, all or none."""
         with self._transaction() as database:
@@ -249,7 +264,12 @@ class _Transaction:
                 if log._database is not None:
                     log._database.close()
                     log._database = None
-                log._connect()
+                if log._lock is None:
+                    log._take_lock()
+                    log._connect()
+                    log._check_unchanged()
+                else:
+                    log._connect()
             assert log._database is not None
             log._database.execute("BEGIN IMMEDIATE")
             if log._suspect:

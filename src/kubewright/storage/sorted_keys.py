@@ -69,9 +69,11 @@ class SortedKeys:
 
     def count(self, low: str, high: str | None) -> int:
         """How many keys lie in [low, high)."""
+        if high is not None and low >= high:
+            return 0
         first, begin = self._place(low)
         last, end = self._place(high)
-        return max(0, sum(map(len, self._chunks[first:last])) - begin + end)
+        return sum(map(len, self._chunks[first:last])) - begin + end
 
     def slice(self, low: str, high: str | None, limit: int | None = None) -> list[str]:
         """Keys in [low, high), at most `limit` of them."""

@@ -39,4 +39,4 @@ def open_storage(url: str, **options: Any) -> Storage:
         from .etcd import EtcdStorage
 
         return EtcdStorage.from_url(url, **options)
-    raise StorageError(f"{url!r}: there is no storage {scheme!r}; use {_FORMS}")
+    raise StorageError(f"there is no storage {scheme!r}; use {_FORMS}")

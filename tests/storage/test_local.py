@@ -1,0 +1,141 @@
+"""Expiry and history of the stores that live in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kubewright.storage import Compacted, Event, History, open_storage
+from kubewright.storage.keyspace import QUEUE_LIMIT
+from kubewright.storage.local import LocalStorage
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def local(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., LocalStorage]:
+    url = "memory:" if request.param == "memory" else f"sqlite:{tmp_path}/state.db"
+
+    def make(**options: object) -> LocalStorage:
+        store = open_storage(url, **options)
+        assert isinstance(store, LocalStorage)
+        return store
+
+    return make
+
+
+async def test_keys_expire_as_deletions(local: Callable[..., LocalStorage]) -> None:
+    clock = Clock()
+    async with local(clock=clock) as store:
+        await store.create("/short", b"1", ttl=10)
+        await store.create("/long", b"2", ttl=100)
+        kept = await store.create("/kept", b"3", ttl=10)
+        kept = await store.update("/kept", b"4", expected=kept)
+        renewed = await store.create("/renewed", b"5", ttl=10)
+        renewed = await store.update("/renewed", b"6", expected=renewed, ttl=50)
+        watch = store.watch("/", renewed)
+        clock.now += 9
+        assert await store.expire() == 0
+        clock.now += 1
+        assert await store.expire() == 1
+        (event,) = await anext(aiter(watch))
+        assert (event.type, event.key, event.revision) == ("delete", "/short", renewed + 1)
+        assert [item.key for item in (await store.list("/")).items] == ["/kept", "/long", "/renewed"]
+        clock.now += 90
+        assert await store.expire() == 2
+        assert [item.key for item in (await store.list("/")).items] == ["/kept"]
+
+
+async def test_a_timer_expires_keys(local: Callable[..., LocalStorage]) -> None:
+    async with local() as store:
+        watch = store.watch("/", 0)
+        await store.create("/k", b"1", ttl=0)
+        types: list[str] = []
+        async with asyncio.timeout(10):
+            while "delete" not in types:
+                types += [event.type for event in await anext(aiter(watch))]
+        assert types == ["put", "delete"]
+
+
+async def test_deadlines_survive_a_restart(tmp_path: Path) -> None:
+    clock = Clock()
+    for _ in range(2):
+        async with open_storage(f"sqlite:{tmp_path}/state.db", clock=clock) as store:
+            if await store.get("/k") is None:
+                await store.create("/k", b"1", ttl=10)
+    clock.now += 11
+    async with open_storage(f"sqlite:{tmp_path}/state.db", clock=clock) as store:
+        assert isinstance(store, LocalStorage)
+        await store.expire()
+        assert await store.get("/k") is None
+
+
+async def test_history_is_bounded_by_count(local: Callable[..., LocalStorage]) -> None:
+    async with local(history=History(min_events=10, max_events=100)) as store:
+        for number in range(500):
+            await store.create(f"/{number}", b"v")
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await store.list("/", revision=300)
+                except Compacted as error:
+                    oldest = error.oldest
+                    break
+                await asyncio.sleep(0.01)
+        assert oldest > 300
+        assert len((await store.list("/", revision=480)).items) == 480
+        assert len((await store.list("/")).items) == 500
+
+
+def test_history_rules() -> None:
+    from kubewright.storage.keyspace import Keyspace
+
+    def grown(rules: History) -> Keyspace:
+        space = Keyspace(rules)
+        space.apply(Event("put", "/k", b"v" * 100, None, 1, 1))
+        for revision in range(2, 101):
+            if revision == 50:
+                space.mark(1000.0)
+            space.apply(Event("put", "/k", b"v" * 100, space.live["/k"], 1, revision))
+        return space
+
+    assert grown(History(min_events=10)).compaction_due(1299.0) == 0
+    assert grown(History(min_events=10)).compaction_due(1300.0) == 49
+    assert grown(History(min_events=80)).compaction_due(1300.0) == 20
+    assert grown(History(min_events=10, max_events=30)).compaction_due(0.0) == 70
+    assert grown(History(min_events=10, max_bytes=2000)).compaction_due(0.0) == 80
+    assert grown(History(min_events=40, max_bytes=2000)).compaction_due(0.0) == 60
+
+
+async def test_a_slow_reader_goes_on_from_the_log(local: Callable[..., LocalStorage]) -> None:
+    count = QUEUE_LIMIT + 100
+    async with local() as store:
+        watch = store.watch("/k/", 0)
+        for at in range(0, count, 100):
+            await asyncio.gather(*(store.create(f"/k/{n}", b"v") for n in range(at, at + 100)))
+        seen: list[int] = []
+        while len(seen) < count:
+            seen += [event.revision for event in await anext(aiter(watch))]
+        assert seen == list(range(1, count + 1))
+
+
+async def test_a_reader_that_is_far_too_slow_is_told(local: Callable[..., LocalStorage]) -> None:
+    count = QUEUE_LIMIT + 100
+    async with local() as store:
+        watch = store.watch("/k/", 0)
+        for at in range(0, count, 100):
+            await asyncio.gather(*(store.create(f"/k/{n}", b"v") for n in range(at, at + 100)))
+        await store.compact(count)
+        with pytest.raises(Compacted) as caught:
+            await anext(aiter(watch))
+        assert caught.value.oldest == count
