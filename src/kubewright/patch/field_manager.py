@@ -137,6 +137,7 @@ class FieldManager:
         self._convert_object = convert
         self._blank: Object = {"apiVersion": api_version, "kind": kind}
         self._empty: Object = {**self._blank, **(empty or {})}
+        self._unowned = fieldset.union(_STRIPPED, typed.structs(empty or {}))
 
     def update(self, live: Object | None, new: Object, manager: str, now: datetime) -> Object:
         """`new` with the managed fields it has after `manager` wrote it over `live` (`None`: created it)."""
@@ -176,7 +177,7 @@ class FieldManager:
         comparison = compare(before, after, self._shape).without(self._ignored.get(self.api_version))
         if not comparison.same:
             self._take(managed, before, after, comparison)
-            gained = fieldset.difference(fieldset.union(comparison.modified, comparison.added), _STRIPPED)
+            gained = fieldset.difference(fieldset.union(comparison.modified, comparison.added), self._unowned)
             if gained:
                 own = identity(manager, UPDATE, self.api_version, self.subresource)
                 previous = managed.get(own)

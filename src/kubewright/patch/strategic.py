@@ -202,10 +202,29 @@ def _merge_ordered_list(result: Object, patch: Object, key: str, node: Node | No
     else:
         merged = items
     live = [] if current is _ABSENT else current
+    if merge_key and live and items is not _ABSENT and strategy == "merge":
+        live = _order_after_deletions(live, items, merge_key)
     known, others = partition(merged, order, merge_key)
     kind = element_kind(live, [] if items is _ABSENT else items)
     result[field] = _ordered(known, others, order, live, merge_key, kind)
     patch.pop(field, None)
+
+
+def _order_after_deletions(live: list[Any], items: list[Any], merge_key: str) -> list[Any]:
+    """The live order that Kubernetes goes by after a patch deleted elements.
+
+    It removes them from the list in place and lets new elements take the free places at its end, so these
+    count as live elements when the order is made.
+    """
+    deleted = [item for item in items if item.get(DIRECTIVE) == "delete"]
+    if not deleted:
+        return live
+    gone = {element_key(item, merge_key) for item in deleted}
+    kept = [item for item in live if element_key(item, merge_key) not in gone]
+    free = len(live) - len(kept)
+    present = {element_key(item, merge_key) for item in kept}
+    new = [item for item in items if DIRECTIVE not in item and element_key(item, merge_key) not in present]
+    return [*kept, *new[:free], *live[len(kept) + len(new[:free]) :]]
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:

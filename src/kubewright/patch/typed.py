@@ -302,19 +302,42 @@ def _became_atomic(shape: Shape) -> bool:
     return shape.list and shape.scalar is None and shape.list_atomic
 
 
-def zero_value(node: Node) -> dict[str, Any]:
-    """A built-in type without any content, as a Go server prints it.
+_STRUCTS = frozenset(
+    (
+        *("metadata", "spec", "status", "template", "jobTemplate", "strategy", "updateStrategy", "resources"),
+        *(
+            "daemonEndpoints",
+            "deprecatedSource",
+            "devices",
+            "involvedObject",
+            "kubeletEndpoint",
+            "loadBalancer",
+        ),
+        *("nodeInfo", "podSelector", "pool", "priorityLevelConfiguration", "regarding", "roleRef"),
+        *("scaleTargetRef", "source", "taint", "target", "user", "userInfo"),
+    )
+)
+"""Fields of built-in types that are structs in Go: they are never absent, only empty."""
+_ZERO_SCALARS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
-    Struct fields are there but empty, required lists and maps are null. A newly created object is compared
-    with this, so that its owner does not own the structs themselves.
+
+def zero_value(node: Node) -> dict[str, Any]:
+    """An object of a built-in type without any content, as a Go server sees it.
+
+    Struct fields are there but empty, required lists and maps are null. A new object is compared with this,
+    so that nobody owns the structs themselves.
     """
     zero: dict[str, Any] = {}
     for name, child in node.properties.items():
-        if child.default == {} and child.type in ("object", "") and child.properties:
-            zero[name] = zero_value(child)
+        if name in _STRUCTS and child.properties:
+            zero[name] = {} if name == "metadata" else zero_value(child)
         elif name in node.required:
             zero[name] = _ZERO_SCALARS.get(child.type)
     return zero
 
 
-_ZERO_SCALARS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+def structs(value: dict[str, Any]) -> Tree:
+    """The fields of a zero value that are structs, as a set."""
+    return {
+        "f:" + name: {SELF: LEAF, **structs(item)} for name, item in value.items() if isinstance(item, dict)
+    }
