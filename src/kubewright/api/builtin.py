@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from .builtin_schema import definition_name, definitions, published, schema_for, wire_messages
+from .builtin_schema import as_typed, definition_name, definitions, published, schema_for, wire_messages
 from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
 RELEASE: Final = "1.36"
@@ -301,6 +301,7 @@ __all__ = [
     "RELEASE",
     "BuiltinResource",
     "Subresource",
+    "as_typed",
     "definition_name",
     "definitions",
     "group_versions",

@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from .gvk import GroupVersionKind
+from .typed_json import TypedJSON
 from .wire_format import Messages
 
 Schema = dict[str, Any]
@@ -109,6 +110,19 @@ def wire_messages() -> Messages:
 
 
 @cache
+def _typed_json() -> TypedJSON:
+    return TypedJSON(wire_messages())
+
+
+def as_typed(gvk: GroupVersionKind, obj: Any) -> Any:
+    """An object of a built-in kind as a server's own types read and write it: see `typed_json`.
+
+    A new object; raises `TypedError` for a value that does not fit its field, `KeyError` for other kinds.
+    """
+    return _typed_json().read(definition_name(gvk), obj)
+
+
+@cache
 def _schema_of(name: str) -> Schema:
     return {**definitions()[name], "x-kubewright-nulls": "absent"}
 
@@ -155,4 +169,12 @@ def _publish(schema: Schema, prefix: str) -> Schema:
     return out
 
 
-__all__ = ["definition_name", "definitions", "module_of", "published", "schema_for", "wire_messages"]
+__all__ = [
+    "as_typed",
+    "definition_name",
+    "definitions",
+    "module_of",
+    "published",
+    "schema_for",
+    "wire_messages",
+]
