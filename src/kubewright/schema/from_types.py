@@ -40,6 +40,7 @@ import msgspec
 
 from kubewright.api.codec import to_plain
 from kubewright.api.markers import (
+    Description,
     Immutable,
     ListType,
     LocalDefault,
@@ -70,7 +71,7 @@ from .from_builtin import (
     builtin_schema,
 )
 from .mistakes import DeclarationError, Mistake
-from .prune import prune
+from .pruning import prune
 from .source import source_of
 from .struct_fields import StructField, struct_fields
 from .structural import Node, Schema
@@ -487,8 +488,6 @@ def _field_markers(type_: Any) -> list[Marker]:
 
 
 def _explicit_description(type_: Any) -> str | None:
-    from kubewright.api.markers import Description
-
     texts = [marker.text for marker in _field_markers(type_) if isinstance(marker, Description)]
     return texts[0] if texts else None
 

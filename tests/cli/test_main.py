@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from click.testing import CliRunner
+
+import kubewright
+from kubewright.cli import COMMANDS, main
+
+
+def test_help_lists_every_command_and_each_can_be_loaded() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    for name in COMMANDS:
+        assert name in result.output
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, click.testing, kubewright.cli as cli\n"
+        "before = set(sys.modules)\n"
+        "click.testing.CliRunner().invoke(cli.main, ['--help'])\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in "
+        "('aiohttp', 'cryptography', 'jinja2', 'msgspec', 'yaml', 'rich')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version() -> None:
+    assert kubewright.__version__ in CliRunner().invoke(main, ["version"]).output
+    printed = CliRunner().invoke(main, ["version", "-o", "json"]).output
+    assert json.loads(printed)["kubewright"] == kubewright.__version__
+    assert kubewright.__version__ in CliRunner().invoke(main, ["--version"]).output
+
+
+def test_an_unknown_command_is_one_clear_message() -> None:
+    result = CliRunner().invoke(main, ["manifest"])
+    assert result.exit_code == 2
+    assert "No such command 'manifest'" in result.output
