@@ -135,6 +135,7 @@ def benchmarks() -> list[Benchmark]:
         Benchmark(name="the same from plain data", run=lambda: from_plain(PLAIN, Deployment)),
         Benchmark(name="the same from protobuf to plain data", run=lambda: protobuf.decode(body)),
         Benchmark(name="the same from plain data to protobuf", run=lambda: protobuf.encode(PLAIN)),
+        Benchmark(name="the same as a typed server has it", run=lambda: builtin.as_typed(gvk, PLAIN)),
         Benchmark(name="schema node of Deployment", run=lambda: Node(*builtin.schema_for(gvk))),
         Benchmark(
             name="import kubewright.api.apps.v1",

@@ -19,13 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from .gvk import GroupVersionKind
-from .typed_json import TypedJSON
 from .wire_format import Messages
+
+if TYPE_CHECKING:
+    from .typed_json import TypedJSON
 
 Schema = dict[str, Any]
 _ValueT = TypeVar("_ValueT")
@@ -111,6 +113,8 @@ def wire_messages() -> Messages:
 
 @cache
 def _typed_json() -> TypedJSON:
+    from .typed_json import TypedJSON
+
     return TypedJSON(wire_messages())
 
 

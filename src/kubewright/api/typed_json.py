@@ -118,6 +118,12 @@ def _read_int_or_string(value: Any, wanted: str, place: str) -> int | str:
 
 
 def _read_time(value: Any, wanted: str, place: str) -> str:
+    if type(value) is str and len(value) == 20 and value[10] == "T" and value[19] == "Z":
+        try:
+            datetime.fromisoformat(value)
+            return value
+        except ValueError:
+            pass  # the slow way finds the words for what is wrong
     return format_time(_moment(value, fraction=0))
 
 
@@ -212,6 +218,7 @@ class TypedJSON:
     def _object(self, shape: _Shape, value: Plain, path: str, depth: int) -> Plain:
         out: Plain = {}
         fields = shape.fields
+        read: Any
         for key, item in value.items():
             field = fields.get(key)
             if field is None:
@@ -220,8 +227,10 @@ class TypedJSON:
                     if text:
                         out[key] = text
                 continue
-            here = path + key
-            read = None if item is None else self._field(field, item, shape.name, here, depth)
+            if type(item) is str and field.type == "s" and not field.label:
+                read = item
+            else:
+                read = None if item is None else self._field(field, item, shape.name, path + key, depth)
             if field.pointer:
                 if read is not None:
                     out[key] = read
