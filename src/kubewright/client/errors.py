@@ -1,0 +1,19 @@
+"""What can go wrong on this side of the wire; answers of the server are `kubewright.api.errors`."""
+
+from __future__ import annotations
+
+
+class ConfigError(Exception):
+    """A kubeconfig or in-cluster configuration that cannot be used; the message says which and why."""
+
+
+class CredentialsError(Exception):
+    """Credentials could not be had: a plug-in failed, a token file is missing, a refresh was refused."""
+
+
+class ConnectionFailed(Exception):
+    """The server could not be reached, or the connection broke before an answer came."""
+
+
+class NoKindMatch(LookupError):
+    """The server does not serve this kind or resource."""
