@@ -14,6 +14,7 @@ Rules, the same for built-in types and for yours:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy as shallow_copy
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
@@ -93,7 +94,7 @@ def set_base(obj: object, raw: bytes | None) -> None:
 def copy_value(value: Any) -> Any:
     """Deep-copy structs, lists, sets, tuples and maps; every other value is immutable and shared."""
     if isinstance(value, msgspec.Struct):
-        new: Any = value.__copy__()
+        new: Any = shallow_copy(value)
         for name in value.__struct_fields__:
             part = getattr(value, name)
             copied = copy_value(part)

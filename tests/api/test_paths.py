@@ -1,0 +1,59 @@
+"""Simple paths and nested access."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.api.jsonpath import JSONPathError
+from kubewright.api.paths import SimplePath, nested_delete, nested_get, nested_set
+
+
+def test_simple_paths() -> None:
+    path = SimplePath.parse(".spec.labels['a.b/c'].x")
+    assert path.keys == ("spec", "labels", "a.b/c", "x")
+    assert str(path) == ".spec.labels['a.b/c'].x"
+    data: dict[str, Any] = {}
+    assert path.get(data, "none") == "none"
+    path.set(data, 3)
+    assert data == {"spec": {"labels": {"a.b/c": {"x": 3}}}}
+    assert path.get(data) == 3
+    assert path.delete(data)
+    assert not path.delete(data)
+    assert SimplePath.parse('.a["b"]') == SimplePath(["a", "b"])
+
+
+@pytest.mark.parametrize("text", ["", "spec", ".", ".a[0]", ".a[*]", ".a..b", ".a['b'", "$.a", ".a b"])
+def test_refuses(text: str) -> None:
+    with pytest.raises(JSONPathError):
+        SimplePath.parse(text)
+
+
+def test_nested_access_goes_through_lists() -> None:
+    data: dict[str, Any] = {"a": [{"b": 1}, {"b": 2}], "n": None}
+    assert nested_get(data, ["a", 1, "b"]) == 2
+    assert nested_get(data, ["a", -1, "b"]) == 2
+    assert nested_get(data, ["a", 5, "b"], "no") == "no"
+    assert nested_get(data, ["n"], "no") is None
+    assert nested_get(data, ["a", "b"]) is None
+    nested_set(data, ["a", 0, "c", "d"], 9)
+    nested_set(data, ["n", "x"], 1)
+    nested_set(data, ["a", 1], "whole")
+    assert data == {"a": [{"b": 1, "c": {"d": 9}}, "whole"], "n": {"x": 1}}
+    assert nested_delete(data, ["a", 1])
+    assert not nested_delete(data, ["a", 1])
+    assert not nested_delete(data, ["q", "r"])
+    with pytest.raises(TypeError, match=r"\.a is a list of 1, which has no 7"):
+        nested_set(data, ["a", 7, "x"], 1)
+    with pytest.raises(TypeError, match=r"\.a\[0\]\.b is a int"):
+        nested_set(data, ["a", 0, "b", "x"], 1)
+
+
+@given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4))
+def test_printing_and_parsing_are_inverse(keys: list[str]) -> None:
+    path = SimplePath(keys)
+    assert SimplePath.parse(str(path)) == path
+    data: dict[str, Any] = {}
+    path.set(data, 1)
+    assert path.get(data) == 1
