@@ -18,73 +18,15 @@ with a `MarkerError`. The codec ignores markers: reading an object never validat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
-Schema = dict[str, Any]
-StructT = TypeVar("StructT", bound=type)
+from .marker import Flag, Marker, MarkerError, Schema, class_markers, mark
+from .rule_markers import AtLeastOneOf, AtMostOneOf, Cel, ExactlyOneOf, Immutable, OneOf
+from .topology_markers import Atomic, ListMap, ListSet, ListType, MapType, StructType
 
 NUMERIC: Final = ("integer", "number")
-
-
-class MarkerError(ValueError):
-    """A marker that does not fit the place where it stands; the text says what to write instead."""
-
-
-@dataclass(frozen=True)
-class Marker:
-    """Base of all markers. `first` ones change the type and are applied before the others."""
-
-    targets: ClassVar[tuple[str, ...]] = ()
-    """JSON types that the marker may stand on; empty means any."""
-    first: ClassVar[bool] = False
-    on_class: ClassVar[bool] = False
-    """Whether `mark` takes it."""
-
-    def apply(self, schema: Schema) -> None:
-        """Put the marker into `schema`, in place; raise `MarkerError` where it makes no sense."""
-        self._check(schema)
-        self._write(schema)
-
-    def _write(self, schema: Schema) -> None:
-        """Put the marker into a schema that it fits."""
-
-    def _check(self, schema: Schema) -> None:
-        """Raise `MarkerError` when the marker makes no sense on `schema`."""
-        found = schema.get("type")
-        if not self.targets or found in self.targets:
-            return
-        if self.targets == ("string",) and schema.get("x-kubernetes-int-or-string"):
-            return
-        if found is None:
-            found = "int-or-string" if schema.get("x-kubernetes-int-or-string") else "any value"
-        raise MarkerError(f"{type(self).__name__} stands on {_a(found)}; {_instead(self, found)}")
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
-_SIZES: Final = {
-    "string": ("MinLen", "MaxLen"),
-    "array": ("MinItems", "MaxItems"),
-    "object": ("MinProperties", "MaxProperties"),
-    "integer": ("Ge", "Le"),
-    "number": ("Ge", "Le"),
-}
-_LOWER: Final = ("Ge", "Gt", "MinLen", "MinItems", "MinProperties")
-_UPPER: Final = ("Le", "Lt", "MaxLen", "MaxItems", "MaxProperties")
-
-
-def _instead(marker: Marker, found: str) -> str:
-    name = type(marker).__name__
-    if found in _SIZES and name in _LOWER + _UPPER:
-        return f"write {_SIZES[found][name in _UPPER]} to bound {_a(found)}"
-    if found == "array" and "array" not in marker.targets:
-        return f"to describe the items, write list[Annotated[<item type>, {name}(...)]]"
-    return f"it fits {' or '.join(marker.targets)} only: change the field's type or remove it"
 
 
 def _integral(marker: Marker, value: float, schema: Schema) -> int | float:
@@ -228,8 +170,8 @@ class Pattern(Marker):
         except re2.error as error:
             why = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
             raise MarkerError(
-                f"Pattern({self.regex!r}) is not a regular expression of RE2, which has no look-around and no "
-                f"back-references: {why}"
+                f"Pattern({self.regex!r}) is not a regular expression of RE2 (no look-around, no "
+                f"back-references): {why}"
             ) from None
         schema["pattern"] = self.regex
 
@@ -268,22 +210,11 @@ class TypeOverride(Marker):
         schema["type"] = self.type
 
 
-@dataclass(frozen=True)
-class _Flag(Marker):
-    """A marker without arguments; use the constant that stands for it."""
-
-    keyword: ClassVar[str]
-    value: ClassVar[Any] = True
-
-    def _write(self, schema: Schema) -> None:
-        schema[self.keyword] = self.value
-
-
-class _Nullable(_Flag):
+class _Nullable(Flag):
     keyword: ClassVar = "nullable"
 
 
-class _UniqueItems(_Flag):
+class _UniqueItems(Flag):
     targets: ClassVar = ("array",)
     keyword: ClassVar = "uniqueItems"
 
@@ -291,18 +222,18 @@ class _UniqueItems(_Flag):
         raise MarkerError("API servers refuse uniqueItems: write ListSet (or set[...]) to forbid duplicates")
 
 
-class _PreserveUnknownFields(_Flag):
+class _PreserveUnknownFields(Flag):
     keyword: ClassVar = "x-kubernetes-preserve-unknown-fields"
     on_class: ClassVar = True
 
 
-class _EmbeddedResource(_Flag):
+class _EmbeddedResource(Flag):
     targets: ClassVar = ("object",)
     keyword: ClassVar = "x-kubernetes-embedded-resource"
     on_class: ClassVar = True
 
 
-class _IntOrString(_Flag):
+class _IntOrString(Flag):
     """Any value that is an integer or a string."""
 
     keyword: ClassVar = "x-kubernetes-int-or-string"
@@ -315,7 +246,7 @@ class _IntOrString(_Flag):
         schema[self.keyword] = True
 
 
-class _Schemaless(_Flag):
+class _Schemaless(Flag):
     """Leave the value without any schema but its other markers."""
 
     keyword: ClassVar = ""
@@ -325,7 +256,7 @@ class _Schemaless(_Flag):
         schema.clear()
 
 
-class _Required(_Flag):
+class _Required(Flag):
     keyword: ClassVar = ""
 
     def _write(self, schema: Schema) -> None:
@@ -434,177 +365,12 @@ class MaxDescription(Marker):
         """Done last, over the whole subtree, by the schema builder."""
 
 
-Reason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
-
-
-@dataclass(frozen=True)
-class Cel(Marker):
-    """A rule in CEL: `self` is the value here, `oldSelf` the value before an update."""
-
-    rule: str
-    message: str | None = None
-    message_expression: str | None = None
-    reason: Reason | None = None
-    field_path: str | None = None
-    optional_old_self: bool | None = None
-    on_class: ClassVar = True
-
-    def _write(self, schema: Schema) -> None:
-        if self.message is not None and "\n" in self.message:
-            raise MarkerError("the message of a Cel rule must stay on one line")
-        if self.message is None and "\n" in self.rule:
-            raise MarkerError("a Cel rule of several lines needs a message=")
-        rule: Schema = {}
-        for key, value in (
-            ("fieldPath", self.field_path),
-            ("message", self.message),
-            ("messageExpression", self.message_expression),
-            ("optionalOldSelf", self.optional_old_self),
-            ("reason", self.reason),
-            ("rule", self.rule),
-        ):
-            if value is not None:
-                rule[key] = value
-        schema.setdefault("x-kubernetes-validations", []).append(rule)
-
-
-class _Immutable(_Flag):
-    keyword: ClassVar = "x-kubernetes-validations"
-    on_class: ClassVar = True
-
-    def _write(self, schema: Schema) -> None:
-        Cel("self == oldSelf", message="field is immutable").apply(schema)
-
-
-Immutable: Final = _Immutable()
-"""The value never changes; an optional field may still be set once, and is then kept."""
-
-
-@dataclass(frozen=True)
-class _OneOf(Marker):
-    """How many of some optional fields may be set. Names are those of the Python fields."""
-
-    fields: tuple[str, ...]
-    targets: ClassVar = ("object",)
-    on_class: ClassVar = True
-    comparison: ClassVar[str]
-    message: ClassVar[str]
-
-    def __init__(self, *fields: str) -> None:
-        if len(set(fields)) < 2:
-            raise MarkerError(f"{type(self).__name__} needs the names of at least two different fields")
-        object.__setattr__(self, "fields", fields)
-
-    def rule(self, wire_names: list[str]) -> Cel:
-        """The CEL rule over the names that the fields have on the wire."""
-        tests = [f"has(self.{name})" for name in wire_names]
-        if self.comparison:
-            expression = "+".join(f"({test}?1:0)" for test in tests) + self.comparison
-        else:
-            expression = "||".join(tests)
-        return Cel(expression, message=self.message.format(" ".join(wire_names)))
-
-    def _write(self, schema: Schema) -> None:
-        self.rule(list(self.fields)).apply(schema)
-
-
-class AtMostOneOf(_OneOf):
-    """None or one of the fields."""
-
-    comparison: ClassVar = " <= 1"
-    message: ClassVar = "at most one of the fields in [{}] may be set"
-
-
-class ExactlyOneOf(_OneOf):
-    """One of the fields."""
-
-    comparison: ClassVar = " == 1"
-    message: ClassVar = "exactly one of the fields in [{}] must be set"
-
-
-class AtLeastOneOf(_OneOf):
-    """One or more of the fields."""
-
-    comparison: ClassVar = ""
-    message: ClassVar = "at least one of the fields in [{}] must be set"
-
-
-@dataclass(frozen=True)
-class ListType(Marker):
-    """How apply merges a list: as one value, by item, or by the item's keys."""
-
-    kind: Literal["atomic", "set", "map"]
-    keys: tuple[str, ...] = ()
-    targets: ClassVar = ("array",)
-    first: ClassVar = True
-
-    def _write(self, schema: Schema) -> None:
-        schema["x-kubernetes-list-type"] = self.kind
-        if self.keys:
-            schema["x-kubernetes-list-map-keys"] = list(self.keys)
-
-
-def ListMap(*keys: str) -> ListType:  # noqa: N802  (reads as a type among its siblings)
-    """A list whose items are told apart by these fields (names on the wire)."""
-    if not keys:
-        raise MarkerError('ListMap needs the names of the key fields: ListMap("name")')
-    return ListType("map", keys)
-
-
-ListSet: Final = ListType("set")
-"""A list of distinct scalars that apply merges item by item."""
-Atomic: Final = ListType("atomic")
-"""A list that is replaced as a whole."""
-
-
-@dataclass(frozen=True)
-class MapType(Marker):
-    """How apply merges a map or struct: `granular` by entry (the default) or `atomic` as one value."""
-
-    kind: Literal["atomic", "granular"]
-    targets: ClassVar = ("object",)
-    on_class: ClassVar = True
-
-    def _write(self, schema: Schema) -> None:
-        schema["x-kubernetes-map-type"] = self.kind
-
-
-class StructType(MapType):
-    """`MapType` for a struct."""
-
-
 Int32 = Annotated[int, Format("int32")]
 """An integer of 32 bits; plain `int` has 64."""
 Int64 = Annotated[int, Format("int64")]
 """An integer of 64 bits, as plain `int`."""
 Float = Annotated[float, Format("float")]
 """A number of single precision; fields of numbers with a fraction must be allowed explicitly."""
-
-_MARKED: Final = "__kubewright_markers__"
-
-
-def mark(*markers: Marker) -> Callable[[StructT], StructT]:
-    """Attach markers to a class. What cannot stand on a class is refused at once."""
-    for marker in markers:
-        if not isinstance(marker, Marker):
-            raise TypeError(f"mark() takes markers such as Cel(...), not {marker!r}")
-        if not marker.on_class:
-            raise TypeError(f"{type(marker).__name__} belongs in Annotated[...] on a field, not on a class")
-
-    def attach(cls: StructT) -> StructT:
-        setattr(cls, _MARKED, (*vars(cls).get(_MARKED, ()), *markers))
-        return cls
-
-    return attach
-
-
-def class_markers(cls: type) -> tuple[Marker, ...]:
-    """The markers on a class and its bases, bases first."""
-    found: list[Marker] = []
-    for base in reversed(cls.__mro__):
-        found.extend(vars(base).get(_MARKED, ()))
-    return tuple(found)
-
 
 __all__ = [
     "AsIntOrString",
@@ -644,9 +410,11 @@ __all__ = [
     "MinProperties",
     "MultipleOf",
     "Nullable",
+    "OneOf",
     "Pattern",
     "PreserveUnknownFields",
     "Required",
+    "Schema",
     "Schemaless",
     "StructType",
     "Title",

@@ -47,8 +47,8 @@ from kubewright.api.markers import (
     Marker,
     MarkerError,
     MaxDescription,
+    OneOf,
     Required,
-    _OneOf,
     class_markers,
 )
 from kubewright.api.meta import ObjectMeta
@@ -385,8 +385,9 @@ class SchemaBuilder:
         """Class markers with field names turned into wire names."""
         by_name = {field.name: field for field in fields}
         markers: list[Marker] = []
-        for marker in class_markers(cls):
-            if not isinstance(marker, _OneOf):
+        ordered = sorted(class_markers(cls), key=lambda marker: getattr(marker, "rank", 0))
+        for marker in ordered:
+            if not isinstance(marker, OneOf):
                 markers.append(marker)
                 continue
             wire_names: list[str] = []
@@ -403,13 +404,6 @@ class SchemaBuilder:
                     wire_names.append(field.wire_name)
             if len(wire_names) == len(marker.fields):
                 markers.append(marker.rule(wire_names))
-        order = {"AtMostOneOf": 1, "ExactlyOneOf": 2, "AtLeastOneOf": 3}
-        originals = class_markers(cls)
-        ranks = [order.get(type(marker).__name__, 0) for marker in originals]
-        if len(markers) == len(originals):
-            markers = [
-                marker for _, marker in sorted(zip(ranks, markers, strict=True), key=lambda pair: pair[0])
-            ]
         return markers
 
     def _field(self, field: StructField, *, root: bool) -> Schema:
