@@ -23,6 +23,8 @@ def _container(name: str) -> dict[str, object]:
         "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
         "env": [
             {"name": "MODE", "value": "production"},
+            {"name": "LOG_LEVEL", "value": "info"},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "frontend-token", "key": "token"}}},
             {
                 "name": "POD_NAME",
                 "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
