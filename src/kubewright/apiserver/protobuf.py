@@ -12,200 +12,43 @@ Encoding is the reverse. Bytes that do not fit are a `ProtobufError` that names 
 
 from __future__ import annotations
 
-import base64
 import binascii
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
-from kubewright.api.times import Duration, format_micro_time, format_time, parse_time
 from kubewright.api.wire_format import SCALARS, Field, Message, Messages
+
+from .protobuf_values import (
+    BYTES,
+    FIXED64,
+    READERS,
+    VARINT,
+    WRITERS,
+    ProtobufError,
+    number_in,
+    parts_of,
+    put_bytes,
+    put_key,
+    put_varint,
+    signed,
+    skip,
+    text_in,
+    utf8,
+    varint,
+)
 
 MAGIC: Final = b"k8s\x00"
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAX_DEPTH: Final = 128
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MASK64: Final = (1 << 64) - 1
-_NEGATIVE: Final = 1 << 63
-_MAX_SECONDS: Final = 253_402_300_799
-_MIN_SECONDS: Final = -62_135_596_800
 _VARINTS: Final = frozenset("iIb")
 _NUMBERS: Final = frozenset("iIbd")
 _OMITTED: Final[tuple[Any, ...]] = ("", 0, None, {})
 """Values that JSON leaves out of a field that may be empty (`False` is one: it equals 0)."""
 
 Plain = dict[str, Any]
-
-
-class ProtobufError(ValueError):
-    """A body that is not protobuf of the kind it claims, or an object that has no place in protobuf."""
-
-    def __init__(self, reason: str, path: str = "") -> None:
-        super().__init__(f"{path}: {reason}" if path else reason)
-        self.reason = reason
-        self.path = path
-
-
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _MASK64, at
-        shift += 7
-        if shift > 63:
-            raise ProtobufError("a number is longer than 64 bits")
-    raise ProtobufError("the message ends inside a number")
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= _NEGATIVE else value
-
-
-def _span(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where a length-delimited value starts and stops."""
-    size, at = _varint(data, at, end)
-    if size > end - at:
-        raise ProtobufError(f"a value of {size} bytes does not fit the {end - at} that are left")
-    return at, at + size
-
-
-def _skip(data: bytes, at: int, end: int, wire_type: int) -> int:
-    if wire_type == _VARINT:
-        return _varint(data, at, end)[1]
-    if wire_type == _BYTES:
-        return _span(data, at, end)[1]
-    at += {_FIXED64: 8, _FIXED32: 4}.get(wire_type, 0)
-    if wire_type not in (_FIXED64, _FIXED32) or at > end:
-        raise ProtobufError(f"wire type {wire_type} is not one of protobuf's, or is cut short")
-    return at
-
-
-def _parts(data: bytes, at: int, end: int) -> dict[int, Any]:
-    """A small message with scalar fields as number -> integer or bytes; the last value of a field counts."""
-    found: dict[int, Any] = {}
-    while at < end:
-        key, at = _varint(data, at, end)
-        if key & 7 == _VARINT:
-            found[key >> 3], at = _varint(data, at, end)
-        elif key & 7 == _BYTES:
-            start, at = _span(data, at, end)
-            found[key >> 3] = data[start:at]
-        else:
-            at = _skip(data, at, end, key & 7)
-    return found
-
-
-def _number(parts: dict[int, Any], number: int) -> int:
-    value = parts.get(number, 0)
-    if not isinstance(value, int):
-        raise ProtobufError(f"field {number} is bytes where a number belongs")
-    return _signed(value)
-
-
-def _text(parts: dict[int, Any], number: int) -> str:
-    value = parts.get(number, b"")
-    if not isinstance(value, bytes):
-        raise ProtobufError(f"field {number} is a number where text belongs")
-    return _utf8(value)
-
-
-def _utf8(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise ProtobufError(f"text is not UTF-8: {error.reason} at byte {error.start}") from None
-
-
-def _read_quantity(data: bytes, at: int, end: int) -> str:
-    return _text(_parts(data, at, end), 1) or "0"
-
-
-def _read_int_or_string(data: bytes, at: int, end: int) -> int | str:
-    parts = _parts(data, at, end)
-    return _text(parts, 3) if _number(parts, 1) else _number(parts, 2)
-
-
-def _moment(parts: dict[int, Any], microseconds: bool) -> datetime:
-    seconds, nanos = _number(parts, 1), _number(parts, 2)
-    if not _MIN_SECONDS <= seconds <= _MAX_SECONDS or not 0 <= nanos < 1_000_000_000:
-        raise ProtobufError(
-            f"{seconds} s and {nanos} ns since 1970 is not a time between the years 1 and 9999"
-        )
-    return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000 if microseconds else 0)
-
-
-def _read_time(data: bytes, at: int, end: int) -> str | None:
-    return format_time(_moment(_parts(data, at, end), False)) if at < end else None
-
-
-def _read_micro_time(data: bytes, at: int, end: int) -> str | None:
-    return format_micro_time(_moment(_parts(data, at, end), True)) if at < end else None
-
-
-def _read_duration(data: bytes, at: int, end: int) -> str:
-    duration = Duration()
-    duration.nanoseconds = _number(_parts(data, at, end), 1)
-    return str(duration)
-
-
-_READERS: Final[dict[str, Callable[[bytes, int, int], Any]]] = {
-    "s": lambda data, at, end: _utf8(data[at:end]),
-    "y": lambda data, at, end: base64.b64encode(data[at:end]).decode(),
-    "q": _read_quantity,
-    "o": _read_int_or_string,
-    "t": _read_time,
-    "T": _read_micro_time,
-    "D": _read_duration,
-}
-
-
-def _key(number: int, wire_type: int) -> bytes:
-    return _put_varint(number << 3 | wire_type)
-
-
-def _put_varint(value: int) -> bytes:
-    value &= _MASK64
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _put_bytes(number: int, value: bytes) -> bytes:
-    return _key(number, _BYTES) + _put_varint(len(value)) + value
-
-
-def _write_time(value: Any, microseconds: bool) -> bytes:
-    since = parse_time(value) - _EPOCH
-    out = _key(1, _VARINT) + _put_varint(since.days * 86_400 + since.seconds)
-    nanos = since.microseconds * 1000 if microseconds else 0
-    return out + _key(2, _VARINT) + _put_varint(nanos)
-
-
-def _write_int_or_string(value: Any) -> bytes:
-    if isinstance(value, str):
-        return _key(1, _VARINT) + b"\x01" + _put_bytes(3, value.encode())
-    return _key(1, _VARINT) + b"\x00" + _key(2, _VARINT) + _put_varint(value)
-
-
-_WRITERS: Final[dict[str, Callable[[Any], bytes]]] = {
-    "s": lambda value: value.encode(),
-    "y": lambda value: base64.b64decode(value, validate=True),
-    "q": lambda value: _put_bytes(1, str(value).encode()),
-    "o": _write_int_or_string,
-    "t": lambda value: _write_time(value, False),
-    "T": lambda value: _write_time(value, True),
-    "D": lambda value: _key(1, _VARINT) + _put_varint(Duration(value).nanoseconds),
-}
 
 
 class _Decoding:
@@ -242,9 +85,9 @@ class ProtobufCodec:
     def encode(self, obj: Plain) -> bytes:
         """An object with `apiVersion` and `kind`, as a body."""
         api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-        type_meta = _put_bytes(1, api_version.encode()) + _put_bytes(2, kind.encode())
+        type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())
         raw = self.encode_message(self._message_of(api_version, kind), obj)
-        return MAGIC + _put_bytes(1, type_meta) + _put_bytes(2, raw) + _put_bytes(3, b"") + _put_bytes(4, b"")
+        return MAGIC + put_bytes(1, type_meta) + put_bytes(2, raw) + put_bytes(3, b"") + put_bytes(4, b"")
 
     def decode_message(self, name: str, data: bytes) -> Any:
         """The plain data of one message without an envelope."""
@@ -263,15 +106,15 @@ class ProtobufCodec:
     def _open(self, body: bytes, depth: int) -> Plain:
         if body[:4] != MAGIC:
             raise ProtobufError("the body does not start with the protobuf marker k8s\\0")
-        parts = _parts(body, 4, len(body))
+        parts = parts_of(body, 4, len(body))
         header, raw = parts.get(1, b""), parts.get(2, b"")
         if not isinstance(header, bytes) or not isinstance(raw, bytes):
             raise ProtobufError("the envelope does not hold a kind and a message")
-        if _text(parts, 3):
-            raise ProtobufError(f"content encoding {_text(parts, 3)!r} is not supported")
-        type_meta = _parts(header, 0, len(header))
-        api_version, kind = _text(type_meta, 1), _text(type_meta, 2)
-        if "json" in _text(parts, 4):
+        if text_in(parts, 3):
+            raise ProtobufError(f"content encoding {text_in(parts, 3)!r} is not supported")
+        type_meta = parts_of(header, 0, len(header))
+        api_version, kind = text_in(type_meta, 1), text_in(type_meta, 2)
+        if "json" in text_in(parts, 4):
             return self._json(raw, depth)  # type: ignore[no-any-return]
         name = self._message_of(api_version, kind)
         return {"apiVersion": api_version, "kind": kind, **self._read_message(name, raw, 0, len(raw), depth)}
@@ -304,20 +147,20 @@ class ProtobufCodec:
             if key < 0x80:
                 at += 1
             else:
-                key, at = _varint(data, at, end)
+                key, at = varint(data, at, end)
             field = fields.get(key >> 3)
             if field is None:
-                at = _skip(data, at, end, key & 7)
+                at = skip(data, at, end, key & 7)
                 continue
             try:
-                if key & 7 != _BYTES:
+                if key & 7 != BYTES:
                     at = _read_number(field, out, data, at, end, key & 7)
                     continue
                 size = data[at] if at < end else 0x80
                 if size < 0x80:
                     at += 1
                 else:
-                    size, at = _varint(data, at, end)
+                    size, at = varint(data, at, end)
                 stop = at + size
                 if stop > end:
                     raise ProtobufError(f"a value of {size} bytes does not fit the {end - at} that are left")
@@ -342,7 +185,7 @@ class ProtobufCodec:
             out.update(self._read_message(type_, data, at, stop, depth + 1))
             out[""] = True
         else:
-            value = _utf8(data[at:stop]) if type_ == "s" else self._read_value(type_, data, at, stop, depth)
+            value = utf8(data[at:stop]) if type_ == "s" else self._read_value(type_, data, at, stop, depth)
             if label:
                 if name in out:
                     out[name].append(value)
@@ -354,7 +197,7 @@ class ProtobufCodec:
                 out[name] = value
 
     def _read_value(self, type_: str, data: bytes, at: int, end: int, depth: int) -> Any:
-        reader = _READERS.get(type_)
+        reader = READERS.get(type_)
         if reader is not None:
             return reader(data, at, end)
         if type_ == "r":
@@ -362,14 +205,14 @@ class ProtobufCodec:
         return self._read_message(type_, data, at, end, depth + 1)
 
     def _read_entry(self, type_: str, data: bytes, at: int, end: int, depth: int) -> tuple[str, Any]:
-        parts = _parts(data, at, end)
+        parts = parts_of(data, at, end)
         value = parts.get(2, b"")
         if type_ in _VARINTS:
-            number = _number(parts, 2)
-            return _text(parts, 1), number != 0 if type_ == "b" else number
+            number = number_in(parts, 2)
+            return text_in(parts, 1), number != 0 if type_ == "b" else number
         if not isinstance(value, bytes):
             raise ProtobufError("a number where a map value belongs")
-        return _text(parts, 1), self._read_value(type_, value, 0, len(value), depth)
+        return text_in(parts, 1), self._read_value(type_, value, 0, len(value), depth)
 
     def _shaped(self, decoding: _Decoding, out: Plain, depth: int) -> Plain:
         """Bring what was on the wire into the form that JSON has: zero values shown or left out."""
@@ -410,7 +253,7 @@ class ProtobufCodec:
         for field in message.fields:
             if field.inline:
                 inner, names = self._write_fields(self._messages[field.type], value, path, depth)
-                out.append(_put_bytes(field.number, inner))
+                out.append(put_bytes(field.number, inner))
                 used |= names
                 continue
             used.add(field.name)
@@ -430,9 +273,7 @@ class ProtobufCodec:
         number, type_ = field.number, field.type
         if field.label == "%":
             return [
-                _put_bytes(
-                    number, _put_bytes(1, key.encode()) + self._write_value(2, type_, item, path, depth)
-                )
+                put_bytes(number, put_bytes(1, key.encode()) + self._write_value(2, type_, item, path, depth))
                 for key, item in sorted(given.items())
             ]
         if field.label == "*":
@@ -445,19 +286,19 @@ class ProtobufCodec:
         if type_ in _VARINTS:
             if not isinstance(value, int):
                 raise TypeError(f"{value!r} where a number or boolean belongs")
-            return _key(number, _VARINT) + _put_varint(value)
+            return put_key(number, VARINT) + put_varint(value)
         if type_ == "d":
-            return _key(number, _FIXED64) + struct.pack("<d", value)
-        writer = _WRITERS.get(type_)
+            return put_key(number, FIXED64) + struct.pack("<d", value)
+        writer = WRITERS.get(type_)
         if writer is not None:
-            return _put_bytes(number, b"" if value is None else writer(value))
+            return put_bytes(number, b"" if value is None else writer(value))
         if type_ == "r":
-            return _put_bytes(number, _put_bytes(1, msgspec.json.encode(value)))
-        return _put_bytes(number, self._write_message(type_, {} if value is None else value, path, depth + 1))
+            return put_bytes(number, put_bytes(1, msgspec.json.encode(value)))
+        return put_bytes(number, self._write_message(type_, {} if value is None else value, path, depth + 1))
 
 
 def _bytes_field(data: bytes, at: int, end: int) -> bytes:
-    raw = _parts(data, at, end).get(1, b"")
+    raw = parts_of(data, at, end).get(1, b"")
     if not isinstance(raw, bytes):
         raise ProtobufError("a number where raw data belongs")
     return raw
@@ -466,10 +307,10 @@ def _bytes_field(data: bytes, at: int, end: int) -> bytes:
 def _read_number(field: Field, out: Plain, data: bytes, at: int, end: int, wire_type: int) -> int:
     type_ = field.type
     value: Any
-    if wire_type == _VARINT and type_ in _VARINTS:
-        value, at = _varint(data, at, end)
-        value = value != 0 if type_ == "b" else _signed(value)
-    elif wire_type == _FIXED64 and type_ == "d" and end - at >= 8:
+    if wire_type == VARINT and type_ in _VARINTS:
+        value, at = varint(data, at, end)
+        value = value != 0 if type_ == "b" else signed(value)
+    elif wire_type == FIXED64 and type_ == "d" and end - at >= 8:
         value = _shortest(struct.unpack_from("<d", data, at)[0])
         at += 8
     else:
@@ -485,7 +326,7 @@ def _read_packed(field: Field, out: Plain, data: bytes, at: int, stop: int) -> N
     """Repeated numbers in one run, which older and newer writers may both produce."""
     if field.label != "*":
         raise ProtobufError("bytes where a number belongs")
-    wire_type = _FIXED64 if field.type == "d" else _VARINT
+    wire_type = FIXED64 if field.type == "d" else VARINT
     while at < stop:
         at = _read_number(field, out, data, at, stop, wire_type)
 
