@@ -201,7 +201,7 @@ class WrongSpec(Spec):
 @resource(group="x.example.com", version="v1")
 class Wrong(CustomResource[WrongSpec, None]): ...
 """
-    unknown, required = complaints(tmp_path, monkeypatch, body)
+    required, unknown = complaints(tmp_path, monkeypatch, body)
     assert "no field 'zzz'; the fields are: a, b" in unknown
     assert "b is required" in required
 
