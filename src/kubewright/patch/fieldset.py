@@ -196,10 +196,10 @@ def union_nodes(left: Tree, right: Tree) -> Tree:
     """Union of two nodes below the root, where an empty node is a member."""
     if left is right:
         return left
-    if not left:
-        return right if not right or SELF in right else {SELF: LEAF, **right}
     if not right:
-        return left if SELF in left else {SELF: LEAF, **left}
+        return left if not left or SELF in left else {SELF: LEAF, **left}
+    if not left:
+        return right if SELF in right else {SELF: LEAF, **right}
     return _union_children(left, right)
 
 
