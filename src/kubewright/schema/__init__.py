@@ -1,6 +1,6 @@
 """Structural schemas: from Python types, and everything a schema does to an object.
 
-A schema is OpenAPI v3 as CRDs write it. `Node` is its compiled graph, shared by validation, apply and patches.
+A schema is OpenAPI v3 as CRDs write it. `Node` is its graph, shared by validation, apply and patches.
 
     SchemaVersion   one version of a resource: decode (default, prune, coerce metadata), validate, rules
     validate_crd    everything wrong with a CustomResourceDefinition; `default_crd`, `crd_warnings` beside it
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from .defaults import apply_defaults
     from .duplicates import duplicate_fields
     from .embedded import coerce_embedded, validate_embedded
+    from .from_types import Options, schema_of
     from .lists import validate_lists
     from .metadata import MetadataError, coerce_metadata, validate_metadata
-    from .prune import drop_nulls, prune
+    from .mistakes import DeclarationError, Mistake
+    from .pruning import drop_nulls, prune
     from .rules import RuleRun
     from .scale import PathError, ScalePaths
     from .structural import NO_DEFAULT, Node
@@ -39,8 +41,11 @@ _HOMES = {
     "NO_DEFAULT": "structural",
     "Compiled": "compiled",
     "Correlated": "correlation",
+    "DeclarationError": "mistakes",
     "MetadataError": "metadata",
+    "Mistake": "mistakes",
     "Node": "structural",
+    "Options": "from_types",
     "PathError": "scale",
     "PrinterColumns": "columns",
     "RuleRun": "rules",
@@ -55,10 +60,11 @@ _HOMES = {
     "compile_all": "check",
     "crd_warnings": "crd",
     "default_crd": "crd",
-    "drop_nulls": "prune",
+    "drop_nulls": "pruning",
     "duplicate_fields": "duplicates",
     "human_duration": "columns",
-    "prune": "prune",
+    "prune": "pruning",
+    "schema_of": "from_types",
     "validate_crd": "crd",
     "validate_crd_status": "crd",
     "validate_embedded": "embedded",
@@ -80,8 +86,11 @@ __all__ = [
     "NO_DEFAULT",
     "Compiled",
     "Correlated",
+    "DeclarationError",
     "MetadataError",
+    "Mistake",
     "Node",
+    "Options",
     "PathError",
     "PrinterColumns",
     "RuleRun",
@@ -101,6 +110,7 @@ __all__ = [
     "fielderrors",
     "human_duration",
     "prune",
+    "schema_of",
     "validate_crd",
     "validate_crd_status",
     "validate_embedded",

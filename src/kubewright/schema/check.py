@@ -7,8 +7,8 @@ the exact passes would have anything to do:
     UNFILLED  a missing default, or a null that would be dropped or defaulted
     INVALID   something that validation would report
 
-Most objects that a server handles answer 0 and are done. The exact passes (`prune`, `defaults`, `validation`)
-run only when their bit is set. They may find nothing, but when a bit is clear there is nothing to find.
+Most objects that a server handles answer 0 and are done. The exact passes (`pruning`, `defaults`,
+`validation`) run only when their bit is set. They may find nothing, but a clear bit means nothing to find.
 
 Objects and lists that hold something invalid are listed in `bad` by identity, so that the exact pass can go
 straight to them.
@@ -330,7 +330,7 @@ def _object_check(compiled: Compiled, root: bool) -> Check:
 
 
 def _loose_flags(declared: Any, item: Any) -> int:
-    """Under `additionalProperties: true` scalars stay, objects lose what nobody declared; `false` allows nothing."""
+    """Under `additionalProperties: true` scalars stay and objects are emptied; `false` allows nothing."""
     if declared is False:
         return INVALID
     return UNKNOWN if isinstance(item, dict | list) and item else 0
@@ -389,9 +389,13 @@ def _array_check(compiled: Compiled) -> Check:
             flags = UNKNOWN
         if not fewest <= len(value) <= most:
             flags |= INVALID
-        if (keyed or unique) and len(value) > 1 and not flags & INVALID:
-            if not (_distinct_keys(value, keys) if keyed else _distinct(value)):
-                flags |= INVALID
+        if (
+            (keyed or unique)
+            and len(value) > 1
+            and not flags & INVALID
+            and not (_distinct_keys(value, keys) if keyed else _distinct(value))
+        ):
+            flags |= INVALID
         if keywords and not flags & INVALID:
             flags |= _value_keywords(compiled, value)
         if flags & INVALID:

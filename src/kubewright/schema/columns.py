@@ -36,7 +36,7 @@ class PrinterColumns:
     __slots__ = ("_columns", "definitions")
 
     def __init__(self, declared: Sequence[dict[str, Any]] | None) -> None:
-        """Take `additionalPrinterColumns`. A path that does not parse ends the list: the rest is not shown."""
+        """Take `additionalPrinterColumns`. A path that does not parse ends the list."""
         self.definitions: list[dict[str, Any]] = [dict(NAME_COLUMN)]
         self._columns: list[tuple[str, JSONPath]] = []
         for column in declared or [AGE_COLUMN]:
@@ -100,7 +100,7 @@ def age(text: str, at: datetime | None = None) -> str:
 
 
 def human_duration(length: timedelta) -> str:
-    """A length of time in two or three digits, as kubectl prints ages: `45s`, `5m12s`, `3h15m`, `2d4h`, `3y12d`."""
+    """A length of time for humans, as kubectl prints ages: `45s`, `5m12s`, `3h15m`, `2d4h`, `3y12d`."""
     seconds = int(length.total_seconds())
     if seconds < -1:
         return "<invalid>"

@@ -101,8 +101,8 @@ class Compiled:
         self.not_: Compiled | None = Compiled(node.nested(negated)) if isinstance(negated, dict) else None
         self.logic = bool(self.all_of or self.any_of or self.one_of or self.not_)
         self._children: dict[str, Compiled | None] = {}
-        self._additional: Compiled | None | bool = False
-        self._items: Compiled | None | bool = False
+        self._additional: Compiled | bool | None = False
+        self._items: Compiled | bool | None = False
         self.plain: type | None = self._plain_type()
         self.check: Check | None = None
         """The fast test, made by `check.check_of`."""

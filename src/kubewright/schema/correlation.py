@@ -29,15 +29,12 @@ class Correlated:
         try:
             return self._children[name]
         except KeyError:
-            found = None
-            node = (
-                self.node.child(name)
-                if not isinstance(self.node.raw.get("additionalProperties"), bool)
-                else (self.node.properties.get(name))
-            )
-            if node is not None and type(self.old) is dict and type(self.value) is dict:
-                if name in self.old and name in self.value:
-                    found = Correlated(self.value[name], self.old[name], node)
+            node = self.node.properties.get(name)
+            if node is None and isinstance(self.node.raw.get("additionalProperties"), dict):
+                node = self.node.additional
+            value, old = self.value, self.old
+            both = type(value) is dict and type(old) is dict and name in value and name in old
+            found = Correlated(value[name], old[name], node) if both and node is not None else None
             self._children[name] = found
             return found
 

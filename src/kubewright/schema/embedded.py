@@ -1,7 +1,7 @@
 """Resources inside resources: `x-kubernetes-embedded-resource`.
 
-An embedded resource carries `apiVersion`, `kind` and `metadata` of its own, whatever its schema says. Coercion
-reads its metadata as that of any object; validation asks for the first two and checks the values.
+An embedded resource carries `apiVersion`, `kind` and `metadata` of its own, whatever its schema says.
+Coercion reads its metadata as that of any object; validation asks for the first two and checks the values.
 """
 
 from __future__ import annotations

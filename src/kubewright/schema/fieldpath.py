@@ -23,13 +23,13 @@ class FieldPathError(ValueError):
 
 
 def resolve_field_path(path: str, node: Node, *, subscripts: bool = True) -> tuple[str, Node | None]:
-    """The field that a path means, as field errors print it, and its schema. `None` is a field of any kind."""
+    """The field that a path means, as field errors print it, and its schema; `None` is any kind of field."""
     tokens = [token for token in _TOKEN.findall(path) if token]
     found, current, position = fe.ROOT, node, 0
     place: Node | None = current
     while position < len(tokens):
-        token = tokens[position]
-        if token == "[":
+        part = tokens[position]
+        if part == "[":
             if not subscripts:
                 raise FieldPathError("array notation is not allowed")
             name = _quoted(tokens[position + 1 : position + 2])
@@ -40,13 +40,13 @@ def resolve_field_path(path: str, node: Node, *, subscripts: bool = True) -> tup
                     f"expected ] but got {closing[0]}" if closing else "unexpected end of JSON path"
                 )
             position += 3
-        elif token == ".":
+        elif part == ".":
             if position + 1 >= len(tokens):
                 raise FieldPathError("unexpected end of JSON path")
             found, place = _step(found, place, tokens[position + 1])
             position += 2
         else:
-            raise FieldPathError(f"expected [ or . but got: {token}")
+            raise FieldPathError(f"expected [ or . but got: {part}")
     return found, place
 
 

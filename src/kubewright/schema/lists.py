@@ -12,7 +12,7 @@ from .structural import Node
 
 
 def validate_lists(node: Node, value: Any, path: str, bad: Collection[int] | None = None) -> list[FieldError]:
-    """Duplicates in every set and map list of a value. `bad` limits the search to objects and lists known as bad."""
+    """Duplicates in every set and map list of a value; `bad` limits the search to these objects and lists."""
     errors: list[FieldError] = []
     _visit(node, value, path, bad, errors)
     return errors

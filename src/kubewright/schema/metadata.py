@@ -138,7 +138,7 @@ def _plain_list(name: str, items: list[Any]) -> bool:
                     return False
             elif type(value) is not str or not value or (kind is _TIME and not _is_canonical_time(value)):
                 return False
-        if name == "ownerReferences" and not _KEPT_EMPTY <= item.keys():
+        if name == "ownerReferences" and not item.keys() >= _KEPT_EMPTY:
             return False
     return True
 
@@ -383,7 +383,7 @@ def _ordered_owner(owner: dict[str, Any]) -> fe.GoStruct:
         {
             name: owner[name]
             for name in _OWNER_FIELDS
-            if name in owner or name in _KEPT_EMPTY and owner.get(name)
+            if name in owner or (name in _KEPT_EMPTY and owner.get(name))
         }
     )
 

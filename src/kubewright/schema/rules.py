@@ -189,9 +189,9 @@ class RuleRun:
             keyed = keyed_items(node, old)
             lookup = pair if pair is not None else Correlated(value, old, node)
             for position, item in enumerate(value):
-                before = lookup.old_item(item) if keyed else None
+                old_item = lookup.old_item(item) if keyed else None
                 below = pair.item(position) if pair is not None else None
-                self._visit(items, item, before, fe.index(path, position), False, below, pair or nearest)
+                self._visit(items, item, old_item, fe.index(path, position), False, below, pair or nearest)
 
     def _run(
         self, rules: list[Rule], node: Node, value: Any, old: Any, path: str, unchanged: Correlated | None
@@ -212,8 +212,8 @@ class RuleRun:
             except cel.CostExceeded as error:
                 if self.budget.remaining <= 0:
                     self._stop(fe.invalid(path, node.type, _OUT_OF_BUDGET))
-                detail = f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: "
-                self._stop(fe.invalid(path, node.type, detail + rule.shown))
+                stopped = "no further validation rules will be run due to call cost exceeds limit for rule"
+                self._stop(fe.invalid(path, node.type, f"'{error}': {stopped}: {rule.shown}"))
             except cel.CelError as error:
                 self.errors.append(fe.invalid(path, node.type, _evaluation_detail(error, rule)))
                 continue

@@ -80,8 +80,8 @@ class Node:
         self.extra: dict[str, Any] = {}
         """Compiled companions (validators, CEL programs, apply types), kept by the code that makes them."""
         self._properties: dict[str, Node] | None = None
-        self._additional: Node | None | Literal[False] = False
-        self._items: Node | None | Literal[False] = False
+        self._additional: Node | Literal[False] | None = False
+        self._items: Node | Literal[False] | None = False
 
     @property
     def properties(self) -> dict[str, Node]:
@@ -110,7 +110,7 @@ class Node:
         return self._items
 
     def nested(self, schema: Schema) -> Node:
-        """A node for a schema that occurs inside this one; plain references to one definition share a node."""
+        """A node for a schema inside this one; plain references to one definition share a node."""
         reference = schema.get("$ref")
         if reference is None or not schema.keys() <= {"$ref", "description"}:
             return Node(schema, self._definitions, self._shared)

@@ -4,8 +4,8 @@ The walk follows the structure of the value. A name such as `spec.ports[0].name`
 messages ("... in body should match ..."); the field of an error is that name below the path where the value
 itself sits, which is the root for an object and `status` for a status that is validated alone.
 
-Given the old value (`Correlated`), an error is dropped when the value it sits in is unchanged: what was stored
-before a schema became stricter may stay until it is touched.
+Given the old value (`Correlated`), an error is dropped when the value it sits in is unchanged: what was
+stored before a schema became stricter may stay until it is touched.
 
 Numbers follow Go: a whole number is an int64, everything else a float64.
 """
@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kubewright.api.field_errors import FieldError
+from kubewright.api.field_errors import FieldError, quote
 
 from . import fielderrors as fe
 from .compiled import Compiled
@@ -72,7 +72,7 @@ def number_is_valid(compiled: Compiled, value: float) -> bool:
 
 
 def enum_matches(enum: list[Any], value: Any) -> bool:
-    """Whether a value is one of an enumeration; numbers are converted to the type of the listed value first."""
+    """Whether a value is one of an enumeration; numbers are converted to the listed type first."""
     for listed in enum:
         if type(listed) is int and type(value) is float and math.isfinite(value):
             if int(value) == listed:
@@ -101,8 +101,8 @@ def type_of(value: Any) -> str:
 
 
 class _Run:
-    """One validation. Methods append to `errors` and return how many checks passed, which picks the alternative
-    of an `anyOf` or `oneOf` whose errors are shown."""
+    """One validation. Methods append to `errors` and return how many checks passed: that decides which
+    alternative of an `anyOf` or `oneOf` has its errors shown."""
 
     __slots__ = ("bad", "base")
 
@@ -161,7 +161,7 @@ class _Run:
 
     def _type_error(self, name: str, wanted: str, actual: str) -> FieldError:
         return fe.type_invalid(
-            self._field(name), actual, f"{name} in body must be of type {wanted}: {fe.quote(actual)}"
+            self._field(name), actual, f"{name} in body must be of type {wanted}: {quote(actual)}"
         )
 
     def check_type(self, compiled: Compiled, value: Any, name: str, errors: list[FieldError]) -> int:
@@ -229,7 +229,7 @@ class _Run:
     def _bound(
         self, compiled: Compiled, bound: float, value: float, what: str, name: str, errors: list[FieldError]
     ) -> float:
-        """The bound in the type of the value; a bound that the schema's type cannot hold is an error of its own."""
+        """The bound in the type of the value; a bound that the type cannot hold is an error of its own."""
         problem = _range_problem(compiled, float(bound), what, name)
         if problem:
             errors.append(fe.invalid(self.base, "", problem))
@@ -339,14 +339,12 @@ class _Run:
                 errors += found
             if passed != len(compiled.all_of):
                 none = "" if passed else ". None validated"
-                errors.append(
-                    self._logic_error(f"{fe.quote(name)} must validate all the schemas (allOf){none}")
-                )
+                errors.append(self._logic_error(f"{quote(name)} must validate all the schemas (allOf){none}"))
         if compiled.not_ is not None:
             found = []
             self.value(compiled.not_, value, name, pair, found)
             if not found:
-                errors.append(self._logic_error(f"{fe.quote(name)} must not validate the schema (not)"))
+                errors.append(self._logic_error(f"{quote(name)} must not validate the schema (not)"))
         return count
 
     def _any_of(
@@ -361,7 +359,7 @@ class _Run:
             if best is None or count > best[0]:
                 best = count, found
         assert best is not None
-        errors.append(self._logic_error(f"{fe.quote(name)} must validate at least one schema (anyOf)"))
+        errors.append(self._logic_error(f"{quote(name)} must validate at least one schema (anyOf)"))
         errors += best[1]
         return best[0]
 
@@ -383,7 +381,7 @@ class _Run:
             return first
         how = f"Found {passed} valid alternatives" if passed else "Found none valid"
         errors.append(
-            self._logic_error(f"{fe.quote(name)} must validate one and only one schema (oneOf). {how}")
+            self._logic_error(f"{quote(name)} must validate one and only one schema (oneOf). {how}")
         )
         if best is None:
             return 0

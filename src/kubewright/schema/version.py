@@ -25,7 +25,7 @@ from .defaults import apply_defaults
 from .embedded import coerce_embedded, has_embedded, validate_embedded
 from .lists import validate_lists
 from .metadata import coerce_metadata
-from .prune import drop_nulls, prune
+from .pruning import drop_nulls, prune
 from .rules import RuleRun, has_rules
 from .scale import ScalePaths
 from .structural import Node, Schema

@@ -14,7 +14,7 @@ _META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def prune(value: Any, node: Node | None, *, root: bool = False) -> list[str]:
-    """Remove unknown fields in place; return their paths, sorted. `root` says that `value` is a whole resource."""
+    """Remove unknown fields in place; return their paths, sorted. `root` says that a resource begins here."""
     unknown: list[str] = []
     _prune(value, node, root or (node is not None and node.embedded_resource), "", unknown)
     unknown.sort()
