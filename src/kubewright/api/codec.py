@@ -32,12 +32,18 @@ class RawList(Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class HeaderMeta(ObjectMeta):
+    """Metadata whose managed fields, often the greater part of it, are still bytes."""
+
+    managed_fields: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
+
+
 class ObjectHeader(Struct):
     """What can be known of an object without reading its content."""
 
     api_version: str = ""
     kind: str = ""
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    metadata: HeaderMeta = msgspec.field(default_factory=HeaderMeta)
 
 
 def _encode_hook(value: Any) -> Any:
@@ -65,24 +71,30 @@ encode = _encoder.encode
 """Encode a struct, object or plain data as compact JSON."""
 
 
-_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_decoders: dict[Any, tuple[msgspec.json.Decoder[Any], bool]] = {}
+
+
+def _make_decoder(of: Any) -> tuple[msgspec.json.Decoder[Any], bool]:
+    """The decoder for a type, and whether its values keep their bytes."""
+    keeps_base = isinstance(of, type) and issubclass(of, Object | Unstructured)
+    made = msgspec.json.Decoder(of, strict=False, dec_hook=_decode_hook), keeps_base
+    _decoders[of] = made
+    return made
 
 
 def decoder(of: type[T]) -> msgspec.json.Decoder[T]:
     """The decoder for a type; made once."""
-    made = _decoders.get(of)
-    if made is None:
-        made = _decoders[of] = msgspec.json.Decoder(of, strict=False, dec_hook=_decode_hook)
-    return made
+    return (_decoders.get(of) or _make_decoder(of))[0]
 
 
 def decode(data: bytes | bytearray | memoryview | msgspec.Raw, of: type[T]) -> T:
     """Decode JSON into `of`. An `Object` or `Unstructured` keeps the bytes as its base."""
+    reader, keeps_base = _decoders.get(of) or _make_decoder(of)
     try:
-        value = decoder(of).decode(data)
+        value: T = reader.decode(data)
     except msgspec.DecodeError as error:
         raise DecodeError(f"cannot read {of.__name__}: {error}") from error
-    if isinstance(value, Object | Unstructured):
+    if keeps_base:
         set_base(value, data if type(data) is bytes else bytes(data))
     return value
 
