@@ -25,7 +25,26 @@ TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kuberne
 """
 
 from kubewright.cel import limits
-from kubewright.cel.errors import CelCheckError, CelCompileError, CelError, CelSyntaxError, CostExceeded, Issue
+from kubewright.cel.env import JSON_PATCH, Checked, Env, Program
+from kubewright.cel.errors import (
+    CelCheckError,
+    CelCompileError,
+    CelError,
+    CelResultError,
+    CelSyntaxError,
+    CostExceeded,
+    Issue,
+)
+from kubewright.cel.estimate import CostRange
+from kubewright.cel.frame import Budget
+from kubewright.cel.library.authorization import (
+    AUTHORIZER,
+    RESOURCE_CHECK,
+    Authorizer,
+    Decision,
+    Question,
+    ResourceCheck,
+)
 from kubewright.cel.types import (
     BOOL,
     BYTES,
@@ -55,29 +74,48 @@ from kubewright.cel.types import (
     timestamp_type,
     unescape,
 )
+from kubewright.cel.values import NONE, Duration, Optional, Timestamp, UInt
 
 __all__ = [
+    "AUTHORIZER",
     "BOOL",
     "BYTES",
     "DOUBLE",
     "DURATION",
     "DYN",
     "INT",
+    "JSON_PATCH",
     "MAP_KEY",
+    "NONE",
     "NULL",
+    "RESOURCE_CHECK",
     "STRING",
     "TIMESTAMP",
     "TYPE",
     "UINT",
+    "Authorizer",
+    "Budget",
     "CelCheckError",
     "CelCompileError",
     "CelError",
+    "CelResultError",
     "CelSyntaxError",
+    "Checked",
     "CostExceeded",
+    "CostRange",
+    "Decision",
+    "Duration",
+    "Env",
     "Field",
     "Issue",
     "Kind",
+    "Optional",
+    "Program",
+    "Question",
+    "ResourceCheck",
+    "Timestamp",
     "Type",
+    "UInt",
     "bytes_type",
     "duration_type",
     "escape",

@@ -3,6 +3,7 @@
     CelCompileError        the text is refused; `.issues` lists every problem with its place
       CelSyntaxError       it does not parse
       CelCheckError        it does not fit the declared types
+    CelResultError         it is fine, but its result is not of the wanted type
     CelError               evaluation failed: `str()` is the reason in the words of Kubernetes
     CostExceeded           evaluation used up its budget; `&&` and `||` never absorb it
 
@@ -12,7 +13,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kubewright.cel.types import Type
 
 MAX_REPORTED = 100
 MAX_SNIPPET = 16384
@@ -42,6 +46,16 @@ class CelSyntaxError(CelCompileError):
 
 class CelCheckError(CelCompileError):
     """The expression is CEL, but not for the declared variables, types and functions."""
+
+
+class CelResultError(ValueError):
+    """The result has another type than the place of the expression asks for."""
+
+    def __init__(self, source: str, expected: Type, actual: Type) -> None:
+        super().__init__(f"cel expression must evaluate to a {expected}")
+        self.source = source
+        self.expected = expected
+        self.actual = actual
 
 
 class CelError(Exception):

@@ -1,0 +1,498 @@
+"""Code for calls: operators chosen by the checked types, functions by their overload.
+
+Where the checker knows the types of all arguments, the one overload is called directly. Where it does not (dyn),
+the overload is found by the values at run time. Constant arguments are folded in: patterns are compiled once,
+membership in a constant list is a set lookup, conversions of constants are done here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kubewright.cel import charges
+from kubewright.cel.ast import Call, Comprehension, Expr, Literal
+from kubewright.cel.code import Code, Run, constant, value_of
+from kubewright.cel.convert import converter
+from kubewright.cel.errors import CelError, CostExceeded
+from kubewright.cel.frame import Frame, charge, work
+from kubewright.cel.functions import Overload
+from kubewright.cel.library import operators as ops
+from kubewright.cel.library.conversions import CONVERSIONS
+from kubewright.cel.library.optionals import select as optional_select
+from kubewright.cel.library.regex import compiled as compiled_pattern
+from kubewright.cel.library.strings import add_bounded
+from kubewright.cel.types import SCALARS, Kind, Type
+from kubewright.cel.values import NONE, Optional, equal, hashable_set, no_overload
+
+if TYPE_CHECKING:
+    from kubewright.cel.compiler import Compiler
+
+Binary = Callable[[Any, Any], Any]
+
+_EXACT: Final = frozenset({Kind.INT, Kind.UINT, Kind.BOOL, Kind.TIMESTAMP, Kind.DURATION})
+_TEXT: Final = frozenset({Kind.STRING, Kind.BYTES})
+_ORDER: Final[dict[str, Binary]] = {
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
+}
+_STRING_COST: Final = [charges.strings(size) for size in range(1024)]
+
+
+def string_cost(size: int) -> int:
+    """`charges.strings`, from a table for usual sizes."""
+    return _STRING_COST[size] if size < 1024 else charges.strings(size)
+
+
+def call(compiler: Compiler, expr: Call) -> Code:
+    """Code for any call."""
+    function = expr.function
+    special = _SPECIAL.get(function)
+    if special is not None:
+        return special(compiler, expr)
+    operands = expr.args if expr.target is None else [expr.target, *expr.args]
+    codes = [compiler.code(operand) for operand in operands]
+    if function in CONVERSIONS and len(codes) == 1 and codes[0].constant:
+        return constant(_general(expr, operands, codes).run([0, 1 << 62, 0]))
+    if function == "_==_" or function == "_!=_":
+        return _equality(expr, operands, codes)
+    if function in _ORDER:
+        return _comparison(expr, operands, codes)
+    if function in ("startsWith", "endsWith", "matches"):
+        specialised = _text_call(expr, operands, codes)
+        if specialised is not None:
+            return specialised
+    return _general(expr, operands, codes)
+
+
+def _static(operands: Sequence[Expr]) -> bool:
+    return all(operand.type.kind not in (Kind.DYN, Kind.ERROR, Kind.PARAM) for operand in operands)
+
+
+def _fully_static(item: Type) -> bool:
+    return item.kind not in (Kind.DYN, Kind.ERROR) and all(map(_fully_static, item.params))
+
+
+def _general(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
+    cost = sum(code.cost for code in codes)
+    runs = [code.run for code in codes]
+    if len(expr.overloads) == 1 and expr.overloads[0].impl is not None:
+        only: Overload = expr.overloads[0]
+        if _static(operands) or all(match is None for match in only.matchers):
+            return _direct(only, runs, cost)
+    return _dispatched(expr.function, expr.overloads, runs, cost)
+
+
+def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
+    impl = overload.impl
+    assert impl is not None
+    price = charges.charge_for(overload.function, overload.id)
+    if price is None:
+        cost += 1
+        if len(runs) == 1:
+            (only,) = runs
+            return Code(lambda frame: impl(only(frame)), cost)
+        if len(runs) == 2:
+            left, right = runs
+            return Code(lambda frame: impl(left(frame), right(frame)), cost)
+        return Code(lambda frame: impl(*[run(frame) for run in runs]), cost)
+    count = price
+    early = charges.before(overload.function)
+    if overload.id in ("add_string", "add_bytes"):
+        impl = add_bounded
+
+    def run_charged(frame: Frame) -> Any:
+        args = tuple([run(frame) for run in runs])
+        if early:
+            charge(frame, count(args, None))
+            return impl(*args)
+        result = impl(*args)
+        charge(frame, count(args, result))
+        return result
+
+    if overload.id == "lists_range":
+        return Code(_range(runs[0], impl), cost)
+    return Code(run_charged, cost)
+
+
+def _range(run: Run, impl: Callable[[int], list[int]]) -> Run:
+    def build(frame: Frame) -> list[int]:
+        count = run(frame)
+        if count > 0:
+            charge(frame, count + 1 + charges.LIST_COST)
+        return impl(count)
+
+    return build
+
+
+def _dispatched(function: str, overloads: list[Overload], runs: list[Run], cost: int) -> Code:
+    candidates = [
+        (
+            item,
+            charges.charge_for(function, item.id),
+            add_bounded if item.id in ("add_string", "add_bytes") else item.impl,
+        )
+        for item in overloads
+        if item.impl is not None
+    ]
+    early = charges.before(function)
+
+    def find(frame: Frame) -> Any:
+        args = tuple([run(frame) for run in runs])
+        for item, price, impl in candidates:
+            if item.accepts(args):
+                assert impl is not None
+                if price is None:
+                    charge(frame, 1)
+                    return impl(*args)
+                if function == "lists.range" and args[0] > 0:
+                    charge(frame, args[0])
+                if early:
+                    charge(frame, price(args, None))
+                    return impl(*args)
+                result = impl(*args)
+                charge(frame, price(args, result))
+                return result
+        raise no_overload(function if function.isidentifier() else "")
+
+    return Code(find, cost)
+
+
+def _bool(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise no_overload()
+
+
+def _checked_bool(code: Code, item: Type) -> Run:
+    if item.kind is Kind.BOOL:
+        return code.run
+    run = code.run
+    return lambda frame: _bool(run(frame))
+
+
+def _and(compiler: Compiler, expr: Call) -> Code:
+    return _logic(compiler, expr, decisive=False)
+
+
+def _or(compiler: Compiler, expr: Call) -> Code:
+    return _logic(compiler, expr, decisive=True)
+
+
+def _logic(compiler: Compiler, expr: Call, *, decisive: bool) -> Code:
+    left, right = (compiler.code(arg) for arg in expr.args)
+    first = _checked_bool(left, expr.args[0].type)
+    second = _checked_bool(right, expr.args[1].type)
+    cost = right.cost
+
+    def rescue(frame: Frame, error: CelError) -> bool:
+        frame[0] += cost
+        try:
+            value = second(frame)
+        except CelError:
+            raise error from None
+        if value is decisive:
+            return decisive
+        raise error
+
+    if decisive:
+
+        def either(frame: Frame) -> bool:
+            try:
+                if first(frame):
+                    return True
+            except CelError as error:
+                return rescue(frame, error)
+            frame[0] += cost
+            return second(frame)  # type: ignore[no-any-return]
+
+        return Code(either, left.cost)
+
+    def both(frame: Frame) -> bool:
+        try:
+            if not first(frame):
+                return False
+        except CelError as error:
+            return rescue(frame, error)
+        frame[0] += cost
+        return second(frame)  # type: ignore[no-any-return]
+
+    return Code(both, left.cost)
+
+
+def branch_cost(expr: Expr, code: Code) -> int:
+    """The cost of a branch of `?:`; a plain selection is one cheaper there."""
+    from kubewright.cel.compiler import is_attribute
+
+    plain = is_attribute(expr) and not (isinstance(expr, Call) and expr.function == "_?_:_")
+    return code.cost - 1 if plain else code.cost
+
+
+def _conditional(compiler: Compiler, expr: Call) -> Code:
+    if expr.kind == "optMap":
+        return _opt_map(compiler, expr)
+    condition, truthy, falsy = (compiler.code(arg) for arg in expr.args)
+    test = _checked_bool(condition, expr.args[0].type)
+    yes, no = truthy.run, falsy.run
+    yes_cost, no_cost = branch_cost(expr.args[1], truthy), branch_cost(expr.args[2], falsy)
+
+    def choose(frame: Frame) -> Any:
+        if test(frame):
+            frame[0] += yes_cost
+            return yes(frame)
+        frame[0] += no_cost
+        return no(frame)
+
+    return Code(choose, condition.cost)
+
+
+def _opt_map(compiler: Compiler, expr: Call) -> Code:
+    """`target.optMap(x, body)`: the target is evaluated once and charged as Kubernetes does, twice."""
+    has_value, present, _ = expr.args
+    assert isinstance(has_value, Call)
+    assert has_value.target is not None
+    target = compiler.code(has_value.target)
+    flat = isinstance(present, Comprehension)
+    binding = present if isinstance(present, Comprehension) else _argument(present)
+    (slot,) = compiler.enter({binding.accu_var: False})
+    body = compiler.code(binding.result)
+    compiler.leave()
+    source, run = target.run, body.run
+    extra = target.cost + 1 + body.cost + (0 if flat else 1)
+
+    def apply(frame: Frame) -> Any:
+        start = frame[0]
+        value = source(frame)
+        if not isinstance(value, Optional):
+            raise no_overload()
+        if not value.has_value:
+            frame[0] += 1
+            return NONE
+        charge(frame, frame[0] - start + extra)
+        frame[slot] = value.value
+        result = run(frame)
+        return result if flat else Optional(result)
+
+    return Code(apply, target.cost + 1)
+
+
+def _argument(expr: Expr) -> Comprehension:
+    assert isinstance(expr, Call)
+    (inner,) = expr.args
+    assert isinstance(inner, Comprehension)
+    return inner
+
+
+def _not_strictly_false(compiler: Compiler, expr: Call) -> Code:
+    inner = compiler.code(expr.args[0])
+    run = inner.run
+
+    def test(frame: Frame) -> bool:
+        try:
+            return run(frame) is not False
+        except CelError:
+            return True
+
+    return Code(test, inner.cost + 1)
+
+
+def _equality(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
+    left, right = (code.run for code in codes)
+    cost = codes[0].cost + codes[1].cost
+    kinds = {operand.type.kind for operand in operands}
+    negate = expr.function == "_!=_"
+    if kinds <= SCALARS and (len(kinds) == 1 or kinds <= {Kind.INT, Kind.UINT, Kind.DOUBLE}):
+        compare: Binary = operator.ne if negate else operator.eq
+        if codes[1].constant:
+            value = value_of(codes[1])
+            return Code(lambda frame: compare(left(frame), value), cost + 1)
+        return Code(lambda frame: compare(left(frame), right(frame)), cost + 1)
+    if kinds <= _TEXT and len(kinds) == 1:
+        return Code(_text_comparison(left, right, operator.ne if negate else operator.eq), cost)
+    price = charges.charge_for(expr.function, "not_equals" if negate else "equals")
+    assert price is not None
+    count = price
+
+    def run(frame: Frame) -> bool:
+        a, b = left(frame), right(frame)
+        charge(frame, count((a, b), None))
+        work(frame, a)
+        return equal(a, b) is not negate
+
+    return Code(run, cost)
+
+
+def _text_comparison(left: Run, right: Run, compare: Binary) -> Run:
+    def run(frame: Frame) -> bool:
+        a, b = left(frame), right(frame)
+        size = min(len(a), len(b)) if a is not None and b is not None else 1
+        frame[0] += string_cost(size)
+        if frame[0] > frame[1]:
+            raise CostExceeded
+        return compare(a, b)  # type: ignore[no-any-return]
+
+    return run
+
+
+def _comparison(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
+    left, right = (code.run for code in codes)
+    cost = codes[0].cost + codes[1].cost
+    kinds = {operand.type.kind for operand in operands}
+    compare = _ORDER[expr.function]
+    if kinds <= {Kind.INT, Kind.UINT, Kind.BOOL}:
+        return Code(_ordered(compare, left, right, codes[1]), cost + 1)
+    if kinds == {Kind.STRING}:
+        return Code(_text_comparison(left, right, _ORDER[expr.function]), cost)
+    return _general(expr, operands, codes)
+
+
+def _ordered(compare: Binary, left: Run, right: Run, right_code: Code) -> Run:
+    """Comparison of numbers that Python orders as CEL does; null is not among them."""
+    value = value_of(right_code) if right_code.constant else None
+
+    def against_constant(frame: Frame) -> bool:
+        try:
+            return compare(left(frame), value)  # type: ignore[no-any-return]
+        except TypeError:
+            raise no_overload() from None
+
+    def both(frame: Frame) -> bool:
+        try:
+            return compare(left(frame), right(frame))  # type: ignore[no-any-return]
+        except TypeError:
+            raise no_overload() from None
+
+    return against_constant if right_code.constant else both
+
+
+def _text_call(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code | None:
+    if not codes[-1].constant or not all(operand.type.kind is Kind.STRING for operand in operands):
+        return None
+    text, argument = codes[0].run, value_of(codes[1])
+    cost = codes[0].cost
+    if expr.function == "matches":
+        search = compiled_pattern(argument).search
+        factor = charges.ceil(len(argument) * charges.REGEX_FACTOR)
+
+        def match(frame: Frame) -> bool:
+            value = text(frame)
+            frame[0] += charges.ceil((1.0 + len(value)) * charges.STRING_FACTOR) * factor
+            if frame[0] > frame[1]:
+                raise CostExceeded
+            return search(value) is not None
+
+        return Code(match, cost)
+    fixed = charges.strings(len(argument))
+    if expr.function == "startsWith":
+        return Code(lambda frame: text(frame).startswith(argument), cost + fixed)
+    return Code(lambda frame: text(frame).endswith(argument), cost + fixed)
+
+
+def _in(compiler: Compiler, expr: Call) -> Code:
+    codes = [compiler.code(arg) for arg in expr.args]
+    if codes[1].constant:
+        items = value_of(codes[1])
+        if isinstance(items, list):
+            if not items:
+                return constant(False)
+            known = hashable_set(items)
+            kind = expr.args[0].type.kind
+            if known is not None and (kind in _EXACT or kind in (Kind.STRING, Kind.DOUBLE)):
+                left = codes[0].run
+                return Code(lambda frame: left(frame) in known, codes[0].cost)
+    return _general(expr, expr.args, codes)
+
+
+def _index_cost(expr: Expr, code: Code) -> int:
+    from kubewright.cel.compiler import is_attribute
+
+    return code.cost if is_attribute(expr) else code.cost + 1
+
+
+def index(compiler: Compiler, expr: Call) -> tuple[Code, bool]:
+    """`container[key]`, and whether it may yield raw JSON."""
+    container, key = expr.args
+    base, raw = compiler.attribute(container)
+    key_code = compiler.code(key)
+    cost = base.cost + _index_cost(key, key_code)
+    run, key_run = base.run, key_code.run
+    if container.type.kind is Kind.LIST and key.type.kind is Kind.INT:
+
+        def item(frame: Frame) -> Any:
+            items, position = run(frame), key_run(frame)
+            if position >= 0:
+                try:
+                    return items[position]
+                except (IndexError, KeyError):
+                    pass
+                except TypeError:
+                    raise no_overload() from None
+            raise CelError(f"index out of bounds: {position}")
+
+        return Code(item, cost), raw
+    if container.type.kind is Kind.MAP and key.type.kind is Kind.STRING:
+
+        def entry(frame: Frame) -> Any:
+            mapping, name = run(frame), key_run(frame)
+            try:
+                return mapping[name]
+            except KeyError:
+                raise CelError(f"no such key: {name}") from None
+            except TypeError:
+                raise no_overload() from None
+
+        return Code(entry, cost), raw
+    return Code(lambda frame: ops.index_any(run(frame), key_run(frame)), cost), raw
+
+
+def _optional_access(compiler: Compiler, expr: Call) -> Code:
+    container, key = expr.args
+    base, raw = compiler.attribute(container)
+    key_code = compiler.code(key)
+    run, key_run = base.run, key_code.run
+    if isinstance(key, Literal) and expr.function == "_?._":
+        target = container.type.params[0] if container.type.name == "optional_type" else container.type
+        field = target.field(key.value) if target.kind is Kind.OBJECT else None
+        name = field.key if field else key.value
+        key_run = constant(name).run
+    cost = base.cost + _index_cost(key, key_code)
+    convert = converter(expr.type) if raw else None
+    if convert is None:
+        return Code(lambda frame: optional_select(run(frame), key_run(frame)), cost)
+    return Code(lambda frame: convert(optional_select(run(frame), key_run(frame))), cost)
+
+
+def _or_value(compiler: Compiler, expr: Call) -> Code:
+    assert expr.target is not None
+    left, right = compiler.code(expr.target), compiler.code(expr.args[0])
+    first, second = left.run, right.run
+    cost = right.cost
+    unwrap = expr.function == "orValue"
+
+    def choose(frame: Frame) -> Any:
+        value = first(frame)
+        if not isinstance(value, Optional):
+            raise no_overload()
+        if value.has_value:
+            return value.value if unwrap else value
+        frame[0] += cost
+        return second(frame)
+
+    return Code(choose, left.cost)
+
+
+_SPECIAL: Final[dict[str, Callable[[Compiler, Call], Code]]] = {
+    "_&&_": _and,
+    "_||_": _or,
+    "_?_:_": _conditional,
+    "@not_strictly_false": _not_strictly_false,
+    "@in": _in,
+    "_[_]": lambda compiler, expr: _optional_access(compiler, expr),
+    "_[?_]": _optional_access,
+    "_?._": _optional_access,
+    "or": _or_value,
+    "orValue": _or_value,
+}

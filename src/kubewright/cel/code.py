@@ -1,0 +1,28 @@
+"""A piece of compiled code: a function of a frame with the part of its cost that is always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kubewright.cel.frame import Frame
+
+Run = Callable[[Frame], Any]
+
+
+class Code(NamedTuple):
+    """Compiled code, its fixed cost, and whether it is a constant."""
+
+    run: Run
+    cost: int
+    constant: bool = False
+
+
+def constant(value: Any) -> Code:
+    """Code that yields a value for nothing."""
+    return Code(lambda frame: value, 0, constant=True)
+
+
+def value_of(code: Code) -> Any:
+    """The value of constant code."""
+    return code.run([])

@@ -1,0 +1,141 @@
+"""Decoded JSON to CEL values, where they differ.
+
+A program runs on the data as it is. Only where an expression reaches a value whose type says more than JSON can
+(a timestamp, a duration, bytes, a double written without a dot, a list that is a set) is that value converted,
+and only then. `converter` makes the function for a type, or `None` where nothing needs converting.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any
+
+from kubewright.cel.errors import CelError
+from kubewright.cel.library.time import read_duration, read_timestamp
+from kubewright.cel.types import Kind, Type
+from kubewright.cel.values import MapList, Optional, SetList
+
+Converter = Callable[[Any], Any]
+
+
+def converter(item: Type) -> Converter | None:
+    """How values of this type are converted."""
+    return _build(item, {}) if item.needs_conversion else None
+
+
+def _build(item: Type, known: dict[int, Converter]) -> Converter:
+    simple = _SIMPLE.get(item.kind)
+    if simple is not None:
+        return simple
+    found = known.get(id(item))
+    if found is not None:
+        return found
+    target: list[Converter] = []
+
+    def deferred(value: Any) -> Any:
+        return target[0](value)
+
+    known[id(item)] = deferred
+    if item.kind is Kind.LIST:
+        made = _list(item, known)
+    elif item.kind is Kind.MAP:
+        made = _map(item, known)
+    elif item.kind is Kind.OBJECT:
+        made = _object(item, known)
+    elif item.kind is Kind.OPAQUE and item.params:
+        made = _optional(item, known)
+    else:
+        made = _same
+    target.append(made)
+    return made
+
+
+def _inner(item: Type, known: dict[int, Converter]) -> Converter | None:
+    return _build(item, known) if item.needs_conversion else None
+
+
+def _list(item: Type, known: dict[int, Converter]) -> Converter:
+    convert = _inner(item.params[0], known)
+    keys, kind = item.list_keys, item.list_type
+
+    def run(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        items = value if convert is None else [convert(element) for element in value]
+        if kind == "set":
+            return SetList(items)
+        return MapList(items, keys) if kind == "map" else items
+
+    return run
+
+
+def _map(item: Type, known: dict[int, Converter]) -> Converter:
+    convert = _build(item.params[1], known)
+
+    def run(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return {key: convert(element) for key, element in value.items()}
+
+    return run
+
+
+def _object(item: Type, known: dict[int, Converter]) -> Converter:
+    converters = {
+        field.key: _build(field.type, known) for field in item.fields.values() if field.type.needs_conversion
+    }
+
+    def run(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return {
+            key: converters[key](element) if key in converters else element for key, element in value.items()
+        }
+
+    return run
+
+
+def _optional(item: Type, known: dict[int, Converter]) -> Converter:
+    convert = _build(item.params[0], known)
+
+    def run(value: Any) -> Any:
+        if isinstance(value, Optional) and value.has_value:
+            return Optional(convert(value.value))
+        return value
+
+    return run
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _double(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+def _timestamp(value: Any) -> Any:
+    return read_timestamp(value) if type(value) is str else value
+
+
+def _duration(value: Any) -> Any:
+    return read_duration(value) if type(value) is str else value
+
+
+def _bytes(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise CelError("byte format: illegal base64 data") from None
+
+
+_SIMPLE: dict[Kind, Converter] = {
+    Kind.DOUBLE: _double,
+    Kind.TIMESTAMP: _timestamp,
+    Kind.DURATION: _duration,
+    Kind.BYTES: _bytes,
+}

@@ -1,0 +1,64 @@
+"""Regular expressions, RE2 only: matching takes time linear in the text whatever the pattern."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from kubewright.cel.errors import CelError
+from kubewright.cel.functions import Overload, overload
+
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 8 << 20
+
+
+@lru_cache(maxsize=512)
+def compiled(pattern: str) -> Any:
+    """The compiled pattern; raises `CelError`."""
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        raise CelError(f"error parsing regexp: {error}") from None
+    except UnicodeEncodeError:
+        raise CelError("error parsing regexp: invalid UTF-8") from None
+
+
+def matches(text: str, pattern: str) -> bool:
+    """`text.matches(pattern)`: anywhere in the text."""
+    return compiled(pattern).search(text) is not None
+
+
+def _illegal(pattern: str) -> Any:
+    try:
+        return compiled(pattern)
+    except CelError as error:
+        raise CelError(f"Illegal regex: {error}") from None
+
+
+def find(text: str, pattern: str) -> str:
+    """`text.find(pattern)`: the first match, or an empty string."""
+    found = _illegal(pattern).search(text)
+    return found[0] if found else ""
+
+
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """`text.findAll(pattern, limit)`."""
+    expression = _illegal(pattern)
+    if limit == 0:
+        return []
+    results: list[str] = []
+    for match in expression.finditer(text):
+        results.append(match[0])
+        if len(results) == limit:
+            break
+    return results
+
+
+OVERLOADS: Final[list[Overload]] = [
+    overload("find", "string_find_string", "string.(string) -> string", find),
+    overload("findAll", "string_find_all_string", "string.(string) -> list(string)", find_all),
+    overload("findAll", "string_find_all_string_int", "string.(string, int) -> list(string)", find_all),
+]

@@ -1,0 +1,273 @@
+"""Timestamps and durations: reading, writing and taking them apart.
+
+Timestamps are RFC 3339 with up to nine digits of a second, from year 1 to 9999; durations are written as Go
+writes them (`1h30m`, `1.5s`). Accessors take an IANA zone name or an offset like `-08:00`; UTC without one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from kubewright.cel.errors import CelError
+from kubewright.cel.functions import Overload, overload
+from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, Duration, Timestamp
+
+MIN_SECONDS: Final = -62135596800
+MAX_SECONDS: Final = 253402300799
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC3339: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII
+)
+_LENIENT: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
+)
+_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+_DURATION_PART: Final = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": NANOS,
+    "m": 60 * NANOS,
+    "h": 3600 * NANOS,
+}
+_LONG_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
+_LONG_UNITS: Final = {
+    **dict.fromkeys(("ns", "nanosecond", "nanoseconds", "nano", "nanos"), 1),
+    **dict.fromkeys(("us", "µs", "microsecond", "microseconds", "micro", "micros"), 1_000),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds", "milli", "millis"), 1_000_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), NANOS),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * NANOS),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600 * NANOS),
+    **dict.fromkeys(("d", "day", "days"), 86400 * NANOS),
+    **dict.fromkeys(("w", "week", "weeks", "wk", "wks"), 7 * 86400 * NANOS),
+}
+
+
+def conversion_error(source: str, target: str) -> CelError:
+    """The error of a failed conversion between types."""
+    return CelError(f"type conversion error from '{source}' to '{target}'")
+
+
+def checked_timestamp(ns: int) -> Timestamp:
+    """A timestamp if it is between the years 1 and 9999."""
+    if MIN_SECONDS <= ns // NANOS <= MAX_SECONDS:
+        return Timestamp(ns)
+    raise CelError("timestamp overflow")
+
+
+def checked_duration(ns: int) -> Duration:
+    """A duration if it fits into 64 bits of nanoseconds."""
+    if MIN_INT <= ns <= MAX_INT:
+        return Duration(ns)
+    raise CelError("duration overflow")
+
+
+def _timestamp_of(match: re.Match[str]) -> Timestamp:
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    fraction = (match[7] or "")[:9].ljust(9, "0")
+    offset = 0
+    zone = match[8]
+    if zone and zone not in "Zz":
+        digits = zone[1:].replace(":", "")
+        hours, minutes = int(digits[:2]), int(digits[2:])
+        if hours > 24 or minutes > 59:
+            raise ValueError(zone)
+        offset = (hours * 60 + minutes) * 60 * (-1 if zone[0] == "-" else 1)
+    difference = moment - _EPOCH
+    seconds = difference.days * 86400 + difference.seconds - offset
+    return checked_timestamp(seconds * NANOS + int(fraction))
+
+
+def parse_timestamp(text: str) -> Timestamp:
+    """`timestamp(string)`."""
+    match = _RFC3339.fullmatch(text)
+    if match:
+        try:
+            return _timestamp_of(match)
+        except ValueError:
+            pass
+    raise conversion_error("string", "google.protobuf.Timestamp")
+
+
+def read_timestamp(text: str) -> Timestamp:
+    """The timestamp a date-time or date field of a resource holds; its formats are a little wider."""
+    try:
+        match = _LENIENT.fullmatch(text)
+        if match:
+            return _timestamp_of(match)
+        date = _DATE.fullmatch(text)
+        if date:
+            moment = datetime(int(date[1]), int(date[2]), int(date[3]), tzinfo=UTC)
+            return Timestamp((moment - _EPOCH).days * 86400 * NANOS)
+    except ValueError:
+        pass
+    raise CelError(f"Invalid date-time format: {text}")
+
+
+@lru_cache(maxsize=1024)
+def parse_duration_ns(text: str) -> int:
+    """Nanoseconds of a Go duration; raises `ValueError`."""
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return 0
+    if not rest:
+        raise ValueError(text)
+    total = 0
+    pos = 0
+    while pos < len(rest):
+        match = _DURATION_PART.match(rest, pos)
+        if match is None or not (match[1] or match[2]):
+            raise ValueError(text)
+        scale = _UNITS[match[3]]
+        total += int(match[1][:25] or 0) * scale
+        if match[2]:
+            digits = match[2][:18]
+            total += int(digits) * scale // 10 ** len(digits)
+        pos = match.end()
+    if text[0] == "-":
+        total = -total
+    if not MIN_INT <= total <= MAX_INT:
+        raise ValueError(text)
+    return total
+
+
+def parse_duration(text: str) -> Duration:
+    """`duration(string)`."""
+    try:
+        return Duration(parse_duration_ns(text))
+    except ValueError:
+        raise conversion_error("string", "google.protobuf.Duration") from None
+
+
+def read_duration(text: str) -> Duration:
+    """The duration a field of format duration holds: Go's form, or words like `3 days`."""
+    try:
+        return Duration(parse_duration_ns(text))
+    except ValueError:
+        pass
+    total, found = 0, False
+    for match in _LONG_DURATION.finditer(text):
+        unit = _LONG_UNITS.get(match[2].lower())
+        if unit is not None:
+            total += int(match[1][:19]) * unit
+            found = True
+    if not found:
+        raise CelError(f'unable to parse "{text}" as duration')
+    return checked_duration(total)
+
+
+def format_timestamp(value: Timestamp) -> str:
+    """RFC 3339 with as many digits as needed."""
+    seconds, fraction = divmod(value.ns, NANOS)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    text = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
+    digits = f"{fraction:09d}".rstrip("0")
+    return f"{text}.{digits}Z" if digits else f"{text}Z"
+
+
+def format_duration(value: Duration) -> str:
+    """Seconds, as `string(duration)` shows them."""
+    sign = "-" if value.ns < 0 else ""
+    seconds, fraction = divmod(abs(value.ns), NANOS)
+    digits = f"{fraction:09d}".rstrip("0")
+    return f"{sign}{seconds}{'.' + digits if digits else ''}s"
+
+
+def timestamp_of_seconds(seconds: int) -> Timestamp:
+    """`timestamp(int)`."""
+    return checked_timestamp(seconds * NANOS)
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> tzinfo:
+    if ":" not in name:
+        if name in ("", "UTC"):
+            return UTC
+        try:
+            if name.startswith(("/", ".")) or ".." in name:
+                raise ValueError(name)
+            return ZoneInfo(name)
+        except Exception:
+            raise CelError(f"unknown time zone {name}") from None
+    hours, _, minutes = name.partition(":")
+    if not re.fullmatch(r"[+-]?\d{1,4}", hours, re.ASCII):
+        raise CelError(f'strconv.Atoi: parsing "{hours}": invalid syntax')
+    if not re.fullmatch(r"[+-]?\d{1,4}", minutes, re.ASCII):
+        raise CelError(f'strconv.Atoi: parsing "{minutes}": invalid syntax')
+    if not 0 <= int(minutes) <= 59:
+        raise CelError(f"timezone offset minutes out of range [0, 59]: {name}")
+    offset = int(hours) * 60 + int(minutes) * (-1 if name[0] == "-" else 1)
+    if abs(offset) >= 24 * 60:
+        raise CelError(f"timezone offset out of range: {name}")
+    return timezone(timedelta(minutes=offset))
+
+
+def _local(value: Timestamp, zone: str) -> datetime:
+    moment = _EPOCH + timedelta(seconds=value.ns // NANOS)
+    try:
+        return moment.astimezone(_zone(zone)) if zone else moment
+    except (OverflowError, ValueError):
+        raise CelError("timestamp overflow") from None
+
+
+def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+    def access(value: Timestamp, zone: str = "") -> int:
+        return read(_local(value, zone))
+
+    return access
+
+
+def _milliseconds(value: Timestamp, zone: str = "") -> int:
+    if zone:
+        _zone(zone)
+    return value.ns % NANOS // 1_000_000
+
+
+def _duration_part(unit: int) -> Callable[[Duration], int]:
+    def access(value: Duration) -> int:
+        whole = abs(value.ns) // unit
+        return -whole if value.ns < 0 else whole
+
+    return access
+
+
+_PARTS: Final[dict[str, tuple[str, Callable[..., int]]]] = {
+    "getFullYear": ("year", _accessor(lambda moment: moment.year)),
+    "getMonth": ("month", _accessor(lambda moment: moment.month - 1)),
+    "getDayOfYear": ("day_of_year", _accessor(lambda moment: moment.timetuple().tm_yday - 1)),
+    "getDayOfMonth": ("day_of_month", _accessor(lambda moment: moment.day - 1)),
+    "getDate": ("day_of_month_1_based", _accessor(lambda moment: moment.day)),
+    "getDayOfWeek": ("day_of_week", _accessor(lambda moment: moment.isoweekday() % 7)),
+    "getHours": ("hours", _accessor(lambda moment: moment.hour)),
+    "getMinutes": ("minutes", _accessor(lambda moment: moment.minute)),
+    "getSeconds": ("seconds", _accessor(lambda moment: moment.second)),
+    "getMilliseconds": ("milliseconds", _milliseconds),
+}
+_DURATION_PARTS: Final = {
+    "getHours": ("hours", 3600 * NANOS),
+    "getMinutes": ("minutes", 60 * NANOS),
+    "getSeconds": ("seconds", NANOS),
+    "getMilliseconds": ("milliseconds", 1_000_000),
+}
+
+
+def _overloads() -> list[Overload]:
+    found: list[Overload] = []
+    for function, (name, read) in _PARTS.items():
+        found.append(overload(function, f"timestamp_to_{name}", "timestamp.() -> int", read))
+        found.append(overload(function, f"timestamp_to_{name}_with_tz", "timestamp.(string) -> int", read))
+    for function, (name, unit) in _DURATION_PARTS.items():
+        found.append(overload(function, f"duration_to_{name}", "duration.() -> int", _duration_part(unit)))
+    return found
+
+
+OVERLOADS: Final = _overloads()

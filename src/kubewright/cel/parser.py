@@ -1,0 +1,448 @@
+"""Tokens to an expression tree.
+
+Two functions call each other: `_expression` handles operators by precedence, `_operand` a unary operator, a
+primary and all that follows it (`.x`, `[i]`, calls). Chains of `&&` and `||` become balanced trees, so a long
+one is not deep. Nesting and size are limited as in Kubernetes; an expression that passes can be walked by
+plain recursion. The first thing that does not fit the grammar ends the parse, worded as ANTLR words it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+from kubewright.cel import limits, macros
+from kubewright.cel.ast import Call, Entry, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from kubewright.cel.errors import CelSyntaxError, Issue
+from kubewright.cel.lexer import EOF, Source, Token, shown, tokenize, unescape_bytes, unescape_string
+from kubewright.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, RESERVED, STRING, UINT
+from kubewright.cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt
+
+_RELATIONS: Final = frozenset({"<", "<=", ">=", ">", "==", "!=", "in"})
+_PRECEDENCE: Final = {
+    "*": 5,
+    "/": 5,
+    "%": 5,
+    "+": 4,
+    "-": 4,
+    **dict.fromkeys(_RELATIONS, 3),
+    "&&": 2,
+    "||": 1,
+}
+_GRAMMAR_ORDER: Final = [
+    "==",
+    "!=",
+    "in",
+    "<",
+    "<=",
+    ">=",
+    ">",
+    "&&",
+    "||",
+    "[",
+    "]",
+    "{",
+    "}",
+    "(",
+    ")",
+    ".",
+    ",",
+    "-",
+    "!",
+    "?",
+    ":",
+    "+",
+    "*",
+    "/",
+    "%",
+    "true",
+    "false",
+    "null",
+    "NUM_FLOAT",
+    "NUM_INT",
+    "NUM_UINT",
+    "STRING",
+    "BYTES",
+    "IDENTIFIER",
+    "ESC_IDENTIFIER",
+]
+_OPERAND: Final = [
+    "[",
+    "{",
+    "(",
+    ".",
+    "-",
+    "!",
+    "true",
+    "false",
+    "null",
+    "NUM_FLOAT",
+    "NUM_INT",
+    "NUM_UINT",
+    "STRING",
+    "BYTES",
+    "IDENTIFIER",
+]
+_AFTER_OPERAND: Final = frozenset({EOF, ")", "]", "}", ",", ":", "?", ".", "[", *_PRECEDENCE})
+_SYMBOLIC: Final = frozenset(name for name in _GRAMMAR_ORDER if name[0].isupper())
+
+
+class _Stop(Exception):
+    """The parse cannot go on; the issue is recorded."""
+
+
+class ParseOptions:
+    """What the grammar leaves to the environment."""
+
+    __slots__ = ("bindings",)
+
+    def __init__(self, *, bindings: bool = False) -> None:
+        self.bindings = bindings
+
+
+def parse(text: str, options: ParseOptions | None = None) -> tuple[Expr, Source]:
+    """The tree of an expression, or `CelSyntaxError` with all issues."""
+    source = Source(text)
+    if len(text) > limits.MAX_EXPRESSION_SIZE:
+        message = (
+            f"expression code point size exceeds limit: size: {len(text)}, limit {limits.MAX_EXPRESSION_SIZE}"
+        )
+        raise CelSyntaxError(text, [Issue(-1, -1, message)])
+    issues: list[Issue] = []
+    parser = _Parser(source, tokenize(source, issues), issues, options or ParseOptions())
+    try:
+        tree = parser.start()
+    except _Stop:
+        raise CelSyntaxError(text, issues) from None
+    except RecursionError:
+        raise CelSyntaxError(text, [*issues, _too_deep()]) from None
+    if issues:
+        raise CelSyntaxError(text, issues)
+    return tree, source
+
+
+def _too_deep() -> Issue:
+    return Issue(-1, -1, f"expression recursion limit exceeded: {limits.MAX_NESTING}")
+
+
+def _names(kinds: Iterable[str]) -> str:
+    wanted = set(kinds)
+    ordered = [_name(kind) for kind in (EOF, *_GRAMMAR_ORDER) if kind in wanted]
+    return ordered[0] if len(ordered) == 1 else "{" + ", ".join(ordered) + "}"
+
+
+def _name(kind: str) -> str:
+    if kind == EOF:
+        return "<EOF>"
+    return kind if kind in _SYMBOLIC else f"'{kind}'"
+
+
+class _Parser:
+    def __init__(
+        self, source: Source, tokens: list[Token], issues: list[Issue], options: ParseOptions
+    ) -> None:
+        self._source = source
+        self._tokens = tokens
+        self._index = 0
+        self._token = tokens[0]
+        self._issues = issues
+        self._depth = 0
+        self._options = options
+
+    def start(self) -> Expr:
+        tree = self._expression()
+        self._match(EOF)
+        return tree
+
+    def report(self, pos: int, message: str) -> None:
+        """Record an issue and go on."""
+        self._issues.append(self._source.issue(pos, message))
+
+    def _fail(self, message: str) -> NoReturn:
+        self._issues.append(self._source.issue(self._token.pos, f"Syntax error: {message}"))
+        raise _Stop
+
+    def _unexpected(self, kinds: Iterable[str]) -> NoReturn:
+        self._fail(f"mismatched input '{shown(self._token.text)}' expecting {_names(kinds)}")
+
+    def _next(self) -> Token:
+        token = self._token
+        if token.kind != EOF:
+            self._index += 1
+            self._token = self._tokens[self._index]
+        return token
+
+    def _peek(self) -> str:
+        return self._tokens[min(self._index + 1, len(self._tokens) - 1)].kind
+
+    def _match(self, kind: str) -> Token:
+        if self._token.kind == kind:
+            return self._next()
+        if self._token.kind != EOF and self._peek() == kind:
+            self._fail(f"extraneous input '{shown(self._token.text)}' expecting {_names([kind])}")
+        if kind in (")", "]", "}") and self._token.kind in _AFTER_OPERAND:
+            self._fail(f"missing {_names([kind])} at '{shown(self._token.text)}'")
+        self._unexpected([kind])
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > limits.MAX_NESTING:
+            self._issues.append(_too_deep())
+            raise _Stop
+
+    def _expression(self, minimum: int = 0) -> Expr:
+        self._enter()
+        depth = self._depth
+        left = self._operand()
+        while True:
+            operator = self._token.kind
+            if operator == "?" and minimum == 0:
+                question = self._next()
+                truthy = self._expression(1)
+                self._match(":")
+                falsy = self._expression()
+                left = Call(question.pos, "_?_:_", None, [left, truthy, falsy])
+                break
+            precedence = _PRECEDENCE.get(operator, -1)
+            if precedence < max(minimum, 1):
+                break
+            if precedence <= 2:
+                left = self._logic(left, operator, precedence)
+                continue
+            token = self._next()
+            right = self._expression(precedence + 1)
+            left = Call(token.pos, "@in" if operator == "in" else f"_{operator}_", None, [left, right])
+            self._enter()
+        self._depth = depth - 1
+        return left
+
+    def _logic(self, first: Expr, operator: str, precedence: int) -> Expr:
+        terms, positions = [first], []
+        while self._token.kind == operator:
+            positions.append(self._next().pos)
+            terms.append(self._expression(precedence + 1))
+        return _balanced(f"_{operator}_", terms, positions, 0, len(positions) - 1)
+
+    def _operand(self) -> Expr:
+        token = self._token
+        depth = self._depth
+        if token.kind in ("!", "-") and not (token.kind == "-" and self._peek() in ("NUM_INT", "NUM_FLOAT")):
+            count = 0
+            while self._token.kind == token.kind:
+                self._next()
+                count += 1
+            operand = self._member(self._primary(), depth)
+            if count % 2 == 0:
+                return operand
+            return Call(token.pos, "!_" if token.kind == "!" else "-_", None, [operand])
+        return self._member(self._primary(), depth)
+
+    def _member(self, left: Expr, depth: int) -> Expr:
+        while True:
+            kind = self._token.kind
+            if kind == ".":
+                left = self._selection(left)
+            elif kind == "[":
+                token = self._next()
+                optional = self._optional_mark()
+                index = self._expression()
+                self._match("]")
+                left = Call(token.pos, "_[?_]" if optional else "_[_]", None, [left, index])
+            else:
+                self._depth = depth
+                return left
+            self._enter()
+
+    def _optional_mark(self) -> bool:
+        if self._token.kind == "?":
+            self._next()
+            return True
+        return False
+
+    def _selection(self, left: Expr) -> Expr:
+        dot = self._next()
+        optional = self._optional_mark()
+        token = self._token
+        if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
+            if token.kind in ("true", "false", "null") and not optional:
+                self._fail(f"mismatched input '{token.text}' expecting IDENTIFIER")
+            if optional:
+                self._unexpected(["IDENTIFIER", "ESC_IDENTIFIER"])
+            end = token.pos + (0 if token.kind == EOF else len(token.text))
+            seen = shown(self._source.text[dot.pos : end]).rstrip()
+            self._fail(f"no viable alternative at input '{seen}'")
+        self._next()
+        if self._token.kind == "(" and token.kind == "IDENTIFIER" and not optional:
+            bracket = self._next()
+            return self._call(bracket.pos, token.text, left, self._arguments())
+        name = token.text[1:-1] if token.kind == "ESC_IDENTIFIER" else token.text
+        if optional:
+            return Call(dot.pos, "_?._", None, [left, Literal(token.pos, name, STRING)])
+        return Select(dot.pos, left, name)
+
+    def _arguments(self) -> list[Expr]:
+        arguments: list[Expr] = []
+        if self._token.kind != ")":
+            arguments.append(self._expression())
+            while self._token.kind == ",":
+                self._next()
+                arguments.append(self._expression())
+        self._match(")")
+        return arguments
+
+    def _call(self, pos: int, name: str, target: Expr | None, arguments: list[Expr]) -> Expr:
+        try:
+            expanded = macros.expand(pos, name, target, arguments, self._options.bindings)
+        except macros.MacroError as error:
+            self.report(error.pos, error.message)
+            return Literal(pos, None, NULL)
+        return expanded or Call(pos, name, target, arguments)
+
+    def _primary(self) -> Expr:
+        token = self._token
+        kind = token.kind
+        if kind == "IDENTIFIER" or kind == ".":
+            return self._named()
+        if kind == "(":
+            self._next()
+            inner = self._expression()
+            self._match(")")
+            return inner
+        if kind == "[":
+            return self._list()
+        if kind == "{":
+            brace = self._next()
+            return MapExpr(brace.pos, self._entries(fields=False))
+        return self._literal()
+
+    def _named(self) -> Expr:
+        first = self._token
+        prefix = ""
+        if first.kind == ".":
+            self._next()
+            prefix = "."
+            if self._token.kind != "IDENTIFIER":
+                self._fail(
+                    f"no viable alternative at input '{shown(self._source.text[first.pos : self._end()])}'"
+                )
+        token = self._next()
+        if self._is_message():
+            names = [token.text]
+            while self._token.kind == ".":
+                self._next()
+                names.append(self._next().text)
+            brace = self._match("{")
+            return StructExpr(brace.pos, prefix + ".".join(names), self._entries(fields=True))
+        if token.text in RESERVED:
+            self.report(first.pos, f"reserved identifier: {token.text}")
+        if self._token.kind == "(":
+            bracket = self._next()
+            return self._call(bracket.pos, prefix + token.text, None, self._arguments())
+        return Ident(token.pos, prefix + token.text)
+
+    def _end(self) -> int:
+        return self._token.pos + (0 if self._token.kind == EOF else len(self._token.text))
+
+    def _is_message(self) -> bool:
+        index = self._index
+        while self._tokens[index].kind == "." and self._tokens[index + 1].kind == "IDENTIFIER":
+            index += 2
+        return self._tokens[index].kind == "{"
+
+    def _list(self) -> Expr:
+        bracket = self._next()
+        elements: list[Expr] = []
+        optionals: set[int] = set()
+        while self._token.kind != "]":
+            if elements:
+                if self._token.kind != ",":
+                    break
+                self._next()
+                if self._token.kind == "]":
+                    break
+            elif self._token.kind == ",":
+                self._next()
+                break
+            if self._optional_mark():
+                optionals.add(len(elements))
+            elements.append(self._expression())
+        self._match("]")
+        return ListExpr(bracket.pos, elements, frozenset(optionals))
+
+    def _entries(self, *, fields: bool) -> list[Entry]:
+        entries: list[Entry] = []
+        while self._token.kind != "}":
+            if entries:
+                if self._token.kind != ",":
+                    break
+                self._next()
+                if self._token.kind == "}":
+                    break
+            elif self._token.kind == ",":
+                self._next()
+                break
+            optional = self._optional_mark()
+            if fields:
+                token = self._token
+                if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
+                    self._unexpected(["}", ",", "?", "IDENTIFIER", "ESC_IDENTIFIER"])
+                self._next()
+                key: object = token.text[1:-1] if token.kind == "ESC_IDENTIFIER" else token.text
+            else:
+                key = self._expression()
+            colon = self._match(":")
+            entries.append(Entry(colon.pos, key, self._expression(), optional))
+        self._match("}")
+        return entries
+
+    def _literal(self) -> Expr:
+        token = self._token
+        pos = token.pos
+        negative = token.kind == "-"
+        if negative:
+            self._next()
+            token = self._token
+        kind, text = token.kind, token.text
+        if kind not in ("NUM_INT", "NUM_UINT", "NUM_FLOAT", "STRING", "BYTES", "true", "false", "null"):
+            self._unexpected(_OPERAND)
+        self._next()
+        if kind == "NUM_INT":
+            value = int(text, 16) if text[:2] == "0x" else self._decimal(text)
+            value = -value if negative else value
+            if not MIN_INT <= value <= MAX_INT:
+                self.report(pos, "invalid int literal")
+            return Literal(pos, value, INT)
+        if kind == "NUM_UINT":
+            digits = text[:-1]
+            unsigned = int(digits, 16) if digits[:2] == "0x" else self._decimal(digits)
+            if unsigned > MAX_UINT:
+                self.report(pos, "invalid uint literal")
+            return Literal(pos, UInt(unsigned), UINT)
+        if kind == "NUM_FLOAT":
+            number = float(text)
+            if number in (float("inf"), float("-inf")):
+                self.report(pos, "invalid double literal")
+            return Literal(pos, -number if negative else number, DOUBLE)
+        if kind in ("true", "false"):
+            return Literal(pos, kind == "true", BOOL)
+        if kind == "null":
+            return Literal(pos, None, NULL)
+        try:
+            if kind == "BYTES":
+                return Literal(pos, unescape_bytes(text), BYTES)
+            return Literal(pos, unescape_string(text), STRING)
+        except ValueError as error:
+            self.report(pos, str(error))
+            return Literal(pos, "", STRING)
+
+    @staticmethod
+    def _decimal(digits: str) -> int:
+        """Python refuses to read very long numbers; any of them is out of range here."""
+        return int(digits) if len(digits.lstrip("0")) <= 20 else MAX_UINT + 1
+
+
+def _balanced(function: str, terms: list[Expr], positions: list[int], low: int, high: int) -> Expr:
+    middle = (low + high + 1) // 2
+    left = terms[middle] if middle == low else _balanced(function, terms, positions, low, middle - 1)
+    right = terms[middle + 1] if middle == high else _balanced(function, terms, positions, middle + 1, high)
+    return Call(positions[middle], function, None, [left, right])
