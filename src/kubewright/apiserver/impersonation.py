@@ -37,20 +37,27 @@ async def impersonate(request: Request, authorizer: Authorizer) -> User:
     if not name:
         if not (groups or uid or extra):
             return request.user
-        raise BadRequest(
-            f"requested {_go_user(uid, groups, extra)} without impersonating a user name"
-        )
+        raise BadRequest(f"requested {_go_user(uid, groups, extra)} without impersonating a user name")
     asker = request.user
     questions: list[Attributes] = []
     namespace = ""
     if name.startswith(SERVICE_ACCOUNT_PREFIX) and name.count(":") == 3:
         namespace, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
         questions.append(
-            Attributes(asker, "impersonate", resource="serviceaccounts", namespace=namespace, name=account, version="v1")
+            Attributes(
+                asker,
+                "impersonate",
+                resource="serviceaccounts",
+                namespace=namespace,
+                name=account,
+                version="v1",
+            )
         )
     else:
         questions.append(Attributes(asker, "impersonate", resource="users", name=name, version="v1"))
-    questions += [Attributes(asker, "impersonate", resource="groups", name=group, version="v1") for group in groups]
+    questions += [
+        Attributes(asker, "impersonate", resource="groups", name=group, version="v1") for group in groups
+    ]
     for key, values in extra.items():
         questions += [
             Attributes(
@@ -66,7 +73,9 @@ async def impersonate(request: Request, authorizer: Authorizer) -> User:
         ]
     if uid:
         questions.append(
-            Attributes(asker, "impersonate", group="authentication.k8s.io", version="v1", resource="uids", name=uid)
+            Attributes(
+                asker, "impersonate", group="authentication.k8s.io", version="v1", resource="uids", name=uid
+            )
         )
     for question in questions:
         decision, reason = await authorizer.authorize(question)
@@ -87,7 +96,8 @@ def _go_user(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ...]
     mapped = "map[string][]string(nil)"
     if extra:
         entries = ", ".join(
-            f'"{key}":[]string{{' + ", ".join(f'"{value}"' for value in values) + "}" for key, values in extra.items()
+            f'"{key}":[]string{{' + ", ".join(f'"{value}"' for value in values) + "}"
+            for key, values in extra.items()
         )
         mapped = f"map[string][]string{{{entries}}}"
     return f'&user.DefaultInfo{{Name:"", UID:"{uid}", Groups:{listed}, Extra:{mapped}}}'

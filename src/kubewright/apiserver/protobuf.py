@@ -54,15 +54,21 @@ Plain = dict[str, Any]
 class _Decoding:
     """A message ready for decoding: fields by number, and the ones that JSON shows when they are absent."""
 
-    __slots__ = ("fields", "message", "omits", "shown")
+    __slots__ = ("fields", "message", "omits", "shown", "texts")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self.fields = {field.number: field for field in message.fields}
+        self.texts = {
+            field.number << 3 | BYTES: field.pointer or field.always
+            for field in message.fields
+            if field.type == "s" and not field.label and message.shape == "object"
+        }
+        """Most fields are text: whether empty text is kept, by the whole key of the field."""
         self.omits = frozenset(
             field.name
             for field in message.fields
-            if not (field.pointer or field.always or field.label or field.inline)
+            if not (field.pointer or field.always or field.label or field.inline or field.type == "s")
         )
         self.shown = tuple(field for field in message.fields if field.always or field.inline)
 
@@ -140,7 +146,7 @@ class ProtobufCodec:
         if depth > MAX_DEPTH:
             raise ProtobufError(f"messages are nested more than {MAX_DEPTH} deep")
         decoding = self._decoding(name)
-        fields = decoding.fields
+        fields, texts = decoding.fields, decoding.texts
         out: Plain = {}
         while at < end:
             key = data[at]
@@ -156,15 +162,13 @@ class ProtobufCodec:
                 if key & 7 != BYTES:
                     at = _read_number(field, out, data, at, end, key & 7)
                     continue
-                size = data[at] if at < end else 0x80
-                if size < 0x80:
-                    at += 1
+                at, stop = span(data, at, end)
+                if key not in texts:
+                    self._read_bytes(field, out, data, at, stop, depth)
+                elif at < stop or texts[key]:
+                    out[field.name] = utf8(data[at:stop])
                 else:
-                    size, at = varint(data, at, end)
-                stop = at + size
-                if stop > end:
-                    raise ProtobufError(f"a value of {size} bytes does not fit the {end - at} that are left")
-                self._read_bytes(field, out, data, at, stop, depth)
+                    out.pop(field.name, None)
                 at = stop
             except ProtobufError as error:
                 path = f"{field.name}.{error.path}" if error.path else field.name
@@ -191,7 +195,7 @@ class ProtobufCodec:
                     out[name].append(value)
                 else:
                     out[name] = [value]
-            elif type(value) is dict and name in out:
+            elif type(value) is dict and type(out.get(name)) is dict and type_ not in SCALARS:
                 out[name].update(value)
             else:
                 out[name] = value

@@ -35,6 +35,8 @@ class ProtobufError(ValueError):
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """A number of up to 64 bits, and where the next thing starts."""
+    if at < end and data[at] < 0x80:
+        return data[at], at + 1
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -55,7 +57,11 @@ def signed(value: int) -> int:
 
 def span(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Where a length-delimited value starts and stops."""
-    size, at = varint(data, at, end)
+    if at < end and data[at] < 0x80:
+        size = data[at]
+        at += 1
+    else:
+        size, at = varint(data, at, end)
     if size > end - at:
         raise ProtobufError(f"a value of {size} bytes does not fit the {end - at} that are left")
     return at, at + size

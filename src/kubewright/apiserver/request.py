@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 
 if TYPE_CHECKING:
     from .requestinfo import RequestInfo
@@ -110,7 +110,9 @@ class Request:
         self.path = path
         self.raw_path = path
         self.query = query if isinstance(query, Query) else Query(query)
-        self.headers: Mapping[str, str] = headers if isinstance(headers, CIMultiDict) else CIMultiDict(headers or {})
+        self.headers: Mapping[str, str] = (
+            headers if isinstance(headers, CIMultiDict | CIMultiDictProxy) else CIMultiDict(headers or {})
+        )
         self._body = body
         self.peer_certificate = peer_certificate
         """The verified client certificate of the connection (`authentication.x509.PeerCertificate`)."""

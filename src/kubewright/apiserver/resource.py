@@ -27,7 +27,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..api.errors import FieldError
 from ..api.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
+from ..api.names import check_dns_subdomain
 from ..schema.structural import Node
+from ..schema.version import SchemaVersion
 
 if TYPE_CHECKING:
     from .request import Request, Response
@@ -100,6 +102,10 @@ class Version:
     name: str
     schema: Node | None = None
     """What objects look like: decides pruning, defaults, validation, patches and apply. `None`: anything goes."""
+    checks: SchemaVersion | None = None
+    """The compiled form of `schema`; made from it when not given."""
+    validates: bool = True
+    """Whether the schema's own rules are enforced; kinds that are validated by code say no."""
     type: type | None = None
     """The Python class this version was declared with, if any."""
     served: bool = True
@@ -115,8 +121,12 @@ class Version:
     """Selectable fields beyond `metadata.name` and `metadata.namespace`: a label to its dotted path or function."""
     wire: Any = None
     """The protobuf table of this kind, where clients may send protobuf."""
-    validate_unknown: bool = True
-    """Whether unknown fields are reported (fieldValidation) when the schema has them pruned."""
+
+    def __post_init__(self) -> None:
+        if self.checks is None and self.schema is not None:
+            self.checks = SchemaVersion(self.schema)
+        elif self.schema is None and self.checks is not None:
+            self.schema = self.checks.node
 
 
 class Converter(Protocol):
@@ -198,11 +208,9 @@ class Strategy:
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that belong to the `status` subresource where the version has one."""
 
-    def validate_name(self, name: str, prefix: bool) -> list[str]:
+    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName); DNS-1123 subdomains by default."""
-        from .names import dns1123_subdomain
-
-        return dns1123_subdomain(name, prefix)
+        return check_dns_subdomain(name, prefix=prefix)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> MaybeAwait:
         """Drop what clients may not set, fill in what the server decides."""
@@ -222,8 +230,8 @@ class Strategy:
         keys = (obj.keys() | old.keys()) - skip
         return any(obj.get(key) != old.get(key) for key in keys)
 
-    def default(self, op: Operation | None, obj: Object) -> None:
-        """Defaults that a schema cannot express; runs after the schema's, in the requested version."""
+    def default(self, version: Version, obj: Object) -> None:
+        """Defaults that a schema cannot express; runs after the schema's, on an object of that version."""
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError] | Awaitable[Iterable[FieldError]]:
         """Errors of a new object, beyond its schema."""
@@ -242,12 +250,19 @@ class Strategy:
     def canonicalize(self, obj: Object) -> None:
         """Bring a valid object into its stored form."""
 
+    graceful = False
+    """Whether DELETE may leave the object for a while (`grace_period`)."""
+
     def grace_period(self, op: Operation, obj: Object, requested: int | None) -> int:
         """Seconds between DELETE and removal; 0 removes at once. Pods are why this exists."""
         return 0
 
     def before_delete(self, op: Operation, obj: Object) -> MaybeAwait:
         """Change an object that stays for finalizers or grace; may also add finalizers."""
+
+    def may_vanish(self, obj: Object) -> bool:
+        """Whether an object that is being deleted may go once its finalizers are gone (namespaces have more)."""
+        return True
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Top-level fields that managers never own through this endpoint."""
@@ -381,7 +396,9 @@ class Resource:
         self.storage_version = self.storage_version or min(names, key=version_priority)
         for role, name in (("storage", self.storage_version), ("hub", self.hub_version)):
             if name and name not in names:
-                raise ValueError(f"{role} version {name!r} of {self.plural}.{self.group} is not among {names}")
+                raise ValueError(
+                    f"{role} version {name!r} of {self.plural}.{self.group} is not among {names}"
+                )
         if not self.storage_prefix:
             self.storage_prefix = f"{self.group}/{self.plural}" if self.group else self.plural
         if self.converter is None:

@@ -20,7 +20,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Self
+from typing import Any, Self
 
 from ..api.errors import (
     APIError,
@@ -104,6 +104,8 @@ class APIServer:
         self.log_sample = log_sample
         self.slow_request = slow_request
         self.impersonation = impersonation
+        self.delete_options_wire: Any = None
+        """Decodes protobuf DeleteOptions, where clients send them (an object with `decode`)."""
         self.metrics = ServerMetrics()
         self.health = HealthChecks()
         self.discovery = Discovery(self)
@@ -136,7 +138,9 @@ class APIServer:
         self._resources[key] = store
         for version in resource.versions:
             if version.served:
-                self._endpoints[resource.group, version.name, resource.plural] = Endpoint(self, store, version)
+                self._endpoints[resource.group, version.name, resource.plural] = Endpoint(
+                    self, store, version
+                )
         self._changed()
         return store
 
@@ -202,7 +206,9 @@ class APIServer:
             return negotiation.json_response(self.version.to_dict())
 
         async def index(request: Request) -> Response:
-            return negotiation.json_response({"paths": sorted({*self._handlers, *self.discovery.paths()} - {"/"})})
+            return negotiation.json_response(
+                {"paths": sorted({*self._handlers, *self.discovery.paths()} - {"/"})}
+            )
 
         async def metrics(request: Request) -> Response:
             return Response(200, self.metrics.render(), content_type=self.metrics.content_type)
@@ -405,7 +411,9 @@ class APIServer:
         if found is None:
             return page_not_found()
         if request.method not in ("GET", "HEAD"):
-            raise MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+            raise MethodNotAllowed(
+                "the server does not allow this method on the requested resource", details={}
+            )
         return await found(request)
 
     def _log(self, request: Request, response: Response, elapsed: float) -> None:
@@ -456,5 +464,3 @@ def warning_headers(warnings: list[str]) -> list[str]:
 def user_agent(request: Request | None) -> str:
     """The client's own name: its User-Agent up to the first slash."""
     return (request.headers.get("User-Agent", "") if request is not None else "").split("/")[0]
-
-

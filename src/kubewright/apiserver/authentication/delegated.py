@@ -55,7 +55,9 @@ class DelegatedTokens:
         if self.audiences:
             spec["audiences"] = self.audiences
         try:
-            answer = await self.review({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec})
+            answer = await self.review(
+                {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+            )
         except APIError:
             raise
         except Exception as error:

@@ -79,7 +79,11 @@ class ServiceAccountTokens:
         private = claims.get("kubernetes.io") or {}
         namespace, _, name = claims["sub"].removeprefix(PREFIX).partition(":")
         account = private.get("serviceaccount") or {}
-        if not claims["sub"].startswith(PREFIX) or private.get("namespace") != namespace or account.get("name") != name:
+        if (
+            not claims["sub"].startswith(PREFIX)
+            or private.get("namespace") != namespace
+            or account.get("name") != name
+        ):
             raise Unauthorized("Unauthorized")
         if self.lookup is not None and not await self.lookup(claims):
             raise Unauthorized("Unauthorized")

@@ -50,8 +50,12 @@ class StaticTokens:
             if not row:
                 continue
             if len(row) < 3 or not row[0] or not row[1]:
-                raise ValueError(f'{path}:{number}: expected token,user,uid[,"group1,group2"], found {len(row)} columns')
-            groups = tuple(filter(None, (group.strip() for group in row[3].split(",")))) if len(row) > 3 else ()
+                raise ValueError(
+                    f'{path}:{number}: expected token,user,uid[,"group1,group2"], found {len(row)} columns'
+                )
+            groups = (
+                tuple(filter(None, (group.strip() for group in row[3].split(",")))) if len(row) > 3 else ()
+            )
             tokens[row[0]] = User(row[1], groups, row[2])
         return cls(tokens)
 

@@ -83,7 +83,9 @@ class AlwaysAllowPaths:
     async def authorize(self, attributes: Attributes) -> Answer:
         """Yes for these paths."""
         path = attributes.path
-        if not attributes.resource and (path in self.exact or (self.prefixes and path.startswith(self.prefixes))):
+        if not attributes.resource and (
+            path in self.exact or (self.prefixes and path.startswith(self.prefixes))
+        ):
             return ALLOWED
         return NO_OPINION
 

@@ -74,9 +74,9 @@ def access_review(attributes: Attributes) -> dict[str, Any]:
         for field in ("field_selector", "label_selector"):
             selector = getattr(attributes, field)
             if selector:
-                spec["resourceAttributes"]["fieldSelector" if field == "field_selector" else "labelSelector"] = {
-                    "rawSelector": selector
-                }
+                spec["resourceAttributes"][
+                    "fieldSelector" if field == "field_selector" else "labelSelector"
+                ] = {"rawSelector": selector}
     else:
         spec["nonResourceAttributes"] = {"path": attributes.path, "verb": attributes.verb}
     return {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}

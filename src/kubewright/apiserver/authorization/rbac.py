@@ -134,8 +134,10 @@ class BindingRules:
     def role_rules(self, reference: Mapping[str, Any], namespace: str) -> Iterable[Mapping[str, Any]]:
         """The rules of the role that a binding refers to; none if it is missing."""
         name = reference.get("name") or ""
-        role = self.objects.cluster_role(name) if reference.get("kind") == "ClusterRole" else (
-            self.objects.role(namespace, name) if namespace else None
+        role = (
+            self.objects.cluster_role(name)
+            if reference.get("kind") == "ClusterRole"
+            else (self.objects.role(namespace, name) if namespace else None)
         )
         return (role.get("rules") or ()) if role is not None else ()
 

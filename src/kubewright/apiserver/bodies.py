@@ -1,0 +1,276 @@
+"""Request bodies: bytes in JSON, YAML or protobuf to plain data, with the complaints that Kubernetes has.
+
+Besides the object, reading gives the *strictness* problems (unknown and duplicate fields); whether they are
+errors, warnings or nothing is up to the request's `fieldValidation`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
+from ..api.gvk import GroupVersion
+from ..schema.duplicates import duplicate_fields as exact_duplicates
+from ..schema.metadata import MetadataError
+from ..schema.version import TooDeepError
+from .negotiation import JSON, MEDIA_TYPES, PROTOBUF, YAML, encode
+from .request import Request
+from .resource import Object, Resource, Version
+from .shaping import read
+
+_decode = msgspec.json.Decoder().decode
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as JSON sees it: dates stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
+    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_yaml(data: bytes) -> tuple[Any, list[str]]:
+    """Plain data, and one complaint per repeated key."""
+    loader = _Loader(data)
+    duplicates: list[str] = []
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None, []
+        _find_duplicates(node, duplicates, 0)
+        return loader.construct_document(node), duplicates
+    finally:
+        loader.dispose()
+
+
+def _find_duplicates(node: Any, found: list[str], depth: int) -> None:
+    if depth > 200:
+        raise yaml.YAMLError("nested too deeply")
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                seen.add(key.value)
+            _find_duplicates(value, found, depth + 1)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _find_duplicates(item, found, depth + 1)
+
+
+def media_type(request: Request) -> str:
+    """The media type of the body; none is JSON."""
+    header = request.headers.get("Content-Type", "")
+    return header.partition(";")[0].strip().lower() or JSON
+
+
+def duplicate_fields(data: bytes, obj: Any) -> list[str]:
+    """Paths of fields that a JSON body has twice.
+
+    Decoding keeps one of two equal keys, so re-encoding has fewer quotation marks than the body: a cheap test
+    that spares almost every request the exact search.
+    """
+    if data.count(b'"') == encode(obj).count(b'"'):
+        return []
+    try:
+        return exact_duplicates(data)
+    except ValueError:
+        return []
+
+
+def json_complaint(data: bytes, error: Exception) -> str:
+    """What Go's decoder would say about JSON that cannot be read."""
+    text = data.strip()
+    if not text:
+        return "unexpected end of JSON input"
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as problem:
+        if problem.pos >= len(problem.doc.rstrip()) or "Unterminated" in problem.msg:
+            return "unexpected end of JSON input"
+        char = problem.doc[problem.pos]
+        if problem.msg.startswith("Extra data"):
+            return f"invalid character '{char}' after top-level value"
+        if "property name" in problem.msg:
+            return f"invalid character '{char}' looking for beginning of object key string"
+        if "':'" in problem.msg:
+            return f"invalid character '{char}' after object key"
+        if "','" in problem.msg:
+            return f"invalid character '{char}' after object key:value pair"
+        return f"invalid character '{char}' looking for beginning of value"
+    except (ValueError, RecursionError):
+        pass
+    return str(error)
+
+
+def excerpt(data: bytes) -> str:
+    """The beginning of a body, for a message; hexadecimal unless it looks like an object."""
+    if not data:
+        return "<empty>"
+    if data.lstrip()[:1] == b"{":
+        shown = data[:30].decode("utf-8", "replace")
+        return f"{shown} ..." if len(data) > 30 else shown
+    return f"{data[:30].hex()} ..." if len(data) > 30 else data.hex()
+
+
+def unrecognized(kind: str, why: str, data: bytes) -> BadRequest:
+    """400 for a body that is no object of any kind."""
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({excerpt(data)})"
+    )
+
+
+def read_plain(data: bytes, media: str, kind: str, wire: Any = None) -> tuple[Any, list[str]]:
+    """Plain data of a body and complaints about repeated keys (found lazily for JSON: see `duplicate_fields`)."""
+    if media == JSON:
+        try:
+            return _decode(data), []
+        except (msgspec.DecodeError, RecursionError) as error:
+            why = f"couldn't get version/kind; json parse error: {json_complaint(data, error)}"
+            raise unrecognized(kind, why, data) from None
+    if media == YAML:
+        try:
+            obj, duplicates = load_yaml(data)
+        except yaml.YAMLError as error:
+            problem = getattr(error, "problem", None) or str(error)
+            raise unrecognized(kind, f"yaml: {problem}", data) from None
+        return obj, duplicates
+    if media == PROTOBUF and wire is not None:
+        try:
+            return wire.decode(data), []
+        except ValueError as error:
+            raise unrecognized(kind, str(error), data) from None
+    raise UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: {MEDIA_TYPES}"
+    )
+
+
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+def read_object(
+    data: bytes,
+    media: str,
+    resource: Resource,
+    version: Version,
+    *,
+    validation: str,
+    warn: Any,
+    wire: Any = None,
+    kind: str = "",
+) -> Object:
+    """A body as an object of this resource and version: checked, pruned and defaulted.
+
+    `validation` is the request's fieldValidation; `warn` takes warnings. `kind` stands in for the resource's
+    own where a subresource speaks another.
+    """
+    kind = kind or resource.kind
+    obj, duplicates = read_plain(data, media, kind, wire)
+    if obj is None and not resource.custom:
+        obj = {}
+    if type(obj) is not dict:
+        shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
+        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value of type {_TYPE_META}"
+        raise unrecognized(kind, why, data)
+    repeats = duplicate_fields(data, obj) if media == JSON and validation != "Ignore" else ()
+    check_type(obj, resource, version, kind, data)
+    problems = shape(obj, resource, version, kind)
+    if validation != "Ignore":
+        if media == JSON:
+            repeated = [f'duplicate field "{path}"' for path in repeats]
+        else:
+            repeated = duplicates
+        report(repeated, problems, resource, version, kind, validation, warn, yaml_body=media == YAML)
+    return obj
+
+
+def check_type(obj: Object, resource: Resource, version: Version, kind: str, data: bytes) -> None:
+    """`apiVersion` and `kind` must be those of the endpoint; typed kinds may leave them out."""
+    api_version = str(GroupVersion(resource.group, version.name))
+    given_kind, given = obj.get("kind"), obj.get("apiVersion")
+    if given_kind == kind and given == api_version:
+        return
+    if resource.custom:
+        if not given_kind:
+            text = data.decode("utf-8", "replace")
+            raise unrecognized(kind, f"Object 'Kind' is missing in '{text}'", data)
+        if not given:
+            text = data.decode("utf-8", "replace")
+            raise unrecognized(kind, f"Object 'apiVersion' is missing in '{text}'", data)
+        if given != api_version:
+            raise BadRequest(
+                f"the API version in the data ({given}) does not match the expected API version ({api_version})"
+            )
+        return
+    if given_kind and given_kind != kind:
+        raise BadRequest(
+            f'{given_kind} in version "{version.name}" cannot be handled as a {kind}: no kind "{given_kind}" is '
+            f'registered for version "{given or api_version}"'
+        )
+    if given and given != api_version:
+        raise BadRequest(
+            f'{kind} in version "{GroupVersion.parse(given).version if given.count("/") < 2 else given}" cannot be '
+            f'handled as a {kind}: no kind "{kind}" is registered for version "{given}"'
+        )
+    obj["apiVersion"] = api_version
+    obj["kind"] = kind
+
+
+def shape(obj: Object, resource: Resource, version: Version, kind: str) -> list[str]:
+    """Coerce metadata, prune, default; returns one complaint per unknown field, in order."""
+    try:
+        unknown = read(obj, version, resource)
+    except (MetadataError, TooDeepError) as error:
+        text = str(error)
+        if not resource.custom:
+            text = text.replace("Go struct field ObjectMeta.", "Go struct field ObjectMeta.metadata.")
+        raise BadRequest(
+            f'{kind} in version "{version.name}" cannot be handled as a {kind}: {text}'
+        ) from None
+    return [f'unknown field "{path}"' for path in unknown]
+
+
+def report(
+    repeated: list[str],
+    unknown: list[str],
+    resource: Resource,
+    version: Version,
+    kind: str,
+    validation: str,
+    warn: Any,
+    *,
+    yaml_body: bool = False,
+) -> None:
+    """Turn strictness problems into warnings, or into a 400."""
+    if not repeated and not unknown:
+        return
+    if validation == "Strict":
+        if yaml_body and repeated:
+            listed = ["yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in repeated), *unknown]
+        else:
+            listed = repeated + unknown
+        raise BadRequest(
+            f'{kind} in version "{version.name}" cannot be handled as a {kind}: strict decoding error: '
+            + ", ".join(listed)
+        )
+    for text in (*repeated, *unknown):
+        warn(text)
+
+
+def strict_patch_error(obj: Object, problems: list[str]) -> APIError:
+    """422 for a patch whose result has unknown or repeated fields, under Strict validation."""
+    from ..api.gvk import GroupKind
+    from ..schema import fielderrors as fe
+
+    text = encode(obj).decode()
+    error = fe.invalid("patch", text, "strict decoding error: " + ", ".join(problems))
+    return Invalid(f'{GroupKind("", "")} "" is invalid: {error}', details={"causes": [error.cause()]})

@@ -1,0 +1,140 @@
+"""Deleting objects: finalizers, grace, propagation, preconditions.
+
+An object with finalizers, or with a period of grace, stays: it gets a deletionTimestamp and goes when the last
+finalizer is removed (see `writes`). Otherwise it is gone at once.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ..api.errors import MODIFIED, conflict, not_found
+from ..api.gvk import GroupResource
+from ..api.times import format_time
+from ..storage.contract import KeyValue, RevisionMismatch
+from .options import DeleteOptions
+from .resource import Object, Operation
+from .writes import UPDATE_ATTEMPTS, admission_request, now_text, settle
+
+if TYPE_CHECKING:
+    from .store import Store
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+async def delete(store: Store, op: Operation, options: DeleteOptions) -> tuple[Object, bool]:
+    """Delete one object; returns it as it was or now is (requested version), and whether it is gone."""
+    resource = store.resource
+    for _ in range(UPDATE_ATTEMPTS):
+        item = await store.storage.get(store.key(op.namespace, op.name))
+        if item is None:
+            raise not_found(resource.group_resource, op.name)
+        try:
+            return await _delete_once(store, op, item, options)
+        except RevisionMismatch:
+            continue
+    raise conflict(resource.group_resource, op.name, MODIFIED)
+
+
+async def _delete_once(
+    store: Store, op: Operation, item: KeyValue, options: DeleteOptions
+) -> tuple[Object, bool]:
+    resource, strategy, admission = store.resource, store.resource.strategy, store.server.admission
+    version = resource.version(resource.hub_version) if resource.hub_version else op.version
+    assert version is not None
+    obj = await store.load(item, version)
+    _check_preconditions(store, op, obj, options)
+    if admission.has_mutating or admission.has_validating:
+        question = admission_request(store, op, "DELETE", None, await store.load(item, op.version))
+        await admission.mutate(question)
+        await admission.validate(question)
+    metadata = obj["metadata"]
+    pending = "deletionTimestamp" in metadata
+    grace = max_grace = 0
+    if strategy.graceful:
+        requested = options.grace_period
+        if requested is not None and requested < 0:
+            requested = 1
+        grace = strategy.grace_period(op, obj, requested)
+        if pending:
+            max_grace = metadata.get("deletionGracePeriodSeconds") or 0
+            grace = min(grace, max_grace)
+    finalizers = list(metadata.get("finalizers") or ())
+    if not (pending and grace and not finalizers):
+        finalizers = _propagated(finalizers, options, strategy.default_propagation)
+    before = dict(metadata)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    if not pending:
+        moment = datetime.now(UTC) + timedelta(seconds=grace)
+        metadata["deletionTimestamp"] = format_time(moment) if grace else now_text()
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    elif strategy.graceful and grace < max_grace:
+        metadata["deletionGracePeriodSeconds"] = grace
+        metadata["deletionTimestamp"] = format_time(datetime.now(UTC) + timedelta(seconds=grace))
+    await settle(strategy.before_delete(op, obj))
+    if (
+        metadata.get("finalizers")
+        or metadata.get("deletionGracePeriodSeconds")
+        or not strategy.may_vanish(obj)
+    ):
+        if metadata != before and not op.dry_run:
+            value = await store.pack(obj, version.name)
+            if value != item.value:
+                revision = await store.storage.update(
+                    item.key, value, expected=item.mod_revision, ttl=strategy.ttl
+                )
+                metadata["resourceVersion"] = str(revision)
+                await settle(strategy.stored(op, obj, obj))
+        return await store.convert(obj, version.name, op.version.name), False
+    if not op.dry_run:
+        await store.storage.delete(item.key, expected=item.mod_revision)
+        await settle(strategy.deleted(op, obj))
+    if not strategy.graceful:
+        obj["metadata"] = before
+    return await store.convert(obj, version.name, op.version.name), True
+
+
+def _check_preconditions(store: Store, op: Operation, obj: Object, options: DeleteOptions) -> None:
+    metadata = obj["metadata"]
+    kind = GroupResource(store.resource.group, store.resource.kind)
+    if options.uid is not None and options.uid != metadata.get("uid"):
+        raise conflict(
+            kind,
+            op.name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata.get('uid')}). The object might have been deleted and then recreated",
+        )
+    if options.resource_version is not None and options.resource_version != metadata["resourceVersion"]:
+        raise conflict(
+            kind,
+            op.name,
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have been modified",
+        )
+
+
+def _propagated(finalizers: list[str], options: DeleteOptions, default: str) -> list[str]:
+    """The finalizers after the propagation policy has had its say."""
+    policy = options.propagation
+    if policy is None and options.orphan_dependents is not None:
+        policy = "Orphan" if options.orphan_dependents else "Background"
+    if policy is None:
+        if ORPHAN in finalizers:
+            policy = "Orphan"
+        elif FOREGROUND in finalizers:
+            policy = "Foreground"
+        else:
+            policy = default
+    kept = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        kept.append(ORPHAN)
+    elif policy == "Foreground":
+        kept.append(FOREGROUND)
+    return kept

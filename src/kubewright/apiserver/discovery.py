@@ -1,0 +1,277 @@
+"""Discovery: what a server serves, for clients that want to know.
+
+Every answer is made from the resources when it is first asked for after a change, and kept. The aggregated form
+(all groups in one answer) carries an ETag, so that clients that know it already get a 304.
+
+`external` adds groups that are served elsewhere (an aggregator's): objects in the shape of the aggregated form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..api.gvk import GroupVersion, version_priority
+from .negotiation import encode, negotiate, parse_accept, respond
+from .request import Request, Response
+
+if TYPE_CHECKING:
+    from .resource import Resource, Version
+    from .server import APIServer
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_AGGREGATED_BETA = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+
+
+def _verbs(verbs: Iterable[str]) -> list[str]:
+    return sorted(verbs)
+
+
+def storage_version_hash(resource: Resource) -> str:
+    """How clients notice that the storage version of a resource has changed."""
+    text = f"{resource.group}/{resource.storage_version}/{resource.kind}"
+    return b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+class Discovery:
+    """Discovery documents of one server."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+        self._documents: dict[str, bytes] = {}
+        self._etags: dict[bytes, str] = {}
+        self.external: Callable[[], Iterable[dict[str, Any]]] = tuple
+        """Further groups in aggregated form, each with `metadata.name` and, for order, `_priority`."""
+        self.hidden: Callable[[Resource], bool] = lambda resource: False
+        """Resources that are served but not yet (or no longer) shown."""
+
+    def changed(self) -> None:
+        """Forget documents: the resources have changed."""
+        self._documents.clear()
+        self._etags.clear()
+
+    def _versions(self) -> dict[str, dict[str, list[tuple[Resource, Version]]]]:
+        """Group to version to resources, in order of priority."""
+        found: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
+        ranks: dict[str, tuple[int, str]] = {}
+        for store in self._server.stores:
+            resource = store.resource
+            if self.hidden(resource):
+                continue
+            for version in resource.versions:
+                if version.served:
+                    found.setdefault(resource.group, {}).setdefault(version.name, []).append(
+                        (resource, version)
+                    )
+                    rank = (-resource.group_priority, resource.group)
+                    ranks[resource.group] = min(rank, ranks.get(resource.group, rank))
+        ordered = {}
+        for group in sorted(found, key=lambda name: ranks[name]):
+            versions = found[group]
+            ordered[group] = {
+                name: sorted(versions[name], key=lambda pair: pair[0].plural)
+                for name in sorted(versions, key=version_priority)
+            }
+        return ordered
+
+    def paths(self) -> list[str]:
+        """Paths for the index."""
+        paths = []
+        for group, versions in self._versions().items():
+            root = f"/apis/{group}" if group else "/api"
+            paths += [root, *(f"{root}/{version}" for version in versions)]
+        return paths
+
+    def groups(self) -> dict[str, list[str]]:
+        """Groups and their versions, preferred first."""
+        return {group: list(versions) for group, versions in self._versions().items()}
+
+    async def root(self, request: Request) -> Response:
+        """`/api` and `/apis`."""
+        path = request.path.rstrip("/")
+        form = _aggregated_form(request)
+        if form:
+            return self._answer_aggregated(request, path, form)
+        key = f"legacy {path}"
+        body = self._documents.get(key)
+        if body is None:
+            body = self._documents[key] = encode(self._core_root() if path == "/api" else self._group_list())
+        response = respond(request, negotiate(request), body)
+        response.headers["Vary"] = "Accept"
+        return response
+
+    def handler(self, path: str) -> Callable[[Request], Awaitable[Response]] | None:
+        """What answers `/apis/<group>`, `/apis/<group>/<version>` and `/api/<version>`, if they exist."""
+        parts = path.strip("/").split("/")
+        versions = self._versions()
+        document: Any = None
+        if parts[0] == "api" and len(parts) == 2 and parts[1] in versions.get("", {}):
+            document = self._resource_list("", parts[1], versions[""][parts[1]])
+        elif parts[0] == "apis" and len(parts) == 2 and parts[1] in versions and parts[1]:
+            document = {
+                "kind": "APIGroup",
+                "apiVersion": "v1",
+                **self._group(parts[1], list(versions[parts[1]])),
+            }
+        elif parts[0] == "apis" and len(parts) == 3 and parts[2] in versions.get(parts[1], {}):
+            document = self._resource_list(parts[1], parts[2], versions[parts[1]][parts[2]])
+        if document is None:
+            return None
+
+        async def answer(request: Request) -> Response:
+            return respond(request, negotiate(request), encode(document))
+
+        return answer
+
+    def _core_root(self) -> dict[str, Any]:
+        return {
+            "kind": "APIVersions",
+            "versions": list(self._versions().get("", {})),
+            "serverAddressByClientCIDRs": [],
+        }
+
+    def _group_list(self) -> dict[str, Any]:
+        groups: list[tuple[int, dict[str, Any]]] = []
+        priorities = self._priorities()
+        for group, versions in self._versions().items():
+            if group:
+                groups.append((priorities.get(group, 0), self._group(group, list(versions))))
+        for item in self.external():
+            name = item["metadata"]["name"]
+            if not any(entry[1]["name"] == name for entry in groups):
+                listed = [version["version"] for version in item.get("versions", ())]
+                groups.append((item.get("_priority", 0), self._group(name, listed)))
+        groups.sort(key=lambda entry: (-entry[0], entry[1]["name"]))
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group for _, group in groups]}
+
+    def _priorities(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for store in self._server.stores:
+            group, priority = store.resource.group, store.resource.group_priority
+            found[group] = max(found.get(group, 0), priority)
+        return found
+
+    def _group(self, group: str, versions: list[str]) -> dict[str, Any]:
+        listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+        return {"name": group, "versions": listed, "preferredVersion": listed[0] if listed else {}}
+
+    def _resource_list(
+        self, group: str, version: str, pairs: list[tuple[Resource, Version]]
+    ) -> dict[str, Any]:
+        resources: list[dict[str, Any]] = []
+        for resource, declared in pairs:
+            entry: dict[str, Any] = {
+                "name": resource.plural,
+                "singularName": resource.singular,
+                "namespaced": resource.namespaced,
+                "kind": resource.kind,
+                "verbs": _verbs({*resource.verbs, *resource.handlers}),
+            }
+            if resource.short_names:
+                entry["shortNames"] = list(resource.short_names)
+            if resource.categories:
+                entry["categories"] = list(resource.categories)
+            if resource.storage_version_hash:
+                entry["storageVersionHash"] = storage_version_hash(resource)
+            resources.append(entry)
+            for name, subresource in declared.subresources.items():
+                kind = subresource.kind
+                sub: dict[str, Any] = {"name": f"{resource.plural}/{name}", "singularName": ""}
+                sub["namespaced"] = resource.namespaced
+                if kind is not None and (kind.group, kind.version) != (group, version):
+                    sub["group"], sub["version"] = kind.group, kind.version
+                sub["kind"] = kind.kind if kind is not None else resource.kind
+                sub["verbs"] = _verbs(subresource.verbs)
+                resources.append(sub)
+        resources.sort(key=lambda entry: entry["name"])
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": str(GroupVersion(group, version)),
+            "resources": resources,
+        }
+
+    def _answer_aggregated(self, request: Request, path: str, form: str) -> Response:
+        key = f"{form} {path}"
+        body = self._documents.get(key)
+        if body is None:
+            body = self._documents[key] = encode(self._aggregated(path, form))
+        etag = self._etags.get(body)
+        if etag is None:
+            etag = self._etags[body] = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+        headers: dict[str, str | list[str]] = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
+        if request.headers.get("If-None-Match") == etag:
+            return Response(304, headers=headers)
+        content_type = AGGREGATED if form == "v2" else _AGGREGATED_BETA
+        return Response(200, body, content_type=content_type, headers=headers)
+
+    def _aggregated(self, path: str, form: str) -> dict[str, Any]:
+        priorities = self._priorities()
+        items: list[tuple[int, dict[str, Any]]] = []
+        for group, versions in self._versions().items():
+            if (path == "/api") == (group == ""):
+                listed = [
+                    self._aggregated_version(group, version, pairs) for version, pairs in versions.items()
+                ]
+                metadata = (
+                    {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}
+                )
+                items.append((priorities.get(group, 0), {"metadata": metadata, "versions": listed}))
+        if path == "/apis":
+            for item in self.external():
+                shown = {key: value for key, value in item.items() if not key.startswith("_")}
+                items.append((item.get("_priority", 0), shown))
+        items.sort(key=lambda entry: (-entry[0], entry[1]["metadata"].get("name", "")))
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": f"apidiscovery.k8s.io/{form}",
+            "metadata": {},
+            "items": [item for _, item in items],
+        }
+
+    def _aggregated_version(
+        self, group: str, version: str, pairs: list[tuple[Resource, Version]]
+    ) -> dict[str, Any]:
+        resources = []
+        for resource, declared in pairs:
+            entry: dict[str, Any] = {
+                "resource": resource.plural,
+                "responseKind": {"group": group, "version": version, "kind": resource.kind},
+                "scope": "Namespaced" if resource.namespaced else "Cluster",
+                "singularResource": resource.singular,
+                "verbs": _verbs({*resource.verbs, *resource.handlers}),
+            }
+            if resource.short_names:
+                entry["shortNames"] = list(resource.short_names)
+            if resource.categories:
+                entry["categories"] = list(resource.categories)
+            subresources = []
+            for name, subresource in sorted(declared.subresources.items()):
+                kind = subresource.kind or resource.gvk(version)
+                subresources.append(
+                    {
+                        "subresource": name,
+                        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+                        "verbs": _verbs(subresource.verbs),
+                    }
+                )
+            if subresources:
+                entry["subresources"] = subresources
+            resources.append(entry)
+        return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _aggregated_form(request: Request) -> str:
+    header = request.headers.get("Accept", "")
+    if "APIGroupDiscoveryList" not in header:
+        return ""
+    for clause in parse_accept(header):
+        parameters = clause.parameters
+        if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("g") == "apidiscovery.k8s.io":
+            if parameters.get("v") in ("v2", "v2beta1"):
+                return parameters["v"]
+        elif clause.media in ("application/json", "*/*") and "as" not in parameters:
+            return ""
+    return ""

@@ -1,0 +1,378 @@
+"""The server on a port: HTTP/1.1 over TLS, on aiohttp's low-level server.
+
+    async with serve(server, port=6443) as front:
+        front.write_kubeconfig("kubeconfig")
+
+Nothing of aiohttp's router or middlewares is used: a connection turns bytes into a `Request`, calls
+`APIServer.handle`, and writes the `Response`. A connection that does not send a request in time is closed, a
+body over the limit is refused, a response over 128 KiB is compressed where the client likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+import socket
+import zlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from aiohttp import WSMsgType, web
+from aiohttp.web_protocol import RequestHandler
+
+from .authentication.x509 import PeerCertificate
+from .request import Request, Response, too_large
+from .server import APIServer
+from .tls import Authority, KeyPair, server_context, write_private
+
+logger = logging.getLogger("kubewright.apiserver")
+
+GZIP_MINIMUM = 128 * 1024
+HEADER_TIMEOUT = 30.0
+KEEPALIVE = 180.0
+_READ = 64 * 1024
+
+
+class Connection(RequestHandler):
+    """One client connection: keeps the peer's certificate and closes when no request comes."""
+
+    __slots__ = ("_impatience", "peer", "peer_known", "streaming")
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.peer: PeerCertificate | None = None
+        self.peer_known = False
+        self.streaming: asyncio.Task[Any] | None = None
+        self._impatience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start waiting for the first request."""
+        super().connection_made(transport)
+        timeout = self._manager.header_timeout if self._manager is not None else HEADER_TIMEOUT  # type: ignore[attr-defined]
+        self._impatience = self._loop.call_later(timeout, transport.close)
+
+    def patient(self) -> None:
+        """A whole request has come."""
+        if self._impatience is not None:
+            self._impatience.cancel()
+            self._impatience = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """End what is being streamed to a client that has gone."""
+        self.patient()
+        streaming, self.streaming = self.streaming, None
+        if streaming is not None:
+            streaming.cancel()
+        super().connection_lost(exc)
+
+    def identify(self) -> PeerCertificate | None:
+        """The client's certificate, if it has shown one."""
+        if not self.peer_known:
+            self.peer_known = True
+            tls = self.transport.get_extra_info("ssl_object") if self.transport is not None else None
+            der = tls.getpeercert(True) if tls is not None else None
+            self.peer = PeerCertificate(der) if der else None
+        return self.peer
+
+
+class _Listener(web.Server):
+    """Makes connections of our own kind."""
+
+    header_timeout = HEADER_TIMEOUT
+
+    def __call__(self) -> RequestHandler:
+        return Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Socket:
+    """A WebSocket conversation over aiohttp."""
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+        self.protocol = socket.ws_protocol or ""
+
+    async def receive(self) -> bytes | str | None:
+        """The next message."""
+        message = await self._socket.receive()
+        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            data: bytes | str = message.data
+            return data
+        return None
+
+    async def send(self, data: bytes | str) -> None:
+        """Send one message."""
+        if isinstance(data, str):
+            await self._socket.send_str(data)
+        else:
+            await self._socket.send_bytes(data)
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close."""
+        await self._socket.close(code=code, message=reason.encode())
+
+
+class Front:
+    """An `APIServer` on a TLS port."""
+
+    def __init__(
+        self,
+        server: APIServer,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        certificate: KeyPair | None = None,
+        authority: Authority | None = None,
+        hosts: tuple[str, ...] = (),
+        client_authorities: tuple[bytes, ...] = (),
+        header_timeout: float = HEADER_TIMEOUT,
+    ) -> None:
+        self.server = server
+        self.host = host
+        self.port = port
+        self.authority = authority
+        if certificate is None:
+            self.authority = authority or Authority.create()
+            names = dict.fromkeys((host, "localhost", "127.0.0.1", "::1", *hosts))
+            names.pop("0.0.0.0", None)  # noqa: S104
+            names.pop("::", None)
+            certificate = self.authority.issue("kubewright-apiserver", hosts=names, server=True)
+        self.certificate = certificate
+        self.client_authorities = client_authorities
+        self.header_timeout = header_timeout
+        self._listener: _Listener | None = None
+        self._sockets: asyncio.Server | None = None
+
+    @property
+    def authority_pem(self) -> bytes:
+        """What clients verify the server with."""
+        return self.authority.certificate if self.authority is not None else self.certificate.certificate
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"https://[{host}]:{self.port}" if ":" in host else f"https://{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+        if type(loop).__module__.startswith("asyncio"):
+            _trim_tls_buffers()
+        listener = self._listener = _Listener(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE,
+            max_line_size=16 * 1024,
+            max_field_size=64 * 1024,
+            tcp_keepalive=True,
+            lingering_time=5.0,
+        )
+        listener.header_timeout = self.header_timeout
+        context = server_context(self.certificate, self.client_authorities)
+        try:
+            self._sockets = await loop.create_server(
+                listener, self.host, self.port, ssl=context, backlog=4096, ssl_handshake_timeout=30.0
+            )
+        except OSError as error:
+            raise OSError(
+                error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror or error}"
+            ) from error
+        self.port = self._sockets.sockets[0].getsockname()[1]
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """Stop listening and close connections; call after `APIServer.stop` so that requests have finished."""
+        if self._sockets is not None:
+            self._sockets.close()
+            self._sockets = None
+        if self._listener is not None:
+            await self._listener.shutdown(grace)
+            self._listener = None
+
+    def write_kubeconfig(
+        self, path: str | Path, *, token: str = "", client: KeyPair | None = None, name: str = "kubewright"
+    ) -> None:
+        """Write a kubeconfig (mode 0600) that reaches this server with a token or a client certificate."""
+        user: dict[str, Any] = {}
+        if token:
+            user["token"] = token
+        if client is not None:
+            user["client-certificate-data"] = base64.b64encode(client.certificate).decode()
+            user["client-key-data"] = base64.b64encode(client.key).decode()
+        authority = base64.b64encode(self.authority_pem).decode()
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": name, "cluster": {"server": self.url, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": name, "user": user}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "current-context": name,
+        }
+        write_private(Path(path), yaml.safe_dump(config, sort_keys=False).encode())
+
+    async def _handle(self, native: web.BaseRequest) -> web.StreamResponse:
+        connection = native.protocol
+        assert isinstance(connection, Connection)
+        connection.patient()
+        path, _, query = native.raw_path.partition("?")
+        request = Request(
+            native.method,
+            native.path if "%" in path else path,
+            query=query,
+            headers=native.headers,
+            body=b"" if not native.can_read_body else _reader(native),
+            peer_certificate=connection.peer if connection.peer_known else connection.identify(),
+            native=native,
+        )
+        request.raw_path = path
+        response = await self.server.handle(request)
+        if response.stream is not None:
+            return await self._stream(native, response, connection)
+        if response.websocket is not None:
+            return await self._converse(native, response)
+        body = response.body
+        if len(body) > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", ""):
+            body = await asyncio.get_running_loop().run_in_executor(None, _gzip, body)
+            response.headers["Content-Encoding"] = "gzip"
+            response.headers["Vary"] = "Accept-Encoding"
+        answer = web.Response(body=body, status=response.status, headers=_headers(response))
+        if self.server.stopping:
+            answer.force_close()
+        return answer
+
+    async def _stream(
+        self, native: web.BaseRequest, response: Response, connection: Connection
+    ) -> web.StreamResponse:
+        stream = response.stream
+        assert stream is not None
+        answer = web.StreamResponse(status=response.status, headers=_headers(response))
+        connection.streaming = asyncio.current_task()
+        transport = native.transport
+        if transport is not None and hasattr(stream, "abort"):
+            stream.abort = transport.abort
+        try:
+            await answer.prepare(native)
+            async for chunk in stream:
+                await answer.write(chunk)
+            await answer.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            if not connection.transport:
+                raise
+        finally:
+            connection.streaming = None
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        return answer
+
+    async def _converse(self, native: web.BaseRequest, response: Response) -> web.StreamResponse:
+        assert response.websocket is not None
+        answer = web.WebSocketResponse(protocols=response.protocols, heartbeat=30.0)
+        await answer.prepare(native)
+        conversation = _Socket(answer)
+        try:
+            await response.websocket(conversation)
+        finally:
+            await answer.close()
+        return answer
+
+
+def _reader(native: web.BaseRequest) -> Callable[[int], Any]:
+    async def read(limit: int) -> bytes:
+        length = native.content_length
+        if length is not None and length > limit:
+            raise too_large(limit)
+        content = native.content
+        chunks, size = [], 0
+        while True:
+            chunk = await content.readany()
+            if not chunk:
+                break
+            size += len(chunk)
+            if size > limit:
+                raise too_large(limit)
+            chunks.append(chunk)
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if native.headers.get("Content-Encoding", "").lower() == "gzip":
+            body = _gunzip(body, limit)
+        return body
+
+    return read
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    from ..api.errors import BadRequest
+
+    reader = zlib.decompressobj(31)
+    try:
+        plain = reader.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise BadRequest(f"the body is not gzip: {error}") from None
+    if len(plain) > limit:
+        raise too_large(limit)
+    return plain
+
+
+def _gzip(body: bytes) -> bytes:
+    writer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return writer.compress(body) + writer.flush()
+
+
+def _headers(response: Response) -> Any:
+    pairs: list[tuple[str, str]] = [("Content-Type", response.content_type)]
+    for name, value in response.headers.items():
+        if isinstance(value, str):
+            pairs.append((name, value))
+        else:
+            pairs.extend((name, each) for each in value)
+    from multidict import CIMultiDict
+
+    return CIMultiDict(pairs)
+
+
+def _trim_tls_buffers() -> None:
+    """asyncio keeps a read buffer of 256 KiB for every TLS connection; requests need far less."""
+    from asyncio import sslproto
+
+    protocol = getattr(sslproto, "SSLProtocol", None)
+    if protocol is not None and isinstance(getattr(protocol, "max_size", None), int):
+        protocol.max_size = 16 * 1024
+
+
+@contextlib.asynccontextmanager
+async def serve(server: APIServer, **settings: Any) -> AsyncIterator[Front]:
+    """Start a server and put it on a port; `settings` are those of `Front`. Stops both at the end."""
+    front = Front(server, **settings)
+    await server.start()
+    try:
+        await front.start()
+        yield front
+    finally:
+        if front._sockets is not None:
+            front._sockets.close()
+        await server.stop()
+        await front.stop(1.0)
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nobody uses right now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def run(main: Callable[[], Any]) -> None:
+    """Run an async main function on uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main())
+        return
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())

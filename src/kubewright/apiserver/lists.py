@@ -1,0 +1,125 @@
+"""LIST: selectors, pages, and which version of the world is shown."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..api.errors import APIError, BadRequest, Expired, NotAcceptable
+from ..storage.contract import Compacted, FutureRevision, Page
+from .negotiation import encode, respond
+from .options import ListOptions, parse_list_options, parse_version
+from .request import Request, Response
+from .requestinfo import RequestInfo
+from .selection import Selection, selection_of
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+_GONE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+def make_continue(revision: int, after: str) -> str:
+    """The token that goes on after a key (relative to the range)."""
+    token = encode({"v": "meta.k8s.io/v1", "rv": revision, "start": after + "\0"})
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def read_continue(token: str) -> tuple[int, str]:
+    """The revision (-1: any) and the first key of the next page; raises `BadRequest`."""
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        value = msgspec.json.decode(raw)
+        if value["v"] != "meta.k8s.io/v1" or not value["start"]:
+            raise ValueError("incorrect encoded continue token version")
+        revision, start = int(value["rv"]), str(value["start"])
+        if any(part == ".." for part in start.split("/")):
+            raise ValueError("the start key is outside of the range")
+    except (ValueError, KeyError, TypeError, msgspec.DecodeError, binascii.Error) as error:
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
+    return revision, start
+
+
+async def collect(endpoint: Endpoint, request: Request, info: RequestInfo) -> tuple[Page, ListOptions]:
+    """The stored objects that a collection request selects."""
+    options = parse_list_options(request)
+    selection = selection_of(endpoint.resource, endpoint.version, options.labels, options.fields)
+    namespace = info.namespace if endpoint.resource.namespaced else ""
+    if options.continue_:
+        return await _next_page(endpoint, namespace, options, selection), options
+    wanted = parse_version(options.resource_version, "invalid resource version")
+    exact = wanted if options.match == "Exact" or (wanted and options.limit and not options.match) else 0
+    if wanted and wanted > endpoint.server.feed.revision:
+        await endpoint.server.feed.reach(wanted, endpoint.server.freshness_timeout)
+    try:
+        page = await endpoint.store.list_page(
+            namespace, start=None, limit=options.limit, revision=exact, selection=selection
+        )
+    except Compacted:
+        raise Expired("The resourceVersion for the provided list is too old.") from None
+    except FutureRevision as error:
+        raise _too_large(error) from None
+    return page, options
+
+
+async def _next_page(
+    endpoint: Endpoint, namespace: str, options: ListOptions, selection: Selection | None
+) -> Page:
+    if options.resource_version not in ("", "0"):
+        raise BadRequest("specifying resource version is not allowed when using continue")
+    revision, start = read_continue(options.continue_)
+    prefix = endpoint.store.range(namespace)
+    try:
+        return await endpoint.store.list_page(
+            namespace,
+            start=prefix + start,
+            limit=options.limit,
+            revision=max(revision, 0),
+            selection=selection,
+        )
+    except Compacted:
+        error = Expired(_GONE)
+        status = error.to_status()
+        status["metadata"] = {"continue": make_continue(-1, start.removesuffix("\0"))}
+        error.to_status = lambda: status  # type: ignore[method-assign]
+        raise error from None
+    except FutureRevision as error:
+        raise _too_large(error) from None
+
+
+def _too_large(error: FutureRevision) -> APIError:
+    from ..api.errors import too_large_resource_version
+
+    failure = too_large_resource_version(error.revision, error.current)
+    failure.message = f"Timeout: {failure.message}"
+    return failure
+
+
+async def list_collection(endpoint: Endpoint, request: Request, info: RequestInfo) -> Response:
+    """Answer a LIST."""
+    accepted = endpoint.accepted(request)
+    if accepted.transform == "PartialObjectMetadata":
+        raise NotAcceptable(
+            f"you requested PartialObjectMetadata, but the requested object is a list ({endpoint.resource.list_kind})"
+        )
+    include = endpoint.include(request, accepted)
+    page, options = await collect(endpoint, request, info)
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.more:
+        namespace = info.namespace if endpoint.resource.namespaced else ""
+        last = page.items[-1].key.removeprefix(endpoint.store.range(namespace))
+        metadata["continue"] = make_continue(page.revision, last)
+        if options.labels is None and options.fields is None:
+            metadata["remainingItemCount"] = page.remaining
+    elif endpoint.resource.custom:
+        metadata["continue"] = ""
+    representation = endpoint.store.representation(endpoint.version, accepted, include)
+    return respond(request, accepted, await representation.many(page.items, metadata))

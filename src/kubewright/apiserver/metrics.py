@@ -1,0 +1,144 @@
+"""Prometheus metrics under the names that kube-apiserver uses.
+
+Labelled children are looked up once per combination and kept, so that counting a request costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+if TYPE_CHECKING:
+    from .request import Response
+    from .requestinfo import RequestInfo
+    from .resource import Resource
+
+_SECONDS = (
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+    1.25,
+    1.5,
+    2,
+    3,
+    4,
+    5,
+    6,
+    8,
+    10,
+    15,
+    20,
+    30,
+    45,
+    60,
+)
+_BYTES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
+_VERBS = {
+    "get": "GET",
+    "list": "LIST",
+    "watch": "WATCH",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETECOLLECTION",
+}
+
+
+class ServerMetrics:
+    """The metrics of one server, in a registry of their own (`registry`: add yours to it)."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("verb", "group", "version", "resource", "subresource", "scope")
+        self.requests = Counter(
+            "apiserver_request_total",
+            "Counter of apiserver requests broken out for each verb, group, version, resource, scope and code.",
+            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "code"),
+            registry=self.registry,
+        )
+        self.durations = Histogram(
+            "apiserver_request_duration_seconds",
+            "Response latency in seconds for each verb, group, version, resource, subresource and scope.",
+            labels,
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.sizes = Histogram(
+            "apiserver_response_sizes",
+            "Response size in bytes for each group, version, verb, resource, subresource and scope.",
+            labels,
+            buckets=_BYTES,
+            registry=self.registry,
+        )
+        in_flight = Gauge(
+            "apiserver_current_inflight_requests",
+            "Requests being served now, by kind.",
+            ("request_kind",),
+            registry=self.registry,
+        )
+        self.in_flight = (in_flight.labels("readOnly"), in_flight.labels("mutating"))
+        self.long_running = Gauge(
+            "apiserver_longrunning_requests",
+            "Watches and other long-running requests being served now.",
+            labels,
+            registry=self.registry,
+        )
+        self.aborted = Counter(
+            "apiserver_terminated_watchers_total",
+            "Watchers that were closed because they did not read fast enough.",
+            ("group", "resource"),
+            registry=self.registry,
+        )
+        self._children: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
+
+    def observe(self, info: RequestInfo, response: Response, elapsed: float) -> None:
+        """Count one finished (or, for streams, begun) request."""
+        key = (
+            info.verb,
+            info.group,
+            info.version,
+            info.resource,
+            info.subresource,
+            info.scope,
+            response.status,
+        )
+        found = self._children.get(key)
+        if found is None:
+            if len(self._children) > 5000:
+                self._children.clear()
+            verb = _VERBS.get(info.verb, info.verb.upper() or "OTHER")
+            common = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
+            if not info.resource:
+                common = (verb, "", "", "", info.path if response.status != 404 else "", "")
+            counted = (verb, "", *common[1:], str(response.status))
+            found = (
+                self.requests.labels(*counted),
+                self.durations.labels(*common),
+                self.sizes.labels(*common),
+            )
+            self._children[key] = found
+        found[0].inc()
+        if response.stream is None:
+            found[1].observe(elapsed)
+            found[2].observe(len(response.body))
+
+    def watch_counter(self, resource: Resource) -> Callable[[int], object]:
+        """Counts the watches of a resource up and down."""
+        gauge = self.long_running.labels("WATCH", resource.group, "", resource.plural, "", "")
+        return gauge.inc
+
+    def render(self) -> bytes:
+        """The text of `/metrics`."""
+        return generate_latest(self.registry)

@@ -1,0 +1,171 @@
+"""Content negotiation: which representation a client gets, and how bodies are read.
+
+Answers are JSON or YAML; clients that prefer protobuf also take JSON, which they recognise by its
+Content-Type. A media type may ask for a transformation (`as=Table;v=v1;g=meta.k8s.io`). Header texts are few
+and repeat, so what they mean is remembered.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from ..api.errors import APIError, NotAcceptable
+from .request import Request, Response
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MEDIA_TYPES = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+_TRANSFORMS = {
+    "Table": ("v1", "v1beta1"),
+    "PartialObjectMetadata": ("v1", "v1beta1"),
+    "PartialObjectMetadataList": ("v1", "v1beta1"),
+}
+_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+
+
+class Accepted(NamedTuple):
+    """What to answer with."""
+
+    media: str = JSON
+    transform: str = ""
+    """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList` or empty."""
+    version: str = "v1"
+    """The version of the transform's own kind."""
+
+
+PLAIN = Accepted()
+
+
+class Clause(NamedTuple):
+    """One alternative of an Accept header."""
+
+    media: str
+    parameters: dict[str, str]
+    quality: float
+
+
+@lru_cache(maxsize=512)
+def parse_accept(header: str) -> tuple[Clause, ...]:
+    """The alternatives of an Accept header, most wanted first."""
+    clauses = []
+    for part in header.split(","):
+        media, *parameters = part.strip().split(";")
+        values = {}
+        for parameter in parameters:
+            key, _, value = parameter.strip().partition("=")
+            values[key.strip()] = value.strip().strip('"')
+        try:
+            quality = float(values.get("q", "1"))
+        except ValueError:
+            quality = 0.0
+        if media.strip():
+            clauses.append(Clause(media.strip(), values, quality))
+    clauses.sort(key=lambda clause: -clause.quality)
+    return tuple(clauses)
+
+
+def _media(wanted: str, protobuf: bool) -> str:
+    if wanted in ("*/*", "application/*", JSON):
+        return JSON
+    if wanted == YAML:
+        return YAML
+    return JSON if wanted == PROTOBUF and protobuf else ""
+
+
+@lru_cache(maxsize=512)
+def _negotiate(header: str, protobuf: bool) -> Accepted | None | str:
+    """The choice, or the text of the refusal."""
+    known = False
+    for clause in parse_accept(header):
+        media = _media(clause.media, protobuf)
+        if not media:
+            continue
+        known = True
+        transform = clause.parameters.get("as", "")
+        if not transform:
+            return Accepted(media)
+        version = clause.parameters.get("v", "")
+        if (
+            clause.parameters.get("g") == "meta.k8s.io"
+            and version in _TRANSFORMS.get(transform, ())
+            and not (transform == "Table" and clause.media == PROTOBUF)
+        ):
+            return Accepted(media, transform, version)
+    return None if known else "unknown"
+
+
+def negotiate(request: Request, *, protobuf: bool = True) -> Accepted:
+    """What `request` wants; raises `NotAcceptable`."""
+    header = request.headers.get("Accept")
+    if not header or header == "application/json" or header == "*/*":
+        return PLAIN
+    choice = _negotiate(header, protobuf)
+    if isinstance(choice, Accepted):
+        return choice
+    if choice is None:
+        raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES}")
+    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}", details={})
+
+
+def wants_pretty(request: Request) -> bool:
+    """Whether JSON should be indented: on request, and for people at a terminal or browser."""
+    if request.query and "pretty" in request.query:
+        return request.query.get("pretty").lower() in ("1", "true", "t")
+    agent = request.headers.get("User-Agent", "")
+    return agent.startswith(_PRETTY_AGENTS)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(obj: Any) -> bytes:
+    """Plain data as JSON."""
+    return _encode(obj)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Never writes aliases: they are legal YAML but nothing that people expect."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def to_yaml(obj: Any) -> bytes:
+    """Plain data as YAML."""
+    text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1_000_000)
+    return text.encode()
+
+
+def respond(request: Request, accepted: Accepted, body: bytes, status: int = 200) -> Response:
+    """Answer with an object that is already JSON."""
+    if accepted.media == YAML:
+        return Response(status, to_yaml(msgspec.json.decode(body)), content_type=YAML)
+    if wants_pretty(request):
+        body = msgspec.json.format(body, indent=2) + b"\n"
+    return Response(status, body)
+
+
+def json_response(obj: Any, status: int = 200) -> Response:
+    """Answer with plain data, as JSON, whatever was asked for."""
+    return Response(status, encode(obj))
+
+
+def status_response(request: Request, error: APIError) -> Response:
+    """The `Status` of a failed request, in JSON or YAML."""
+    body = encode(error.to_status())
+    try:
+        accepted = negotiate(request)
+    except NotAcceptable:
+        accepted = PLAIN
+    response = respond(request, accepted, body, error.status_code)
+    response.headers.update(error.headers)
+    retry = error.details.get("retryAfterSeconds")
+    if retry and error.status_code in (429, 500, 503, 504):
+        response.headers.setdefault("Retry-After", str(retry))
+    return response

@@ -1,0 +1,122 @@
+"""Patches and field ownership at one endpoint: the seam between requests and `kubewright.patch`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from ..api.errors import BadRequest, UnsupportedMediaType
+from ..api.gvk import GroupVersion
+from ..patch import FieldManager, FieldSet, VersionGone, json_patch, merge_patch, zero_value
+from ..patch.fieldset import fields_path
+from ..schema.structural import Node
+from .bodies import json_complaint, load_yaml
+
+if TYPE_CHECKING:
+    from .resource import Object, Resource, Version
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_decode = msgspec.json.Decoder().decode
+
+
+def field_manager(resource: Resource, version: Version, subresource: str) -> FieldManager:
+    """Who owns which field, as seen from one endpoint."""
+    ignored_names = resource.strategy.reset_fields(subresource)
+    if not subresource and "status" not in version.subresources:
+        ignored_names = tuple(name for name in ignored_names if name not in resource.strategy.status_fields)
+    ignored = {}
+    if ignored_names:
+        fields = FieldSet.of(*(fields_path(name) for name in ignored_names))
+        ignored = {str(GroupVersion(resource.group, each.name)): fields for each in resource.versions}
+
+    def node_for(api_version: str) -> Node | None:
+        found = resource.version(api_version.rpartition("/")[2])
+        if found is None or api_version != str(GroupVersion(resource.group, found.name)):
+            raise VersionGone(api_version)
+        return found.schema
+
+    def convert(obj: Object, api_version: str) -> Object:
+        wanted = api_version.rpartition("/")[2]
+        have = obj["apiVersion"].rpartition("/")[2]
+        if resource.version(wanted) is None or resource.converter is None:
+            raise VersionGone(api_version)
+        converted = resource.converter.convert([dict(obj)], have, wanted)
+        if inspect.isawaitable(converted):
+            close = getattr(converted, "close", None)
+            if close is not None:
+                close()
+            raise VersionGone(api_version)
+        return converted[0]
+
+    node = version.schema
+    empty = None if resource.custom or node is None else zero_value(node)
+    return FieldManager(
+        str(GroupVersion(resource.group, version.name)),
+        resource.kind,
+        node,
+        subresource=subresource,
+        ignored=ignored,
+        node_for=node_for,
+        convert=convert,
+        empty=empty,
+    )
+
+
+def unsupported_patch(allowed: tuple[str, ...]) -> UnsupportedMediaType:
+    """415 for a kind of patch that the resource does not take."""
+    return UnsupportedMediaType(
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(allowed)}"
+    )
+
+
+class Patch:
+    """A patch that has been read: `apply(live)` gives the patched object, without touching `live`."""
+
+    def __init__(self, kind: str, data: bytes, node: Node | None) -> None:
+        self.kind = kind
+        self.data = data
+        self.node = node
+        self.repeated: list[str] = []
+        self.body: Any = self._read()
+
+    def _read(self) -> Any:
+        from .bodies import duplicate_fields
+
+        if self.kind == APPLY_PATCH:
+            try:
+                body, self.repeated = load_yaml(self.data)
+            except yaml.YAMLError as error:
+                raise BadRequest(f"error decoding YAML: {getattr(error, 'problem', None) or error}") from None
+            return body
+        try:
+            body = _decode(self.data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadRequest(f"error decoding patch: {json_complaint(self.data, error)}") from None
+        if self.kind != JSON_PATCH:
+            if not isinstance(body, dict):
+                raise BadRequest(
+                    "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
+                )
+            self.repeated = [f'duplicate field "{path}"' for path in duplicate_fields(self.data, body)]
+        return body
+
+    def apply(self, live: Object) -> Object:
+        """The patched object (not for apply patches)."""
+        if self.kind == JSON_PATCH:
+            patched = json_patch.apply(live, self.body)
+        elif self.kind == MERGE_PATCH:
+            patched = merge_patch.apply(live, self.body)
+        else:
+            from ..patch import strategic
+
+            patched = strategic.apply(live, self.body, self.node)
+        if type(patched) is not dict:
+            raise BadRequest("the patch does not result in an object")
+        return patched

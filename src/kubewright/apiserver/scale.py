@@ -1,0 +1,160 @@
+"""The `scale` subresource: an `autoscaling/v1` Scale in front of three fields of the parent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..api.errors import APIError, BadRequest, invalid
+from ..api.paths import SimplePath
+from ..patch import to_scale
+from ..patch.fieldset import fields_path
+from ..schema import fielderrors as fe
+from . import writes
+from .bodies import media_type, read_plain
+from .negotiation import encode, respond
+from .options import parse_write_options
+from .patching import APPLY_PATCH, Patch, unsupported_patch
+from .request import Request, Response
+from .requestinfo import RequestInfo
+from .resource import CUSTOM_PATCH_TYPES, Object, ScaleSubresource
+from .shaping import copied
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+_MAX = (1 << 31) - 1
+
+
+def scale_of(endpoint: Endpoint, declared: ScaleSubresource, obj: Object) -> Object:
+    """The Scale of an object."""
+    metadata = obj["metadata"]
+    shown = {
+        key: metadata[key]
+        for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if key in metadata
+    }
+    replicas = SimplePath.parse(declared.spec_replicas_path).get(obj)
+    if replicas is None:
+        if declared.default_replicas is None:
+            raise APIError(
+                f"the spec replicas field {declared.spec_replicas_path!r} does not exist".replace("'", '"'),
+                code=500,
+            )
+        replicas = declared.default_replicas
+    status: Object = {"replicas": SimplePath.parse(declared.status_replicas_path).get(obj) or 0}
+    if declared.selector is not None:
+        selector = declared.selector(obj)
+    elif declared.label_selector_path:
+        selector = SimplePath.parse(declared.label_selector_path).get(obj) or ""
+    else:
+        selector = ""
+    if selector:
+        status["selector"] = selector
+    scale: Object = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": shown,
+        "spec": {},
+        "status": status,
+    }
+    if replicas:
+        scale["spec"]["replicas"] = replicas
+    entries = to_scale(metadata.get("managedFields") or [], _paths(endpoint, declared))
+    if entries:
+        shown["managedFields"] = entries
+    return scale
+
+
+def _paths(endpoint: Endpoint, declared: ScaleSubresource) -> dict[str, Any]:
+    names = declared.spec_replicas_path.strip(".").split(".")
+    resource = endpoint.resource
+    return {
+        endpoint.store.representation(version).api_version: fields_path(*names)
+        for version in resource.versions
+    }
+
+
+async def serve_scale(
+    endpoint: Endpoint, request: Request, info: RequestInfo, declared: ScaleSubresource
+) -> Response:
+    """GET, PUT and PATCH of a Scale."""
+    accepted = endpoint.accepted(request)
+    store, version = endpoint.store, endpoint.version
+    namespace = info.namespace if endpoint.resource.namespaced else ""
+    if info.verb == "get":
+        obj = await store.get_object(version, namespace, info.parts[1])
+        return respond(request, accepted, encode(scale_of(endpoint, declared, obj)))
+    media = media_type(request)
+    patch: Patch | None = None
+    body: Object = {}
+    if info.verb == "patch":
+        if media not in CUSTOM_PATCH_TYPES and media not in endpoint.resource.patch_types:
+            raise unsupported_patch(endpoint.resource.patch_types)
+        options = parse_write_options(request, "PatchOptions", apply=media == APPLY_PATCH)
+        patch = Patch(media, await endpoint.body(request), None)
+    else:
+        options = parse_write_options(request, "UpdateOptions")
+        read, _ = read_plain(await endpoint.body(request), media, "Scale", declared.wire)
+        if not isinstance(read, dict) or read.get("kind", "Scale") != "Scale":
+            raise BadRequest("the object provided is unrecognized (must be of type Scale)")
+        body = read
+    op = endpoint.operation(
+        request,
+        info,
+        "patch" if patch else "update",
+        dry_run=options.dry_run,
+        options=options.to_object("PatchOptions" if patch else "UpdateOptions"),
+        manager=options.field_manager,
+    )
+
+    async def compute(live: Object | None) -> Object:
+        assert live is not None
+        before = scale_of(endpoint, declared, live)
+        if patch is None:
+            wanted = body
+        elif patch.kind == APPLY_PATCH:
+            wanted = {**before, "spec": (patch.body or {}).get("spec") or {}}
+        else:
+            wanted = patch.apply(before)
+        metadata = wanted.get("metadata") or {}
+        if metadata.get("name", op.name) != op.name:
+            raise BadRequest(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({op.name})"
+            )
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if type(replicas) is not int or replicas > _MAX:
+            raise BadRequest(
+                'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal spec.replicas'
+            )
+        if replicas < 0:
+            raise _negative(endpoint, declared, op.name, replicas)
+        new = copied(live)
+        SimplePath.parse(declared.spec_replicas_path).set(new, replicas)
+        if patch is None or "resourceVersion" in (patch.body if isinstance(patch.body, dict) else {}).get(
+            "metadata", {}
+        ):
+            given = metadata.get("resourceVersion")
+            if given:
+                new["metadata"]["resourceVersion"] = given
+        if metadata.get("uid") and metadata["uid"] != live["metadata"].get("uid"):
+            raise writes.uid_conflict(store, op, metadata["uid"], live["metadata"].get("uid", ""))
+        return new
+
+    obj, _ = await writes.update(store, op, compute)
+    return respond(request, accepted, encode(scale_of(endpoint, declared, obj)))
+
+
+def _negative(endpoint: Endpoint, declared: ScaleSubresource, name: str, replicas: int) -> APIError:
+    resource = endpoint.resource
+    if resource.custom:
+        path = declared.spec_replicas_path
+        return invalid(
+            resource.group_kind, name, [fe.invalid(path, replicas, "should be a non-negative integer")]
+        )
+    from ..api.gvk import GroupKind
+
+    error = fe.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+    return invalid(GroupKind("autoscaling", "Scale"), name, [error])
+
+
+__all__ = ["scale_of", "serve_scale"]

@@ -1,0 +1,138 @@
+"""Selectors applied to stored bytes.
+
+Only what the selectors ask for is decoded: labels and names come from a partial read of the metadata, other
+fields from the whole object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..api.errors import BadRequest
+from ..api.fields import FieldSelector
+from ..api.selectors import Selector
+
+if TYPE_CHECKING:
+    from .resource import Object, Resource, Version
+
+_COMMON = ("metadata.name", "metadata.namespace")
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Header(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+_header = msgspec.json.Decoder(_Header).decode
+_decode = msgspec.json.Decoder().decode
+
+
+class Facts:
+    """What selectors may ask of one stored object."""
+
+    __slots__ = ("_fields", "_metadata", "_version", "value")
+
+    def __init__(self, value: bytes, version: Version) -> None:
+        self.value = value
+        self._version = version
+        self._metadata: _Metadata | None = None
+        self._fields: dict[str, str] | None = None
+
+    @property
+    def metadata(self) -> _Metadata:
+        """Name, namespace and labels."""
+        if self._metadata is None:
+            self._metadata = _header(self.value).metadata
+        return self._metadata
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Every selectable field."""
+        if self._fields is None:
+            fields = {"metadata.name": self.metadata.name, "metadata.namespace": self.metadata.namespace}
+            if self._version.field_selectors:
+                fields.update(selectable(_decode(self.value), self._version))
+            self._fields = fields
+        return self._fields
+
+
+class Selection:
+    """Label and field selectors together."""
+
+    __slots__ = ("fields", "labels", "version")
+
+    def __init__(self, version: Version, labels: Selector | None, fields: FieldSelector | None) -> None:
+        self.version = version
+        self.labels = labels
+        self.fields = fields
+
+    def facts(self, value: bytes) -> Facts:
+        """Wrap a stored object."""
+        return Facts(value, self.version)
+
+    def matches(self, facts: Facts) -> bool:
+        """Whether the object is selected."""
+        if self.labels is not None and not self.labels.matches(facts.metadata.labels):
+            return False
+        return self.fields is None or self.fields.matches(facts.fields)
+
+
+def selection_of(
+    resource: Resource, version: Version, labels: Selector | None, fields: FieldSelector | None
+) -> Selection | None:
+    """The selection of a request, or `None` for everything; raises `BadRequest` for fields nobody can select."""
+    if fields is not None:
+        for term in fields.terms:
+            if term.field not in version.field_selectors and (
+                term.field not in _COMMON or (term.field == "metadata.namespace" and not resource.namespaced)
+            ):
+                raise unsupported_field(resource, term.field)
+    if labels is None and fields is None:
+        return None
+    stored = resource.version(resource.storage_version) or version
+    return Selection(version if version.field_selectors else stored, labels, fields)
+
+
+def unsupported_field(resource: Resource, label: str) -> BadRequest:
+    """400 for a field that cannot be selected."""
+    if resource.custom:
+        return BadRequest(f"field label not supported: {label}")
+    return BadRequest(f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+
+
+def selectable(obj: Object, version: Version) -> dict[str, str]:
+    """The selectable fields of an object, as text."""
+    found = {}
+    for label, source in version.field_selectors.items():
+        if callable(source):
+            found[label] = source(obj)
+        else:
+            found[label] = go_text(_dotted(obj, source))
+    return found
+
+
+def _dotted(obj: Any, path: str) -> Any:
+    for part in path.lstrip(".").split("."):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(part)
+    return obj
+
+
+def go_text(value: Any) -> str:
+    """A scalar as Go prints it; what is missing is empty."""
+    if value is None:
+        return ""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value)

@@ -1,0 +1,74 @@
+"""Objects against their schemas: prune, default, validate. All changes are made in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..schema.metadata import coerce_metadata, metadata_is_plain
+
+if TYPE_CHECKING:
+    from ..api.errors import FieldError
+    from .resource import Object, Operation, Resource, Version
+
+
+def prune(obj: Object, version: Version) -> list[str]:
+    """Drop fields that the schema does not know; returns their paths."""
+    return version.checks.prune(obj) if version.checks is not None else []
+
+
+def fill(obj: Object, version: Version, resource: Resource) -> None:
+    """Apply defaults: the schema's, then the strategy's."""
+    if version.checks is not None:
+        version.checks.default(obj)
+    resource.strategy.default(version, obj)
+
+
+def read(obj: Object, version: Version, resource: Resource) -> list[str]:
+    """Take in an object that somebody sent; returns the paths of unknown fields. Raises `MetadataError`."""
+    if version.checks is not None:
+        unknown = version.checks.decode(obj)
+        if "metadata" not in obj:
+            obj["metadata"] = {}
+    else:
+        unknown = coerce(obj)
+    resource.strategy.default(version, obj)
+    return unknown
+
+
+def repair(obj: Object, version: Version, resource: Resource) -> None:
+    """Bring an object that was stored under an older schema up to the present one."""
+    if version.checks is not None:
+        version.checks.decode(obj, repair=True)
+    resource.strategy.default(version, obj)
+
+
+def coerce(obj: Object) -> list[str]:
+    """Read metadata as an ObjectMeta; returns unknown fields. Raises `MetadataError`."""
+    metadata = obj.get("metadata")
+    if metadata_is_plain(metadata):
+        return []
+    coerced, unknown = coerce_metadata(metadata)
+    obj["metadata"] = coerced if coerced is not None else {}
+    return ["metadata." + path for path in unknown]
+
+
+def schema_errors(obj: Object, old: Object | None, version: Version, op: Operation) -> list[FieldError]:
+    """Everything that the schema has against an object. Unchanged values of an update keep old mistakes."""
+    if version.checks is None or not version.validates:
+        return []
+    if op.subresource == "status" and old is not None:
+        verdict = version.checks.validate_status(obj, old)
+    else:
+        verdict = version.checks.validate(obj, old)
+    for text in verdict.warnings:
+        op.warn(text)
+    return verdict.errors
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of plain data."""
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if type(value) is list:
+        return [copied(item) for item in value]
+    return value

@@ -1,0 +1,112 @@
+"""Tables: rows and columns for people, made by the server so that clients need not know kinds.
+
+The first column is the name. The others come from the version's declaration; without one there is the age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..schema.columns import PrinterColumns, age
+
+if TYPE_CHECKING:
+    from .resource import Column, Object, Resource, Version
+
+_NAME_DESCRIPTION = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources may "
+    "allow a client to request the generation of an appropriate name automatically. Name is primarily intended "
+    "for creation idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+_AGE_DESCRIPTION = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
+    "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It "
+    "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More "
+    "info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+
+
+class TableMaker:
+    """Makes Tables of one version's objects."""
+
+    def __init__(self, resource: Resource, version: Version, include: str) -> None:
+        self.include = include
+        columns = version.columns
+        if version.cells is not None:
+            self.definitions = [definition(column) for column in columns or ()]
+            self._cells = version.cells
+            return
+        self.definitions = [
+            {
+                "name": "Name",
+                "type": "string",
+                "format": "name",
+                "description": _NAME_DESCRIPTION,
+                "priority": 0,
+            }
+        ]
+        getters: list[Callable[[Object], Any]] = [_name]
+        if not columns:
+            self.definitions.append(
+                {"name": "Age", "type": "date", "format": "", "description": _AGE_DESCRIPTION, "priority": 0}
+            )
+            getters.append(_age)
+        for column in columns or ():
+            self.definitions.append(definition(column))
+            getters.append(getter(column))
+        self._cells = lambda obj: [get(obj) for get in getters]
+
+    def row(self, obj: Object) -> Object:
+        """One row, with as much of the object as was asked for."""
+        row: Object = {"cells": self._cells(obj)}
+        if self.include == "Object":
+            row["object"] = obj
+        elif self.include != "None":
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": obj.get("metadata") or {},
+            }
+        return row
+
+    def table(
+        self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True
+    ) -> Object:
+        """A Table of objects."""
+        return {
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": metadata,
+            "columnDefinitions": self.definitions if with_columns else None,
+            "rows": [self.row(obj) for obj in objects],
+        }
+
+
+def definition(column: Column) -> Object:
+    """The definition of a column as a Table carries it."""
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description
+        or f"Custom resource definition column (in JSONPath format): {column.json_path}",
+        "priority": column.priority,
+    }
+
+
+def getter(column: Column) -> Callable[[Object], Any]:
+    """A function that reads a column's cell from an object."""
+    if column.value is not None:
+        return column.value
+    made = PrinterColumns([{"name": column.name, "type": column.type, "jsonPath": column.json_path}])
+    return lambda obj: made.cells(obj)[1] if len(made.definitions) > 1 else None
+
+
+def _name(obj: Object) -> str:
+    return (obj.get("metadata") or {}).get("name") or ""
+
+
+def _age(obj: Object) -> str:
+    created = (obj.get("metadata") or {}).get("creationTimestamp")
+    return age(created) if created else "<unknown>"

@@ -1,0 +1,130 @@
+"""Resources from Python types: what `@resource` says of a class, ready to be served.
+
+    server.add(resource_of(Guestbook))
+    server.add(resource_of(PizzaV1Alpha1, PizzaV1Beta1, hub=PizzaV1Beta1, strategy=PizzaStrategy()))
+
+Several classes are several versions of one kind. Conversion goes through the hub: a spoke class has the methods
+`convert_to(hub_class) -> hub object` and `convert_from(hub object) -> spoke object` (a class method).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..api.codec import from_plain, to_plain
+from ..api.declare import ResourceInfo, resource_info
+from ..schema.from_types import schema_of
+from ..schema.structural import Node
+from .resource import (
+    Column,
+    HubConverter,
+    Object,
+    Resource,
+    ScaleSubresource,
+    StatusSubresource,
+    Strategy,
+    Subresource,
+    Version,
+)
+
+
+def resource_of(
+    *classes: type,
+    hub: type | None = None,
+    storage: type | None = None,
+    strategy: Strategy | None = None,
+    subresources: Mapping[str, Subresource] | None = None,
+    **settings: Any,
+) -> Resource:
+    """The resource that these classes declare, one version each; `settings` are further fields of `Resource`."""
+    if not classes:
+        raise TypeError("resource_of needs at least one class")
+    infos = [resource_info(cls) for cls in classes]
+    first = infos[0]
+    for info in infos[1:]:
+        if (info.gvk.group, info.gvk.kind, info.scope) != (first.gvk.group, first.gvk.kind, first.scope):
+            raise ValueError(f"{info.gvk} and {first.gvk} are not versions of one kind")
+    if hub is None:
+        hub = next((cls for cls, info in zip(classes, infos, strict=True) if info.hub), None)
+    if storage is None:
+        storage = next((cls for cls, info in zip(classes, infos, strict=True) if info.storage), hub)
+    versions = [_version(cls, info, subresources or {}) for cls, info in zip(classes, infos, strict=True)]
+    converter = None
+    if hub is not None and len(classes) > 1:
+        converter = _converter(first.gvk.group, hub, classes)
+    return Resource(
+        group=first.gvk.group,
+        kind=first.gvk.kind,
+        plural=first.plural,
+        singular=first.singular,
+        list_kind=first.list_kind,
+        short_names=first.short_names,
+        categories=first.categories,
+        namespaced=first.namespaced,
+        versions=versions,
+        storage_version=resource_info(storage).gvk.version if storage is not None else "",
+        hub_version=resource_info(hub).gvk.version if hub is not None and len(classes) > 1 else "",
+        converter=converter,
+        strategy=strategy or Strategy(),
+        **settings,
+    )
+
+
+def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) -> Version:
+    subresources: dict[str, Subresource] = {}
+    if info.status or info.status is None and "status" in getattr(cls, "__struct_fields__", ()):
+        subresources["status"] = StatusSubresource()
+    if info.scale is not None:
+        subresources["scale"] = ScaleSubresource(
+            spec_replicas_path=info.scale.spec_replicas,
+            status_replicas_path=info.scale.status_replicas,
+            label_selector_path=info.scale.selector or "",
+        )
+    subresources.update(extra)
+    columns = [
+        Column(each.name, each.type, each.json_path, None, each.format, each.description, each.priority)
+        for each in info.columns
+    ]
+    return Version(
+        name=info.gvk.version,
+        schema=Node(schema_of(cls)),
+        type=cls,
+        served=info.served,
+        deprecated=info.deprecated,
+        deprecation_warning=info.deprecation_warning or "",
+        columns=columns or None,
+        subresources=subresources,
+        field_selectors={path.lstrip("."): path for path in info.selectable_fields},
+    )
+
+
+def _converter(group: str, hub: type, classes: tuple[type, ...]) -> HubConverter:
+    to_hub: dict[str, Callable[[Object], Object]] = {}
+    from_hub: dict[str, Callable[[Object], Object]] = {}
+    for cls in classes:
+        if cls is hub:
+            continue
+        for method in ("convert_to", "convert_from"):
+            if not callable(getattr(cls, method, None)):
+                raise TypeError(f"{cls.__name__} is not the hub and has no {method}")
+        version = resource_info(cls).gvk.version
+        to_hub[version] = _forward(cls, hub)
+        from_hub[version] = _backward(cls, hub)
+    return HubConverter(group, resource_info(hub).gvk.version, to_hub, from_hub)
+
+
+def _forward(cls: Any, hub: type) -> Callable[[Object], Object]:
+    def convert(obj: Object) -> Object:
+        converted: Object = to_plain(from_plain(obj, cls).convert_to(hub))
+        return converted
+
+    return convert
+
+
+def _backward(cls: Any, hub: type) -> Callable[[Object], Object]:
+    def convert(obj: Object) -> Object:
+        converted: Object = to_plain(cls.convert_from(from_plain(obj, hub)))
+        return converted
+
+    return convert

@@ -1,0 +1,26 @@
+"""Validation of objects: the schema's word, then the strategy's."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..api.errors import FieldError
+from ..schema import fielderrors as fe
+from .resource import Object, Operation
+from .shaping import schema_errors
+
+
+async def validate_object(op: Operation, obj: Object, old: Object | None, version: str) -> list[FieldError]:
+    """Everything wrong with an object of the given version, except its metadata."""
+    resource = op.resource
+    if obj.get("kind") != resource.kind:
+        return [fe.invalid("kind", obj.get("kind"), f"must be {resource.kind}")]
+    declared = resource.version(version)
+    errors = schema_errors(obj, old, declared, op) if declared is not None else []
+    strategy = resource.strategy
+    found: Any = strategy.validate(op, obj) if old is None else strategy.validate_update(op, obj, old)
+    if inspect.isawaitable(found):
+        found = await found
+    errors.extend(found)
+    return errors

@@ -1,0 +1,36 @@
+"""What `/version` says."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """The version of Kubernetes whose API this server speaks; clients compare it with their own."""
+
+    major: str = "1"
+    minor: str = "36"
+    git_version: str = "v1.36.0+kubewright"
+
+    def to_dict(self) -> dict[str, str]:
+        """The body of `/version`."""
+        machine = platform.machine()
+        return {
+            "major": self.major,
+            "minor": self.minor,
+            "emulationMajor": self.major,
+            "emulationMinor": self.minor,
+            "minCompatibilityMajor": self.major,
+            "minCompatibilityMinor": str(max(int(self.minor) - 1, 0)) if self.minor.isdigit() else self.minor,
+            "gitVersion": self.git_version,
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"{platform.system().lower()}/{_ARCHITECTURES.get(machine, machine)}",
+        }

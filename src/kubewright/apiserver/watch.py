@@ -1,0 +1,569 @@
+"""Watching: one reader of storage, any number of watchers.
+
+`Feed` follows everything in storage through a single watch and hands each change to the `Hub` of its resource.
+A hub keeps a window of recent events, for watches that start at an older version, and the watchers, indexed by
+the namespace and name they ask for. A `Watcher` is the stream of one client: a bounded queue of encoded events,
+taken out all at once by whoever writes to the client. An event is encoded once per representation.
+
+A client that does not read fast enough loses its watch, and nobody else notices. Timeouts and bookmarks of all
+watchers hang on one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from ..api.errors import APIError, Expired, too_large_resource_version
+from ..storage.contract import Compacted, Event, Storage, StorageError
+from .representation import Representation
+
+if TYPE_CHECKING:
+    from .resource import Object
+    from .selection import Selection
+
+logger = logging.getLogger("kubewright.apiserver")
+
+WINDOW = 4096
+"""Events that a hub remembers."""
+QUEUE_EVENTS = 10_000
+QUEUE_BYTES = 64 * 1024 * 1024
+"""What may wait for one watcher before it is dropped."""
+_CHUNK = 512
+
+
+class Change:
+    """One event and everything that was worked out about it."""
+
+    __slots__ = ("_new", "_old", "encoded", "event", "name", "namespace", "type")
+
+    def __init__(self, event: Event, namespace: str, name: str) -> None:
+        self.event = event
+        self.namespace = namespace
+        self.name = name
+        if event.type == "delete":
+            self.type = "DELETED"
+        else:
+            self.type = "ADDED" if event.previous is None else "MODIFIED"
+        self.encoded: dict[tuple[Representation, str], bytes] = {}
+        self._new: Any = None
+        self._old: Any = None
+
+    def selected(self, selection: Selection, layout_version: Representation) -> str:
+        """The type that a watcher with selectors sees; empty if it sees nothing."""
+        event = self.event
+        now = before = False
+        if event.value is not None:
+            if self._new is None:
+                self._new = selection.facts(event.value)
+            now = selection.matches(self._new)
+        if event.previous is not None:
+            if self._old is None:
+                self._old = selection.facts(event.previous.value)
+            before = selection.matches(self._old)
+        if now:
+            return "MODIFIED" if before else "ADDED"
+        return "DELETED" if before else ""
+
+    def source(self, type_: str) -> bytes:
+        """The bytes that an event of this type shows: what is now, or what was before it went."""
+        event = self.event
+        if type_ == "DELETED" and event.previous is not None:
+            return event.previous.value
+        assert event.value is not None
+        return event.value
+
+    def bytes_for(self, representation: Representation, type_: str) -> bytes:
+        """The encoded event, shared by all watchers of that representation."""
+        key = (representation, type_)
+        found = self.encoded.get(key)
+        if found is None:
+            source, revision = self.source(type_), self.event.revision
+            if representation.direct:
+                spliced = representation.splice(source, revision)
+                if spliced is not None:
+                    found = b'{"type":"%b","object":%b}\n' % (type_.encode(), spliced)
+            if found is None:
+                obj = representation.objects([(source, revision)])[0]
+                found = representation.event(type_, obj)
+            self.encoded[key] = found
+        return found
+
+
+class Watcher(AsyncIterator[bytes]):
+    """The stream of one client. Iterate for chunks of encoded events; `aclose()` when the client is gone."""
+
+    __slots__ = (
+        "_bytes",
+        "_closed",
+        "_finished",
+        "_first",
+        "_waiter",
+        "abort",
+        "after",
+        "bookmarks",
+        "deadline",
+        "dropped",
+        "hub",
+        "pending",
+        "representation",
+        "scope",
+        "selection",
+    )
+
+    def __init__(
+        self,
+        hub: Hub,
+        representation: Representation,
+        *,
+        namespace: str = "",
+        name: str = "",
+        selection: Selection | None = None,
+        after: int = 0,
+        deadline: float = 0.0,
+        bookmarks: bool = False,
+    ) -> None:
+        self.hub = hub
+        self.representation = representation
+        self.scope = (namespace, name)
+        self.selection = selection
+        self.after = after
+        self.deadline = deadline
+        self.bookmarks = bookmarks
+        self.pending: list[bytes] = []
+        self.dropped = False
+        self.abort: Callable[[], object] | None = None
+        """Set by the transport: ends the connection of a client that does not read."""
+        self._bytes = 0
+        self._first = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+        self._finished = False
+
+    def offer(self, change: Change) -> None:
+        """Queue a change, if this watcher is to see it."""
+        if change.event.revision <= self.after or self._closed:
+            return
+        selection = self.selection
+        type_ = change.type if selection is None else change.selected(selection, self.representation)
+        if not type_:
+            return
+        representation = self.representation
+        if representation.awaits:
+            self.hub.convert_later(self, change, type_)
+            return
+        try:
+            if representation.per_watcher and self._first:
+                self._first = False
+                obj = representation.objects([(change.source(type_), change.event.revision)])[0]
+                chunk = representation.event(type_, obj, first=True)
+            else:
+                chunk = change.bytes_for(representation, type_)
+        except Exception as error:
+            self.fail(error)
+            return
+        self.push(chunk)
+
+    def encode_object(self, type_: str, obj: Object) -> bytes:
+        """An event of a decoded object, as this stream needs it."""
+        first, self._first = self._first, False
+        return self.representation.event(type_, obj, first=first and self.representation.per_watcher)
+
+    def push(self, chunk: bytes) -> None:
+        """Queue an encoded event; a queue that is too long ends the watch."""
+        self.pending.append(chunk)
+        self._bytes += len(chunk)
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+        elif len(self.pending) > QUEUE_EVENTS or self._bytes > QUEUE_BYTES:
+            self._drop()
+
+    def push_initial(self, chunks: list[bytes]) -> None:
+        """Queue the initial state, which may be longer than the queue."""
+        self.pending.extend(chunks)
+
+    def fail(self, error: Exception) -> None:
+        """Send an ERROR event and end."""
+        if not isinstance(error, APIError):
+            from ..api.errors import InternalError
+
+            logger.warning("a watch failed: %s", error)
+            error = InternalError(f"Internal error occurred: {error}")
+        self.push(self.representation.frame({"type": "ERROR", "object": error.to_status()}))
+        self.close()
+
+    def _drop(self) -> None:
+        self.dropped = True
+        self.pending.clear()
+        self.hub.dropped += 1
+        self.close()
+        if self.abort is not None:
+            self.abort()
+
+    def close(self) -> None:
+        """End the stream after what is queued."""
+        if not self._closed:
+            self._closed = True
+            self.hub.remove(self)
+            waiter, self._waiter = self._waiter, None
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+    def due(self, now: float) -> float:
+        """Called by the timer: end, or send a bookmark. Returns when to be called next; 0 for never."""
+        if self._closed:
+            return 0.0
+        if self.deadline <= now:
+            self.close()
+            return 0.0
+        if self.bookmarks and self.hub.feed.revision > 0:
+            self.push(self.representation.bookmark(max(self.hub.feed.revision, self.after)))
+        return self.next_due(now)
+
+    def next_due(self, now: float) -> float:
+        """When something is to happen: a bookmark in a while and shortly before the end, then the end."""
+        if not self.bookmarks:
+            return self.deadline
+        if self.deadline - now > self.hub.bookmark_interval + 2:
+            return now + self.hub.bookmark_interval
+        return self.deadline - 2 if self.deadline - now > 2.5 else self.deadline
+
+    def __aiter__(self) -> Watcher:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            pending = self.pending
+            if pending:
+                if len(pending) == 1:
+                    chunk = pending[0]
+                    pending.clear()
+                elif len(pending) <= _CHUNK:
+                    chunk = b"".join(pending)
+                    pending.clear()
+                else:
+                    chunk = b"".join(pending[:_CHUNK])
+                    del pending[:_CHUNK]
+                self._bytes = max(self._bytes - len(chunk), 0)
+                return chunk
+            if self._closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    async def aclose(self) -> None:
+        """Forget the client."""
+        self.pending.clear()
+        self.close()
+        if not self._finished:
+            self._finished = True
+            self.hub.finished()
+
+
+class Hub:
+    """The watchers of one resource and its recent events."""
+
+    def __init__(self, feed: Feed, prefix: str, *, namespaced: bool, bookmark_interval: float = 60.0) -> None:
+        self.feed = feed
+        self.prefix = prefix
+        self.namespaced = namespaced
+        self.bookmark_interval = bookmark_interval
+        self.oldest = 0
+        """Events later than this are in the window."""
+        self.dropped = 0
+        self.active = 0
+        self.on_count: Callable[[int], object] | None = None
+        self._window: deque[Change] = deque()
+        self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
+        self._conversions: asyncio.Queue[tuple[Watcher, Change, str]] | None = None
+        self._converter: asyncio.Task[None] | None = None
+        self._ended = False
+        feed.register(self)
+
+    def begin(self, revision: int) -> None:
+        """Events later than `revision` will be taken in."""
+        self._window.clear()
+        self.oldest = revision
+
+    def take(self, event: Event) -> None:
+        """Take in one event and offer it to those who want it."""
+        rest = event.key[len(self.prefix) :]
+        namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
+        change = Change(event, namespace, name)
+        window = self._window
+        window.append(change)
+        if len(window) > WINDOW:
+            self.oldest = window.popleft().event.revision
+        watchers = self._watchers
+        if watchers:
+            for scope in (
+                (("", ""), (namespace, ""), (namespace, name), ("", name))
+                if namespace
+                else (
+                    ("", ""),
+                    ("", name),
+                )
+            ):
+                group = watchers.get(scope)
+                if group:
+                    for watcher in list(group):
+                        watcher.offer(change)
+            if not self._conversions:
+                change.encoded.clear()
+
+    def attach(self, watcher: Watcher) -> None:
+        """Add a watcher: it gets what the window holds after its version, then everything new."""
+        if self._ended:
+            watcher.close()
+            return
+        namespace, name = watcher.scope
+        window = self._window
+        if window and window[-1].event.revision > watcher.after:
+            for change in window:
+                if (
+                    change.event.revision > watcher.after
+                    and (not namespace or change.namespace == namespace)
+                    and (not name or change.name == name)
+                ):
+                    watcher.offer(change)
+                    if not self._conversions:
+                        change.encoded.clear()
+        self._watchers.setdefault(watcher.scope, {})[watcher] = None
+        self.active += 1
+        if self.on_count is not None:
+            self.on_count(1)
+        self.feed.timer.schedule(watcher, watcher.next_due(self.feed.clock()))
+
+    def remove(self, watcher: Watcher) -> None:
+        """Forget a watcher."""
+        group = self._watchers.get(watcher.scope)
+        if group is not None and watcher in group:
+            del group[watcher]
+            if not group:
+                del self._watchers[watcher.scope]
+            self.active -= 1
+            if self.on_count is not None:
+                self.on_count(-1)
+
+    def finished(self) -> None:
+        """A client has gone."""
+
+    def check(self, revision: int) -> None:
+        """Raise `Expired` if the window does not reach back to `revision`."""
+        if revision < self.oldest:
+            raise Expired(f"too old resource version: {revision} ({self.oldest})")
+
+    def close_watchers(self) -> None:
+        """End every watch cleanly."""
+        for group in list(self._watchers.values()):
+            for watcher in list(group):
+                watcher.close()
+
+    def end(self) -> None:
+        """The resource is gone."""
+        self._ended = True
+        self.close_watchers()
+        self.feed.unregister(self)
+        if self._converter is not None:
+            self._converter.cancel()
+
+    def convert_later(self, watcher: Watcher, change: Change, type_: str) -> None:
+        """Queue a change for a watcher whose version needs an async conversion; order is kept."""
+        if self._conversions is None:
+            self._conversions = asyncio.Queue()
+            self._converter = asyncio.create_task(self._convert())
+        self._conversions.put_nowait((watcher, change, type_))
+
+    async def _convert(self) -> None:
+        assert self._conversions is not None
+        while True:
+            watcher, change, type_ = await self._conversions.get()
+            representation = watcher.representation
+            try:
+                key = (representation, type_)
+                if key not in change.encoded or representation.per_watcher:
+                    items = [(change.source(type_), change.event.revision)]
+                    obj = (await representation.objects_async(items))[0]
+                    if representation.per_watcher:
+                        watcher.push(watcher.encode_object(type_, obj))
+                        continue
+                    change.encoded[key] = representation.event(type_, obj)
+                watcher.push(change.encoded[key])
+            except Exception as error:
+                watcher.fail(error)
+
+
+class Timer:
+    """One timer for all watchers, with quarter-second precision."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._slots: dict[int, list[Watcher]] = {}
+        self._order: list[int] = []
+        self._handle: asyncio.TimerHandle | None = None
+        self._next = 0
+
+    def schedule(self, watcher: Watcher, when: float) -> None:
+        """Call `watcher.due` at `when`."""
+        if when <= 0:
+            return
+        slot = int(when * 4) + 1
+        slots = self._slots
+        if slot in slots:
+            slots[slot].append(watcher)
+            return
+        slots[slot] = [watcher]
+        heapq.heappush(self._order, slot)
+        self._arm()
+
+    def _arm(self) -> None:
+        if not self._order:
+            return
+        first = self._order[0]
+        if self._handle is not None:
+            if self._next <= first:
+                return
+            self._handle.cancel()
+        self._next = first
+        delay = max(first / 4 - self.clock(), 0.0)
+        self._handle = asyncio.get_running_loop().call_later(delay, self.tick)
+
+    def tick(self) -> None:
+        """Serve everything that is due; a test with its own clock calls it."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        now = self.clock()
+        while self._order and self._order[0] <= now * 4 + 1:
+            for watcher in self._slots.pop(heapq.heappop(self._order)):
+                when = watcher.due(now)
+                if when:
+                    self.schedule(watcher, max(when, now + 0.25))
+        if self._handle is None:
+            self._arm()
+
+    def stop(self) -> None:
+        """Cancel the timer."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+class Feed:
+    """Follows storage and knows how far it has come (`revision`)."""
+
+    def __init__(self, storage: Storage, prefix: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.storage = storage
+        self.prefix = prefix
+        self.clock = clock
+        self.revision = 0
+        self.running = False
+        self.timer = Timer(clock)
+        self._hubs: dict[str, Hub] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    def register(self, hub: Hub) -> None:
+        """Hand events under the hub's prefix to it."""
+        self._hubs[hub.prefix[len(self.prefix) : -1]] = hub
+        if self.running:
+            hub.begin(self.revision)
+
+    def unregister(self, hub: Hub) -> None:
+        """Stop doing so."""
+        key = hub.prefix[len(self.prefix) : -1]
+        if self._hubs.get(key) is hub:
+            del self._hubs[key]
+
+    async def start(self) -> None:
+        """Begin to follow."""
+        self.revision = await self.storage.revision()
+        self.running = True
+        for hub in self._hubs.values():
+            hub.begin(self.revision)
+        watch = self.storage.watch(self.prefix, self.revision)
+        self._task = asyncio.create_task(self._follow(watch))
+
+    async def stop(self) -> None:
+        """Stop following."""
+        self.running = False
+        self.timer.stop()
+        for hub in list(self._hubs.values()):
+            hub.close_watchers()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _follow(self, watch: Any) -> None:
+        delay = 0.1
+        while self.running:
+            try:
+                async for batch in watch:
+                    delay = 0.1
+                    for event in batch:
+                        hub = self._hub_of(event.key)
+                        if hub is not None:
+                            hub.take(event)
+                    self.revision = batch[-1].revision
+                    if self._waiters:
+                        self._wake()
+                if not self.running:
+                    return
+            except (Compacted, StorageError) as error:
+                logger.warning("lost the watch on storage, starting again: %s", error)
+            finally:
+                watch.close()
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, 5.0)
+            try:
+                self.revision = await self.storage.revision()
+            except StorageError:
+                continue
+            for hub in list(self._hubs.values()):
+                hub.close_watchers()
+                hub.begin(self.revision)
+            watch = self.storage.watch(self.prefix, self.revision)
+
+    def _hub_of(self, key: str) -> Hub | None:
+        first, _, rest = key[len(self.prefix) :].partition("/")
+        hub = self._hubs.get(first)
+        if hub is None:
+            hub = self._hubs.get(f"{first}/{rest.partition('/')[0]}")
+        return hub
+
+    def _wake(self) -> None:
+        waiting = self._waiters
+        self._waiters = []
+        for wanted, future in waiting:
+            if wanted > self.revision:
+                self._waiters.append((wanted, future))
+            elif not future.done():
+                future.set_result(None)
+
+    async def reach(self, revision: int, timeout: float) -> None:
+        """Wait until storage has reached `revision`; raises `Timeout` if it does not within `timeout` seconds."""
+        if revision <= self.revision or revision <= await self.storage.revision():
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, future))
+        try:
+            async with asyncio.timeout(timeout):
+                await future
+        except TimeoutError:
+            error = too_large_resource_version(revision, self.revision)
+            error.message = f"Timeout: {error.message}"
+            raise error from None
+        finally:
+            self._waiters = [entry for entry in self._waiters if entry[1] is not future]

@@ -1,0 +1,121 @@
+"""WATCH: where a stream begins, and what it is made of.
+
+- without a version, or "0": the current state as ADDED events, then changes;
+- with a version: changes after it, or an ERROR event with 410 if the window does not reach back that far;
+- with `sendInitialEvents`: the current state, a bookmark that says it is complete, then changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..api.errors import APIError, Expired
+from .negotiation import YAML
+from .options import parse_list_options, parse_version
+from .request import Request, Response, WebSocket
+from .requestinfo import RequestInfo
+from .selection import selection_of
+from .watch import Watcher
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+
+async def watch_collection(endpoint: Endpoint, request: Request, info: RequestInfo) -> Response:
+    """Answer a WATCH."""
+    server, store = endpoint.server, endpoint.store
+    accepted = endpoint.accepted(request)
+    options = parse_list_options(request, watch=True)
+    selection = selection_of(endpoint.resource, endpoint.version, options.labels, options.fields)
+    namespace = info.namespace if endpoint.resource.namespaced else ""
+    name = info.parts[1] if len(info.parts) > 1 else ""
+    if not name and options.fields is not None:
+        name = options.fields.exact("metadata.name") or ""
+        if name and len(options.fields.terms) == 1 and options.labels is None:
+            selection = None
+    wanted = parse_version(options.resource_version)
+    if wanted:
+        await server.feed.reach(wanted, server.freshness_timeout)
+    include = endpoint.include(request, accepted)
+    representation = store.representation(endpoint.version, accepted, include)
+    seconds: float = options.timeout
+    if seconds <= 0:
+        seconds = server.rng.uniform(*server.watch_timeout)
+    watcher = Watcher(
+        store.hub,
+        representation,
+        namespace=namespace,
+        name=name,
+        selection=selection,
+        after=wanted,
+        deadline=server.clock() + seconds,
+        bookmarks=options.bookmarks,
+    )
+    initial = options.send_initial_events
+    if initial is None:
+        initial = not wanted
+    if initial:
+        await _send_state(endpoint, watcher, namespace, name)
+        if options.send_initial_events and options.bookmarks:
+            watcher.push_initial([representation.bookmark(watcher.after, initial=True)])
+    elif not wanted:
+        watcher.after = server.feed.revision
+    else:
+        try:
+            store.hub.check(wanted)
+        except Expired as error:
+            watcher.fail(error)
+            return _stream(request, watcher, accepted.media)
+    store.hub.attach(watcher)
+    return _stream(request, watcher, accepted.media)
+
+
+async def _send_state(endpoint: Endpoint, watcher: Watcher, namespace: str, name: str) -> None:
+    """Queue the current state as ADDED events; the watch goes on from its revision."""
+    store, representation, selection = endpoint.store, watcher.representation, watcher.selection
+    prefix = store.range(namespace)
+    if name and (namespace or not endpoint.resource.namespaced):
+        found = await store.storage.get(store.key(namespace, name))
+        watcher.after = await store.storage.revision()
+        items = [found] if found is not None else []
+    else:
+        page = await store.storage.list(prefix)
+        watcher.after = page.revision
+        items = page.items
+        if name:
+            items = [item for item in items if item.key.rpartition("/")[2] == name]
+    if selection is not None:
+        items = [item for item in items if selection.matches(selection.facts(item.value))]
+    if representation.direct:
+        chunks = []
+        for item in items:
+            spliced = representation.splice(item.value, item.mod_revision)
+            if spliced is None:
+                break
+            chunks.append(b'{"type":"ADDED","object":%b}\n' % spliced)
+        else:
+            watcher.push_initial(chunks)
+            return
+    try:
+        objects = await representation.objects_async([(item.value, item.mod_revision) for item in items])
+    except APIError as error:
+        watcher.fail(error)
+        return
+    for obj in objects:
+        watcher.push_initial([watcher.encode_object("ADDED", obj)])
+
+
+def _stream(request: Request, watcher: Watcher, media: str) -> Response:
+    if request.headers.get("Upgrade", "").lower() == "websocket":
+
+        async def converse(socket: WebSocket) -> None:
+            try:
+                async for chunk in watcher:
+                    for line in chunk.splitlines():
+                        await socket.send(line.decode())
+            finally:
+                await watcher.aclose()
+
+        return Response(101, websocket=converse, protocols=("",))
+    content_type = f"{YAML};stream=watch" if media == YAML else media
+    return Response(200, content_type=content_type, stream=watcher)

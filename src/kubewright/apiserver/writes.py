@@ -1,0 +1,445 @@
+"""Creating and updating objects: the steps between a decoded body and a stored one.
+
+See `resource` for the order. An update is a loop around a compare-and-swap: read the live object, work out the
+new one, try to store it, and start over if somebody else was faster (unless the client named a version).
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ..api.errors import (
+    MODIFIED,
+    APIError,
+    FieldError,
+    already_exists,
+    conflict,
+    generate_name_conflict,
+    invalid,
+    not_found,
+)
+from ..api.gvk import GroupKind, GroupVersionResource
+from ..api.names import generate_name
+from ..patch import keep_times_if_unchanged
+from ..schema import fielderrors as fe
+from ..schema.metadata import validate_common_metadata, validate_metadata
+from ..storage.contract import KeyExists, KeyValue, RevisionMismatch
+from .admission import AdmissionRequest
+from .resource import Object, Operation
+from .shaping import fill, prune
+from .validation import validate_object
+
+if TYPE_CHECKING:
+    from .store import Store
+
+_SYSTEM_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+_IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+GENERATE_ATTEMPTS = 8
+UPDATE_ATTEMPTS = 20
+
+Compute = Callable[[Object | None], Awaitable[Object]]
+
+_second: tuple[int, str] = (0, "")
+
+
+def now_text() -> str:
+    """The current time as metadata holds it."""
+    global _second
+    seconds = int(time.time())
+    if _second[0] != seconds:
+        _second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)))
+    return _second[1]
+
+
+async def settle(result: Any) -> Any:
+    """The result of a hook that may be async."""
+    return await result if inspect.isawaitable(result) else result
+
+
+def admission_request(
+    store: Store, op: Operation, operation: Any, obj: Object | None, old: Object | None
+) -> AdmissionRequest:
+    """What plug-ins see of a write."""
+    resource = store.resource
+
+    async def convert(value: Object, version: str) -> Object:
+        return await store.convert(value, op.version.name, version)
+
+    def renew(value: Object) -> None:
+        prune(value, op.version)
+        fill(value, op.version, resource)
+
+    return AdmissionRequest(
+        operation=operation,
+        user=op.user,
+        resource=GroupVersionResource(resource.group, op.version.name, resource.plural),
+        subresource=op.subresource,
+        kind=resource.gvk(op.version.name),
+        namespace=op.namespace,
+        name=op.name,
+        object=obj,
+        old_object=old,
+        options=op.options,
+        dry_run=op.dry_run,
+        definition=resource,
+        version=op.version,
+        warnings=op.warnings,
+        request=op.request,
+        convert=convert,
+        renew=renew,
+    )
+
+
+async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool = True) -> Object:
+    """Create an object (given in the requested version, which is also what comes back).
+
+    `own_fields` is false where managedFields are already right (apply).
+    """
+    resource, strategy, server = store.resource, store.resource.strategy, store.server
+    if resource.accepting_writes is not None:
+        refusal = resource.accepting_writes()
+        if refusal is not None:
+            raise refusal
+    metadata: Object = obj["metadata"]
+    for field in _SYSTEM_FIELDS:
+        metadata.pop(field, None)
+    if resource.namespaced:
+        metadata["namespace"] = op.namespace
+    else:
+        metadata.pop("namespace", None)
+    _drop_repeated_owners(op, metadata)
+    if strategy.track_managed_fields and own_fields:
+        now = datetime.now(UTC)
+        obj = store.field_manager(op.version, op.subresource).update(None, obj, op.field_manager, now)
+        metadata = obj["metadata"]
+    admission = server.admission
+    question: AdmissionRequest | None = None
+    if admission.has_mutating or admission.has_validating:
+        question = admission_request(store, op, "CREATE", obj, None)
+        if admission.has_mutating and await admission.mutate(question):
+            assert question.object is not None
+            obj = question.object
+            fill(obj, op.version, resource)
+            metadata = obj["metadata"]
+    prefix = "" if metadata.get("name") else metadata.get("generateName") or ""
+    if prefix:
+        metadata["name"] = generate_name(prefix)
+    op.name = metadata.get("name") or ""
+    metadata["uid"] = str(uuid.uuid4())
+    metadata["creationTimestamp"] = now_text()
+    hub = resource.hub_version or op.version.name
+    if hub != op.version.name:
+        obj = await store.convert(obj, op.version.name, hub)
+        metadata = obj["metadata"]
+    if "status" in op.version.subresources:
+        for field in strategy.status_fields:
+            obj.pop(field, None)
+    prepared = strategy.prepare_for_create(op, obj)
+    if prepared is not None:
+        await prepared
+    generation = strategy.initial_generation(obj)
+    if generation is not None:
+        metadata["generation"] = generation
+    errors = validate_metadata(
+        metadata, "metadata", namespaced=resource.namespaced, name_rule=strategy.validate_name
+    )
+    errors += await validate_object(op, obj, None, hub)
+    if errors:
+        raise _invalid(store, obj, errors)
+    for text in strategy.warnings(op, obj, None):
+        op.warn(text)
+    strategy.canonicalize(obj)
+    if question is not None and admission.has_validating:
+        question.name = op.name
+        question.object = (
+            obj if hub == op.version.name else await store.convert(dict(obj), hub, op.version.name)
+        )
+        await admission.validate(question)
+    if metadata.get("resourceVersion"):
+        raise APIError("resourceVersion should not be set on objects to be created", code=500)
+    revision = 0
+    for attempt in range(GENERATE_ATTEMPTS):
+        key = store.key(op.namespace, op.name)
+        try:
+            if op.dry_run:
+                taken = await store.storage.get(key)
+                if taken is not None:
+                    raise KeyExists(taken)
+            else:
+                value = await store.pack(obj, hub)
+                revision = await store.storage.create(key, value, ttl=strategy.ttl)
+            break
+        except KeyExists as error:
+            if prefix and attempt + 1 < GENERATE_ATTEMPTS:
+                op.name = metadata["name"] = generate_name(prefix)
+                continue
+            if prefix:
+                raise generate_name_conflict(resource.group_resource, op.name) from None
+            live = store.layout.unpack(error.current.value, error.current.mod_revision)
+            deleting = "deletionTimestamp" in live["metadata"]
+            raise already_exists(resource.group_resource, op.name, deleting=deleting) from None
+    if revision:
+        metadata["resourceVersion"] = str(revision)
+        await settle(strategy.stored(op, obj, None))
+    return obj if hub == op.version.name else await store.convert(obj, hub, op.version.name)
+
+
+def _drop_repeated_owners(op: Operation, metadata: Object) -> None:
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) == 1:
+        return
+    seen: dict[str, Object] = {}
+    for owner in owners:
+        uid = owner.get("uid", "")
+        if uid in seen and seen[uid] == owner:
+            op.warn(
+                f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
+                f"1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
+                f"observed: {uid}"
+            )
+            continue
+        seen.setdefault(uid, owner)
+    if len(seen) < len(owners):
+        metadata["ownerReferences"] = list(seen.values())
+
+
+def _invalid(store: Store, obj: Object, errors: list[FieldError]) -> APIError:
+    kind = GroupKind(store.resource.group, obj.get("kind") or store.resource.kind)
+    return invalid(kind, obj["metadata"].get("name") or "", errors)
+
+
+async def update(
+    store: Store,
+    op: Operation,
+    compute: Compute,
+    *,
+    conditional: bool = False,
+    create_missing: bool = False,
+    may_create: Callable[[], Awaitable[None]] | None = None,
+    own_fields: bool = True,
+) -> tuple[Object, bool]:
+    """Replace an object by what `compute(live)` makes of it; returns it (requested version) and whether it is new.
+
+    `conditional` is for PUT: the new object must name the version it replaces where the strategy says so.
+    `own_fields` is false where `compute` has worked out managedFields itself (apply).
+    """
+    resource = store.resource
+    for _ in range(UPDATE_ATTEMPTS):
+        item = await store.storage.get(store.key(op.namespace, op.name))
+        if item is None:
+            if not create_missing:
+                if conditional:
+                    await _check_uid(store, op, compute)
+                raise not_found(resource.group_resource, op.name)
+            if may_create is not None:
+                await may_create()
+            new = await compute(None)
+            creation = Operation(
+                "create",
+                resource,
+                op.version,
+                op.namespace,
+                op.name,
+                op.subresource,
+                op.user,
+                op.dry_run,
+                op.options,
+                op.request,
+                op.warnings,
+                op.field_manager,
+            )
+            try:
+                made = create(store, creation, new) if own_fields else create_applied(store, creation, new)
+                return await made, True
+            except APIError as error:
+                if error.status_reason == "AlreadyExists":
+                    continue
+                raise
+        try:
+            return await _replace(store, op, item, compute, conditional, own_fields), False
+        except RevisionMismatch:
+            continue
+    raise conflict(resource.group_resource, op.name, MODIFIED)
+
+
+async def _check_uid(store: Store, op: Operation, compute: Compute) -> None:
+    new = await compute(None)
+    uid = new["metadata"].get("uid")
+    if uid:
+        raise uid_conflict(store, op, uid, "")
+
+
+async def create_applied(store: Store, op: Operation, obj: Object) -> Object:
+    """Create through apply, which has already said who owns what."""
+    uid = obj["metadata"].get("uid")
+    if uid:
+        raise conflict(
+            store.resource.group_resource,
+            op.name,
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+        )
+    return await create(store, op, obj, own_fields=False)
+
+
+def uid_conflict(store: Store, op: Operation, wanted: str, found: str) -> APIError:
+    """409 for an update of what is another object by now."""
+    return conflict(
+        store.resource.group_resource,
+        op.name,
+        f"StorageError: invalid object, Code: 4, Key: {store.key(op.namespace, op.name)}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+    )
+
+
+async def _replace(
+    store: Store, op: Operation, item: KeyValue, compute: Compute, conditional: bool, own_fields: bool
+) -> Object:
+    resource, strategy, server = store.resource, store.resource.strategy, store.server
+    live = await store.load(item, op.version)
+    new = await compute(live)
+    old_metadata, metadata = live["metadata"], new["metadata"]
+    if conditional and metadata.get("uid") and metadata["uid"] != old_metadata["uid"]:
+        raise uid_conflict(store, op, metadata["uid"], old_metadata["uid"])
+    if strategy.track_managed_fields and own_fields:
+        now = datetime.now(UTC)
+        new = store.field_manager(op.version, op.subresource).update(live, new, op.field_manager, now)
+        metadata = new["metadata"]
+    admission = server.admission
+    question: AdmissionRequest | None = None
+    if admission.has_mutating or admission.has_validating:
+        question = admission_request(store, op, "UPDATE", new, live)
+        if admission.has_mutating and await admission.mutate(question):
+            assert question.object is not None
+            new = question.object
+            fill(new, op.version, resource)
+            metadata = new["metadata"]
+    _check_version(store, op, metadata, item, conditional)
+    hub, old = resource.hub_version or op.version.name, live
+    if hub != op.version.name:
+        new = await store.convert(new, op.version.name, hub)
+        old = await store.load(item, _version(store, hub))
+        metadata = new["metadata"]
+    _restore_metadata(store, metadata, old["metadata"])
+    if op.subresource == "status":
+        pass
+    elif "status" in op.version.subresources:
+        for field in strategy.status_fields:
+            if field in old:
+                new[field] = old[field]
+            else:
+                new.pop(field, None)
+    prepared = strategy.prepare_for_update(op, new, old)
+    if prepared is not None:
+        await prepared
+    generation = old["metadata"].get("generation")
+    if generation is not None:
+        changed = op.subresource != "status" and strategy.generation_changes(op, new, old)
+        metadata["generation"] = generation + 1 if changed else generation
+    else:
+        metadata.pop("generation", None)
+    errors = _metadata_update_errors(metadata, old["metadata"]) + validate_common_metadata(
+        metadata, "metadata"
+    )
+    errors += await validate_object(op, new, old, hub)
+    if errors:
+        raise _invalid(store, new, errors)
+    for text in strategy.warnings(op, new, old):
+        op.warn(text)
+    strategy.canonicalize(new)
+    metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+    new = keep_times_if_unchanged(old, new)
+    if question is not None and admission.has_validating:
+        question.object = (
+            new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
+        )
+        await admission.validate(question)
+    if new is not old:
+        new = await _swap(store, op, item, new, old, hub)
+    return new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
+
+
+async def _swap(store: Store, op: Operation, item: KeyValue, new: Object, old: Object, hub: str) -> Object:
+    strategy, metadata = store.resource.strategy, new["metadata"]
+    finished = (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and strategy.may_vanish(new)
+    )
+    if finished:
+        if not op.dry_run:
+            await store.storage.delete(item.key, expected=item.mod_revision)
+            await settle(strategy.deleted(op, new))
+        return new
+    value = await store.pack(new, hub)
+    if value == item.value:
+        return new
+    if not op.dry_run:
+        revision = await store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
+        metadata["resourceVersion"] = str(revision)
+        await settle(strategy.stored(op, new, old))
+    return new
+
+
+def _version(store: Store, name: str) -> Any:
+    return store.resource.version(name)
+
+
+def _check_version(store: Store, op: Operation, metadata: Object, item: KeyValue, conditional: bool) -> None:
+    resource = store.resource
+    given = metadata.get("resourceVersion")
+    if not given:
+        if conditional and not resource.strategy.allow_unconditional_update:
+            error = fe.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(GroupKind(resource.group, resource.plural), op.name, [error])
+        return
+    if not (given.isascii() and given.isdigit()):
+        raise APIError(f'strconv.ParseUint: parsing "{given}": invalid syntax', code=500)
+    if int(given) not in (item.mod_revision, 0):
+        raise conflict(resource.group_resource, op.name, MODIFIED)
+
+
+def _restore_metadata(store: Store, metadata: Object, old: Object) -> None:
+    """What clients cannot change is put back, as if they had not tried."""
+    if not metadata.get("uid"):
+        metadata["uid"] = old["uid"]
+    for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if field in old:
+            metadata[field] = old[field]
+        else:
+            metadata.pop(field, None)
+    metadata.pop("selfLink", None)
+    if store.resource.namespaced:
+        metadata.setdefault("namespace", old.get("namespace", ""))
+
+
+def _metadata_update_errors(metadata: Object, old: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "deletionTimestamp" in old:
+        known = set(old.get("finalizers") or ())
+        added = [name for name in metadata.get("finalizers") or () if name not in known]
+        if added:
+            listed = "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
+            errors.append(
+                fe.forbidden(
+                    "metadata.finalizers",
+                    f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}",
+                )
+            )
+    for field in _IMMUTABLE:
+        if metadata.get(field) != old.get(field):
+            errors.append(fe.invalid(f"metadata.{field}", metadata.get(field), "field is immutable"))
+    # The rules for metadata run once for every object and once more with the kind's own: both report.
+    return errors * 2
