@@ -8,7 +8,6 @@ A rule for a `generateName` prefix is the rule for the name, with a trailing das
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -236,14 +235,18 @@ def check_percent(value: str) -> list[str]:
     return [] if _percent(value) else [_rule(text, _PERCENT, "1%", "93%")]
 
 
-def random_suffix(
-    length: int = SUFFIX_LENGTH, choose: Callable[[Sequence[str]], str] = secrets.choice
-) -> str:
+def _choose(options: Sequence[str]) -> str:
+    import secrets  # takes longer to load than everything else here, and few programs make up names
+
+    return secrets.choice(options)
+
+
+def random_suffix(length: int = SUFFIX_LENGTH, choose: Callable[[Sequence[str]], str] = _choose) -> str:
     """Random letters of the suffix alphabet."""
     return "".join(choose(SUFFIX_ALPHABET) for _ in range(length))
 
 
-def generate_name(base: str, choose: Callable[[Sequence[str]], str] = secrets.choice) -> str:
+def generate_name(base: str, choose: Callable[[Sequence[str]], str] = _choose) -> str:
     """The name that a server makes from `generateName`: five random letters after a base of at most 58."""
     return base[:MAX_GENERATED_BASE] + random_suffix(choose=choose)
 
