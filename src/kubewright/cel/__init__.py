@@ -14,7 +14,7 @@ field holds a string that an expression sees as a timestamp, a duration or bytes
 
 `Env(variables, types=..., bindings=False)`: `variables` maps names to types; `types` lists objects that an
 expression may construct (`Object{...}`, `JSONPatch{...}`); `bindings` turns on `cel.bind`, which Kubernetes
-does for device selectors only. `check(text, expected=T)` raises `CelResultError` if the result has another type.
+does for device selectors only. `check(text, expected=T)` raises `CelResultError` if the result is no T.
 
 A `Budget(limit)` counts the cost of all programs that are run with it; each run is also limited by itself
 (`per_call`). `budget.used` and `budget.remaining` say where it stands.

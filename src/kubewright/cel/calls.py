@@ -1,14 +1,15 @@
 """Code for calls: operators chosen by the checked types, functions by their overload.
 
-Where the checker knows the types of all arguments, the one overload is called directly. Where it does not (dyn),
-the overload is found by the values at run time. Constant arguments are folded in: patterns are compiled once,
-membership in a constant list is a set lookup, conversions of constants are done here.
+Where the checker knows the types of all arguments, the one overload is called directly. Where it does not
+(dyn), the overload is found by the values at run time. Constant arguments are folded in: patterns are
+compiled once, membership in a constant list is a set lookup, conversions of constants are done here.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.cel import charges
@@ -86,9 +87,13 @@ def _general(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Cod
     return _dispatched(expr.function, expr.overloads, runs, cost)
 
 
+def _implementation(overload: Overload) -> Callable[..., Any]:
+    assert overload.impl is not None
+    return add_bounded if overload.id in ("add_string", "add_bytes") else overload.impl
+
+
 def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
-    impl = overload.impl
-    assert impl is not None
+    impl = _implementation(overload)
     price = charges.charge_for(overload.function, overload.id)
     if price is None:
         cost += 1
@@ -101,8 +106,6 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
         return Code(lambda frame: impl(*[run(frame) for run in runs]), cost)
     count = price
     early = charges.before(overload.function)
-    if overload.id in ("add_string", "add_bytes"):
-        impl = add_bounded
 
     def run_charged(frame: Frame) -> Any:
         args = tuple([run(frame) for run in runs])
@@ -144,7 +147,6 @@ def _dispatched(function: str, overloads: list[Overload], runs: list[Run], cost:
         args = tuple([run(frame) for run in runs])
         for item, price, impl in candidates:
             if item.accepts(args):
-                assert impl is not None
                 if price is None:
                     charge(frame, 1)
                     return impl(*args)
@@ -194,7 +196,8 @@ def _logic(compiler: Compiler, expr: Call, *, decisive: bool) -> Code:
             value = second(frame)
         except CelError:
             raise error from None
-        if value is decisive:
+        decided: bool = value is decisive
+        if decided:
             return decisive
         raise error
 
@@ -375,11 +378,11 @@ def _text_call(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> C
     cost = codes[0].cost
     if expr.function == "matches":
         search = compiled_pattern(argument).search
-        factor = charges.ceil(len(argument) * charges.REGEX_FACTOR)
+        factor = ceil(len(argument) * charges.REGEX_FACTOR)
 
         def match(frame: Frame) -> bool:
             value = text(frame)
-            frame[0] += charges.ceil((1.0 + len(value)) * charges.STRING_FACTOR) * factor
+            frame[0] += ceil((1.0 + len(value)) * charges.STRING_FACTOR) * factor
             if frame[0] > frame[1]:
                 raise CostExceeded
             return search(value) is not None

@@ -1,11 +1,12 @@
 """A checked expression to a Python closure.
 
-Every node becomes a function of a frame (see `frame`). Types found by the checker choose the function: a field
-of a known object is one subscript, a comparison of integers one operator. `Code` pairs a function with the
-fixed part of its cost; a parent adds up the fixed costs of what it always evaluates, so a straight piece of an
-expression is charged once, by whoever decides that it runs: the program, a branch of `&&`, `||` or `?:`, a loop.
+Every node becomes a function of a frame (see `frame`). Types found by the checker choose the function: a
+field of a known object is one subscript, a comparison of integers one operator. `Code` pairs a function with
+the fixed part of its cost; a parent adds up the fixed costs of what it always evaluates, so a straight piece
+of an expression is charged once, by whoever decides that it runs: the program, a branch of `&&`, `||` or
+`?:`, a loop.
 
-Values read from variables are raw JSON. `_raw` compiles a node that may yield them (a variable, a field, an
+Values read from variables are raw JSON. `raw` compiles a node that may yield them (a variable, a field, an
 element); `code` converts what comes out if the type asks for it, so selections never convert whole objects.
 """
 

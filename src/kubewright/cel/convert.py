@@ -1,8 +1,8 @@
 """Decoded JSON to CEL values, where they differ.
 
-A program runs on the data as it is. Only where an expression reaches a value whose type says more than JSON can
-(a timestamp, a duration, bytes, a double written without a dot, a list that is a set) is that value converted,
-and only then. `converter` makes the function for a type, or `None` where nothing needs converting.
+A program runs on the data as it is. Only where an expression reaches a value whose type says more than JSON
+can (a timestamp, a duration, bytes, a double written without a dot, a list that is a set) is that value
+converted, and only then. `converter` makes the function for a type, or `None` where nothing needs converting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Code for comprehensions: one tight loop for each kind of macro.
 
-A loop charges the fixed cost of an iteration for every element. If the whole loop fits into what is left of the
-limit, it charges once at its end; otherwise it charges and checks each time round, so it cannot overrun.
+A loop charges the fixed cost of an iteration for every element. If the whole loop fits into what is left of
+the limit, it charges once at its end; otherwise it charges and checks each time round, so it cannot overrun.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def _quantifier(compiler: Compiler, expr: Comprehension, source: Code, slots: li
             except CelError as failure:
                 error = error or failure
                 continue
-            if value is decisive:
+            decided: bool = value is decisive
+            if decided:
                 if not careful:
                     frame[0] += cost * done
                 if done < count:

@@ -29,60 +29,15 @@ _PRECEDENCE: Final = {
     "&&": 2,
     "||": 1,
 }
-_GRAMMAR_ORDER: Final = [
-    "==",
-    "!=",
-    "in",
-    "<",
-    "<=",
-    ">=",
-    ">",
-    "&&",
-    "||",
-    "[",
-    "]",
-    "{",
-    "}",
-    "(",
-    ")",
-    ".",
-    ",",
-    "-",
-    "!",
-    "?",
-    ":",
-    "+",
-    "*",
-    "/",
-    "%",
-    "true",
-    "false",
-    "null",
-    "NUM_FLOAT",
-    "NUM_INT",
-    "NUM_UINT",
-    "STRING",
-    "BYTES",
-    "IDENTIFIER",
-    "ESC_IDENTIFIER",
-]
-_OPERAND: Final = [
-    "[",
-    "{",
-    "(",
-    ".",
-    "-",
-    "!",
-    "true",
-    "false",
-    "null",
-    "NUM_FLOAT",
-    "NUM_INT",
-    "NUM_UINT",
-    "STRING",
-    "BYTES",
-    "IDENTIFIER",
-]
+_GRAMMAR_ORDER: Final = (
+    *("==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!"),
+    *("?", ":", "+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING"),
+    *("BYTES", "IDENTIFIER", "ESC_IDENTIFIER"),
+)
+_OPERAND: Final = (
+    *("[", "{", "(", ".", "-", "!", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING"),
+    *("BYTES", "IDENTIFIER"),
+)
 _AFTER_OPERAND: Final = frozenset({EOF, ")", "]", "}", ",", ":", "?", ".", "[", *_PRECEDENCE})
 _SYMBOLIC: Final = frozenset(name for name in _GRAMMAR_ORDER if name[0].isupper())
 
@@ -182,7 +137,7 @@ class _Parser:
             self._fail(f"extraneous input '{shown(self._token.text)}' expecting {_names([kind])}")
         if kind in (")", "]", "}") and self._token.kind in _AFTER_OPERAND:
             self._fail(f"missing {_names([kind])} at '{shown(self._token.text)}'")
-        self._unexpected([kind])
+        return self._unexpected([kind])
 
     def _enter(self) -> None:
         self._depth += 1

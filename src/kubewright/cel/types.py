@@ -276,29 +276,10 @@ def is_optional(value: Type) -> bool:
 
 
 RESERVED: Final = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
+        *("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    }
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}

@@ -242,8 +242,7 @@ def add_lists(left: list[Any], right: list[Any]) -> list[Any]:
     if type(left) is SetList:
         known = hashable_set(left + right)
         if known is not None:
-            seen = set(left)
-            return SetList(left + [item for item in right if not (item in seen or seen.add(item))])
+            return SetList(dict.fromkeys(left + right))
         return SetList(left + [item for item in right if not contains(left, item)])
     if type(left) is MapList:
         merged = {_map_key(item, left.keys): item for item in left}

@@ -98,7 +98,7 @@ def _group(value: Authorizer, group: str) -> GroupCheck:
     return GroupCheck(value.decide, msgspec.structs.replace(value.question, group=group))
 
 
-def _service_account(value: Authorizer, namespace: str, name: str) -> Authorizer:
+def _account(value: Authorizer, namespace: str, name: str) -> Authorizer:
     if names.check_dns_subdomain(name):
         raise CelError("Invalid service account name")
     if names.check_dns_label(namespace):
@@ -114,7 +114,7 @@ def _resource(value: GroupCheck, resource: str) -> ResourceCheck:
     return ResourceCheck(value.decide, msgspec.structs.replace(value.question, resource=resource))
 
 
-def _narrowed(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
+def _with(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
     def narrow(value: ResourceCheck, text: str) -> ResourceCheck:
         return ResourceCheck(value.decide, msgspec.structs.replace(value.question, **{part: text}))
 
@@ -129,19 +129,13 @@ _A, _P, _G, _R, _D = TYPE_NAMES
 OVERLOADS: Final[list[Overload]] = [
     overload("path", "authorizer_path", f"{_A}.(string) -> {_P}", _path),
     overload("group", "authorizer_group", f"{_A}.(string) -> {_G}", _group),
-    overload(
-        "serviceAccount", "authorizer_serviceaccount", f"{_A}.(string, string) -> {_A}", _service_account
-    ),
+    overload("serviceAccount", "authorizer_serviceaccount", f"{_A}.(string, string) -> {_A}", _account),
     overload("resource", "groupcheck_resource", f"{_G}.(string) -> {_R}", _resource),
-    overload("subresource", "resourcecheck_subresource", f"{_R}.(string) -> {_R}", _narrowed("subresource")),
-    overload("namespace", "resourcecheck_namespace", f"{_R}.(string) -> {_R}", _narrowed("namespace")),
-    overload("name", "resourcecheck_name", f"{_R}.(string) -> {_R}", _narrowed("name")),
-    overload(
-        "fieldSelector", "authorizer_fieldselector", f"{_R}.(string) -> {_R}", _narrowed("field_selector")
-    ),
-    overload(
-        "labelSelector", "authorizer_labelselector", f"{_R}.(string) -> {_R}", _narrowed("label_selector")
-    ),
+    overload("subresource", "resourcecheck_subresource", f"{_R}.(string) -> {_R}", _with("subresource")),
+    overload("namespace", "resourcecheck_namespace", f"{_R}.(string) -> {_R}", _with("namespace")),
+    overload("name", "resourcecheck_name", f"{_R}.(string) -> {_R}", _with("name")),
+    overload("fieldSelector", "authorizer_fieldselector", f"{_R}.(string) -> {_R}", _with("field_selector")),
+    overload("labelSelector", "authorizer_labelselector", f"{_R}.(string) -> {_R}", _with("label_selector")),
     overload("check", "pathcheck_check", f"{_P}.(string) -> {_D}", _check),
     overload("check", "resourcecheck_check", f"{_R}.(string) -> {_D}", _check),
     overload("errored", "decision_errored", f"{_D}.() -> bool", lambda value: value.error is not None),

@@ -114,16 +114,14 @@ def string_of_double(number: float) -> str:
         return "NaN"
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    mantissa, _, exponent = f"{number!r}".partition("e")
+    mantissa = f"{number!r}".partition("e")[0]
     digits = mantissa.replace("-", "").replace(".", "").lstrip("0").rstrip("0") or "0"
     if number == 0:
         return "-0" if math.copysign(1, number) < 0 else "0"
-    power = math.floor(math.log10(abs(number))) if not exponent else int(exponent)
     scientific = f"{number:.{max(len(digits) - 1, 0)}e}"
     power = int(scientific.partition("e")[2])
     if -4 <= power < 21:
-        plain = f"{number:.{max(len(digits) - 1 - power, 0)}f}"
-        return plain
+        return f"{number:.{max(len(digits) - 1 - power, 0)}f}"
     head, _, _ = scientific.partition("e")
     return f"{head}e{'-' if power < 0 else '+'}{abs(power):02d}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_interface
 from typing import Final
 
@@ -11,6 +12,7 @@ from kubewright.cel.types import opaque_type
 from kubewright.cel.values import Opaque
 
 _MAX_TEXT: Final = 64
+_BITS: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class IP(Opaque):
@@ -140,7 +142,7 @@ def _global_unicast(value: IP) -> bool:
     )
 
 
-def _link_local_multicast(value: IP) -> bool:
+def _local_multicast(value: IP) -> bool:
     packed = value.address.packed
     if len(packed) == 4:
         return packed[:3] == b"\xe0\x00\x00"
@@ -166,9 +168,7 @@ OVERLOADS: Final[list[Overload]] = [
     overload("ip.isCanonical", "ip_is_canonical", "(string) -> bool", _canonical),
     overload("isUnspecified", "ip_is_unspecified", "net.IP.() -> bool", lambda ip: ip.address.is_unspecified),
     overload("isLoopback", "ip_is_loopback", "net.IP.() -> bool", lambda ip: ip.address.is_loopback),
-    overload(
-        "isLinkLocalMulticast", "ip_is_link_local_multicast", "net.IP.() -> bool", _link_local_multicast
-    ),
+    overload("isLinkLocalMulticast", "ip_is_link_local_multicast", "net.IP.() -> bool", _local_multicast),
     overload(
         "isLinkLocalUnicast",
         "ip_is_link_local_unicast",

@@ -74,6 +74,14 @@ def _subtract(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
     return QuantityValue(left.amount.sub(other))
 
 
+def _greater(left: QuantityValue, right: QuantityValue) -> bool:
+    return _compare(left, right) > 0
+
+
+def _less(left: QuantityValue, right: QuantityValue) -> bool:
+    return _compare(left, right) < 0
+
+
 _Q: Final = "kubernetes.Quantity"
 OVERLOADS: Final[list[Overload]] = [
     overload("quantity", "string_to_quantity", f"(string) -> {_Q}", parse),
@@ -83,13 +91,13 @@ OVERLOADS: Final[list[Overload]] = [
         "isGreaterThan",
         "quantity_is_greater_than",
         f"{_Q}.({_Q}) -> bool",
-        lambda left, right: _compare(left, right) > 0,
+        _greater,
     ),
     overload(
         "isLessThan",
         "quantity_is_less_than",
         f"{_Q}.({_Q}) -> bool",
-        lambda left, right: _compare(left, right) < 0,
+        _less,
     ),
     overload("compareTo", "quantity_compare_to", f"{_Q}.({_Q}) -> int", _compare),
     overload(

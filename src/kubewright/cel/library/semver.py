@@ -110,6 +110,14 @@ def _rank(identifier: str) -> tuple[int, int, str]:
     return (0, int(identifier), "") if identifier.isdigit() else (1, 0, identifier)
 
 
+def _greater(left: Semver, right: Semver) -> bool:
+    return _compare(left, right) > 0
+
+
+def _less(left: Semver, right: Semver) -> bool:
+    return _compare(left, right) < 0
+
+
 _V: Final = "kubernetes.Semver"
 OVERLOADS: Final[list[Overload]] = [
     overload("semver", "string_to_semver", f"(string) -> {_V}", parse),
@@ -120,13 +128,13 @@ OVERLOADS: Final[list[Overload]] = [
         "isGreaterThan",
         "semver_is_greater_than",
         f"{_V}.({_V}) -> bool",
-        lambda left, right: _compare(left, right) > 0,
+        _greater,
     ),
     overload(
         "isLessThan",
         "semver_is_less_than",
         f"{_V}.({_V}) -> bool",
-        lambda left, right: _compare(left, right) < 0,
+        _less,
     ),
     overload("compareTo", "semver_compare_to", f"{_V}.({_V}) -> int", _compare),
     overload("major", "semver_major", f"{_V}.() -> int", lambda value: value.numbers[0]),

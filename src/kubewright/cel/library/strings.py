@@ -18,7 +18,9 @@ from kubewright.cel.values import Duration, Timestamp, TypeValue, UInt, type_of_
 MAX_RESULT: Final = 10_000_000
 """Characters of a string made by one call: more than the cost of a call allows to read."""
 _MAX_PRECISION: Final = 1000
-_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
 _LOWER: Final = {code: code + 32 for code in range(65, 91)}
 _UPPER: Final = {code: code - 32 for code in range(97, 123)}
 
@@ -178,8 +180,8 @@ def _show(value: Any, *, nested: bool = False) -> str:
     if isinstance(value, dict):
         return _show_map(value)
     raise CelError(
-        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps,"
-        f" lists, types, durations, and timestamps, was given {type_of_value(value).name}"
+        "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles,"
+        f" maps, lists, types, durations, and timestamps, was given {type_of_value(value).name}"
     )
 
 

@@ -59,8 +59,6 @@ def _reason(text: str) -> str | tuple[str, str, str, str, str]:
         rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
     if not rest.startswith("/"):
-        if not scheme:
-            return "invalid URI for request"
         return "invalid URI for request"
     host = ""
     user = ""
