@@ -108,3 +108,12 @@ def test_other_errors_are_short(arguments: tuple[str, ...], words: str) -> None:
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_header_stands_above_every_file(tmp_path: Path) -> None:
+    (tmp_path / "licence.txt").write_text("Copyright us\n\nAll rights\n")
+    done = run("guestbook", "-o", "-", "--header", str(tmp_path / "licence.txt"))
+    assert done.stdout.startswith("# Copyright us\n#\n# All rights\n---\napiVersion:")
+    missing = run("guestbook", "-o", "-", "--header", str(tmp_path / "nowhere"))
+    assert missing.returncode == 1
+    assert "cannot read the header" in missing.stderr

@@ -223,9 +223,9 @@ class Ruling(Struct):
     ruled: Annotated[Ruled, Cel("true")]
 
 
-def test_rules_of_bases_come_before_those_of_the_class_and_of_the_field() -> None:
+def test_rules_of_the_field_come_first_then_those_of_bases_then_those_of_the_class() -> None:
     rules = schema_of(Ruling)["properties"]["ruled"]["x-kubernetes-validations"]
-    assert [rule["rule"] for rule in rules] == ["self.a > 0", "self.b > 0", "true"]
+    assert [rule["rule"] for rule in rules] == ["true", "self.a > 0", "self.b > 0"]
 
 
 def test_floats_only_when_allowed() -> None:

@@ -204,8 +204,25 @@ def is_resource(cls: object) -> bool:
     return isinstance(cls, type) and _INFO in vars(cls)
 
 
+_IRREGULAR: Final = {
+    "child": "children",
+    "index": "indices",
+    "matrix": "matrices",
+    "person": "people",
+    "sis": "ses",
+    "vertex": "vertices",
+    "fish": "fish",
+    "metadata": "metadata",
+    "series": "series",
+    "species": "species",
+}
+
+
 def pluralize(noun: str) -> str:
-    """The English plural of a lower-case noun, by the regular rules."""
+    """The English plural of a lower-case noun; a kind that needs another one says `plural=`."""
+    for singular, plural in _IRREGULAR.items():
+        if noun.endswith(singular):
+            return noun.removesuffix(singular) + plural
     if noun.endswith(("s", "x", "z", "ch", "sh")):
         return noun + "es"
     if noun.endswith("y") and noun[-2:-1] not in ("", *"aeiou"):

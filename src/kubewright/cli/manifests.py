@@ -31,6 +31,7 @@ from kubewright.manifests import (
     load_project,
     write,
 )
+from kubewright.manifests.rbac import DEFAULT_ROLE
 
 _SETTINGS = {
     "output": str,
@@ -38,6 +39,7 @@ _SETTINGS = {
     "allow-floats": bool,
     "embedded-object-meta": bool,
     "role-name": str,
+    "header": str,
 }
 
 
@@ -60,6 +62,9 @@ _SETTINGS = {
     help="Write out labels, annotations and names of embedded metadata.",
 )
 @click.option("--role-name", metavar="NAME", help="Name of the ClusterRole.  [default: manager-role]")
+@click.option(
+    "--header", metavar="FILE", help="Text to put above every file as a comment, such as a licence."
+)
 def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> None:
     """Write CRDs, roles and webhook configurations from the types of MODULES.
 
@@ -127,7 +132,11 @@ def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
         max_description=settings.get("max-description"),
     )
     try:
-        return generate(load_project(names), options, role_name=settings.get("role-name", "manager-role"))
+        header = Path(settings["header"]).read_text(encoding="utf-8") if "header" in settings else ""
+        role = settings.get("role-name", DEFAULT_ROLE)
+        return generate(load_project(names), options, role_name=role, header=header)
+    except OSError as error:
+        raise click.ClickException(f"cannot read the header: {error}") from None
     except ProjectError as error:
         raise click.ClickException(str(error)) from None
     except DeclarationError as error:

@@ -40,8 +40,13 @@ class Manifests:
     warnings: list[str] = field(default_factory=list)
 
 
-def generate(project: Project, options: Options | None = None, *, role_name: str = DEFAULT_ROLE) -> Manifests:
-    """Every manifest of a project; raises `DeclarationError` with every mistake in it."""
+def generate(
+    project: Project, options: Options | None = None, *, role_name: str = DEFAULT_ROLE, header: str = ""
+) -> Manifests:
+    """Every manifest of a project; raises `DeclarationError` with every mistake in it.
+
+    Each line of `header` (a licence, say) becomes a comment at the top of every file.
+    """
     options = options or Options()
     mistakes: list[Mistake] = []
     manifests = Manifests()
@@ -58,6 +63,9 @@ def generate(project: Project, options: Options | None = None, *, role_name: str
         manifests.files["webhook/manifests.yaml"] = to_yaml(webhooks)
     if mistakes:
         raise DeclarationError(mistakes)
+    if header:
+        comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
+        manifests.files = {name: comment + text for name, text in manifests.files.items()}
     return manifests
 
 

@@ -96,6 +96,7 @@ _REFUSED: Final[dict[Any, str]] = {
     Decimal: "write Quantity (exact, such as 1.5)",
     complex: "write a string or a struct of numbers",
 }
+_RULES: Final = "x-kubernetes-validations"
 _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _SCALAR_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
 
@@ -280,7 +281,10 @@ class SchemaBuilder:
     def _annotated(self, type_: Any) -> Schema:
         schema = self._build(get_args(type_)[0])
         markers = [self._marker(item) for item in type_.__metadata__]
+        of_the_type = schema.pop(_RULES, [])
         self._apply([marker for marker in markers if marker is not None], schema)
+        if of_the_type:
+            schema.setdefault(_RULES, []).extend(of_the_type)
         return schema
 
     def _marker(self, item: Any) -> Marker | None:
@@ -373,12 +377,8 @@ class SchemaBuilder:
                     kept.append(field.wire_name)
         if required:
             schema["required"] = sorted(required)
-        for name in sorted(kept):
-            rule = {
-                "message": f"field {name} is immutable once set",
-                "rule": f"!has(oldSelf.{name}) || has(self.{name})",
-            }
-            schema.setdefault("x-kubernetes-validations", []).insert(0, rule)
+        if kept:
+            schema[_RULES] = [_stays_set(name) for name in kept] + schema.get(_RULES, [])
         return self._described(schema, cls)
 
     def _class_level(self, cls: type, fields: list[StructField]) -> list[Marker]:
@@ -461,6 +461,14 @@ _TYPE_META: Final = {
     "api_version": "The group and version of the schema that this object is written in.",
     "kind": "The kind of object that this is.",
 }
+
+
+def _stays_set(name: str) -> Schema:
+    """The rule at the parent that keeps an immutable field from being removed."""
+    return {
+        "message": f"field {name} is immutable once set",
+        "rule": f"!has(oldSelf.{name}) || has(self.{name})",
+    }
 
 
 def _is_required(field: StructField, markers: list[Marker]) -> bool:

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from kubewright.api.declare import (
+    Rbac,
+    declared_on,
+    declares,
+    is_resource,
+    pluralize,
+    resource,
+    resource_info,
+    webhook_path,
+)
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.meta import CustomResource
+from kubewright.api.model import Spec
+
+
+class ThingSpec(Spec):
+    name: str
+
+
+@resource(group="things.example.com", version="v1")
+class Thing(CustomResource[ThingSpec, None]): ...
+
+
+class Derived(Thing): ...
+
+
+def test_a_kind_knows_what_it_is() -> None:
+    assert Thing.gvk == GroupVersionKind("things.example.com", "v1", "Thing")
+    thing = Thing(spec=ThingSpec(name="a"))
+    assert (thing.api_version, thing.kind) == ("things.example.com/v1", "Thing")
+    info = resource_info(Thing)
+    assert (info.plural, info.singular, info.list_kind, info.namespaced) == (
+        "things",
+        "thing",
+        "ThingList",
+        True,
+    )
+    assert str(info.gvr) == "things.example.com/v1, Resource=things"
+    assert info.where.startswith(__file__)
+
+
+def test_a_declaration_is_not_inherited() -> None:
+    assert is_resource(Thing)
+    assert not is_resource(Derived)
+    with pytest.raises(TypeError, match="put @resource"):
+        resource_info(Derived)
+
+
+@pytest.mark.parametrize(
+    ("noun", "plural"),
+    [
+        ("guestbook", "guestbooks"),
+        ("policy", "policies"),
+        ("gateway", "gateways"),
+        ("ingress", "ingresses"),
+        ("box", "boxes"),
+        ("batch", "batches"),
+        ("searchindex", "searchindices"),
+        ("analysis", "analyses"),
+        ("timeseries", "timeseries"),
+        ("testquota", "testquotas"),
+    ],
+)
+def test_plurals(noun: str, plural: str) -> None:
+    assert pluralize(noun) == plural
+
+
+def test_declarations_gather_on_what_needs_them() -> None:
+    one, two = Rbac(verbs=("get",)), Rbac(verbs=("list",))
+
+    @declares(one)
+    @declares(two)
+    def reconcile() -> None: ...
+
+    assert declared_on(reconcile) == (two, one)
+    assert one.where.startswith(__file__)
+    with pytest.raises(TypeError, match="takes Rbac"):
+        declares("text")  # type: ignore[arg-type]
+
+
+def test_paths_of_webhooks() -> None:
+    gvk = GroupVersionKind("batch.tutorial.kubebuilder.io", "v1", "CronJob")
+    assert webhook_path(gvk, mutating=True) == "/mutate-batch-tutorial-kubebuilder-io-v1-cronjob"
+    assert webhook_path(gvk, mutating=False) == "/validate-batch-tutorial-kubebuilder-io-v1-cronjob"
+    assert webhook_path(GroupVersionKind("", "v1", "Pod"), mutating=False) == "/validate--v1-pod"
