@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from kubewright.api.errors import APIError, BadRequest
-from kubewright.patch import ApplyConflict, FieldManager, FieldSet, VersionGone, from_scale, to_scale
-from kubewright.patch import fieldset, keep_times_if_unchanged
+from kubewright.patch import (
+    ApplyConflict,
+    FieldManager,
+    FieldSet,
+    VersionGone,
+    fieldset,
+    from_scale,
+    keep_times_if_unchanged,
+    to_scale,
+)
 from kubewright.patch.field_manager import LAST_APPLIED
 from kubewright.schema.structural import Node
 
@@ -72,7 +80,7 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", [])}
 
 
-def entry(obj: dict[str, Any], name: str) -> dict[str, Any]:
+def entry(obj: dict[str, Any], name: str) -> Any:
     [found] = [entry for entry in obj["metadata"]["managedFields"] if entry["manager"] == name]
     return found
 
@@ -332,9 +340,9 @@ def test_configurations_that_do_not_fit(spec: dict[str, Any], message: str) -> N
 def test_request_errors() -> None:
     fm = FieldManager("v1", "ConfigMap", None)
     meta = {"name": "a"}
-    with pytest.raises(BadRequest, match="^invalid object type: /v1, Kind=$"):
+    with pytest.raises(BadRequest, match=r"^invalid object type: /v1, Kind=$"):
         fm.apply(None, {"apiVersion": "v1", "metadata": meta}, "one", T0)
-    with pytest.raises(BadRequest, match="^invalid object type: /, Kind=ConfigMap$"):
+    with pytest.raises(BadRequest, match=r"^invalid object type: /, Kind=ConfigMap$"):
         fm.apply(None, {"kind": "ConfigMap", "metadata": meta}, "one", T0)
     with pytest.raises(BadRequest, match=r"^metadata.managedFields must be nil$"):
         fm.apply(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import jsonpatch  # type: ignore[import-untyped]
+import jsonpatch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,7 +132,7 @@ def test_a_copy_is_independent() -> None:
 
 
 def test_untouched_parts_are_shared() -> None:
-    document = {"a": {"b": {}}, "c": {}}
+    document: dict[str, Any] = {"a": {"b": {}}, "c": {}}
     result = json_patch.apply(document, [{"op": "add", "path": "/a/x", "value": 1}])
     assert result["c"] is document["c"]
     assert result["a"]["b"] is document["a"]["b"]

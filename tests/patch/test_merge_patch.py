@@ -64,7 +64,7 @@ def test_nulls_of_new_values_vanish() -> None:
 def test_what_is_no_object_is_400(patch: Any, kind: str) -> None:
     with pytest.raises(MalformedPatch, match=f"cannot unmarshal {kind} into Go value"):
         merge_patch.apply({}, patch)
-    with pytest.raises(MalformedPatch, match="^Invalid JSON Patch$"):
+    with pytest.raises(MalformedPatch, match=r"^Invalid JSON Patch$"):
         merge_patch.apply({}, None)
 
 

@@ -399,7 +399,7 @@ class FieldManager:
             if config.get("apiVersion") != self.api_version:
                 return {}
             typed.validate(config, self._shape)
-        except (msgspec.DecodeError, RecursionError, TypedError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             return {}
         changed = compare(config, live, self._shape).changed()
         return fieldset.difference(typed.to_fieldset(config, self._shape), changed)

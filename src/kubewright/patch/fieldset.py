@@ -104,7 +104,7 @@ def _canonical_element(element: str) -> str | None:
                 return f"i:{int(element[2:])}"
             case _:
                 return None
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FieldSetError(f"{element}: {error}") from None
 
 
@@ -427,7 +427,7 @@ class FieldSet:
         if isinstance(fields, (str, bytes)):
             try:
                 fields = _decode(fields)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 raise FieldSetError(f"fieldsV1 is not JSON: {error}") from None
         return cls(parse(fields))
 
