@@ -124,10 +124,7 @@ def benchmarks() -> list[Benchmark]:
     if to_plain(typed) != PLAIN:
         raise AssertionError("the sample does not survive its type")
     gvk = GroupVersionKind("apps", "v1", "Deployment")
-    protobuf = ProtobufCodec(
-        builtin.wire_messages(),
-        lambda version, kind: builtin.definition_name(GroupVersionKind.from_api_version(version, kind)),
-    )
+    protobuf = ProtobufCodec(builtin.wire_messages(), builtin.message_name)
     body = protobuf.encode(PLAIN)
     size = f"{len(raw) / 1000:.1f} KB Deployment"
     return [

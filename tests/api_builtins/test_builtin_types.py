@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from samples import hints, struct_value
 
 from kubewright.api import builtin
-from kubewright.api.builtin_schema import definition_name, definitions, module_of
+from kubewright.api.builtin_schema import definitions, module_of
 from kubewright.api.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.model import Object, Struct
@@ -30,10 +30,7 @@ EXTRA_KINDS = [
     GroupVersionKind("", "v1", "PodList"),
 ]
 KINDS = [row.gvk for row in builtin.resources()] + EXTRA_KINDS
-PROTOBUF = ProtobufCodec(
-    builtin.wire_messages(),
-    lambda version, kind: definition_name(GroupVersionKind.from_api_version(version, kind)),
-)
+PROTOBUF = ProtobufCodec(builtin.wire_messages(), builtin.message_name)
 
 
 def class_of(gvk: GroupVersionKind) -> type[Object]:
@@ -177,6 +174,26 @@ def test_published_definitions_carry_no_words_of_ours() -> None:
     assert quantity == {"oneOf": [{"type": "string"}, {"type": "number"}]}
     pod = builtin.published("io.k8s.api.core.v1.Pod")
     assert pod["properties"]["spec"] == {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}
+
+
+def test_delete_options_come_from_any_group() -> None:
+    options = {
+        "apiVersion": "apps/v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "u"},
+        "dryRun": ["All"],
+    }
+    assert PROTOBUF.decode(PROTOBUF.encode(options)) == options
+    assert builtin.message_name("example.com/v1", "Guestbook") is None
+
+
+def test_watch_events_hold_objects_with_their_own_envelope() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    inside = PROTOBUF.encode(pod)
+    raw = b"\x0a\x05ADDED\x12" + bytes([len(inside) + 2, 0x0A, len(inside)]) + inside
+    event = PROTOBUF.decode_message("io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent", raw)
+    assert event["type"] == "ADDED"
+    assert event["object"] == {**pod, "spec": {"containers": None}, "status": {}}
 
 
 def test_python_names() -> None:

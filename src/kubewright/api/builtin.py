@@ -20,7 +20,15 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from .builtin_schema import as_typed, definition_name, definitions, published, schema_for, wire_messages
+from .builtin_schema import (
+    as_typed,
+    definition_name,
+    definitions,
+    message_name,
+    published,
+    schema_for,
+    wire_messages,
+)
 from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
 RELEASE: Final = "1.36"
@@ -306,6 +314,7 @@ __all__ = [
     "definitions",
     "group_versions",
     "kinds_named",
+    "message_name",
     "published",
     "resource_at",
     "resource_of_kind",

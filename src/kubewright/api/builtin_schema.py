@@ -38,9 +38,9 @@ _PREFIXES: Final = {
     "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
 _GROUPS: Final = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
-_META_KINDS: Final = frozenset(
-    ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status", "WatchEvent")
-)
+_META_KINDS: Final = frozenset(("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"))
+_KINDS_OF_ALL_GROUPS: Final = frozenset(("DeleteOptions", "WatchEvent"))
+"""Kinds that every group version has: a client of `apps/v1` sends `apps/v1, Kind=DeleteOptions`."""
 
 
 def _short_group(group: str) -> str:
@@ -55,10 +55,20 @@ def module_of(gvk: GroupVersionKind) -> str:
 
 def definition_name(gvk: GroupVersionKind) -> str:
     """The name under which OpenAPI publishes a built-in kind."""
-    if gvk.group == "meta.k8s.io" or (not gvk.group and gvk.kind in _META_KINDS):
+    if (
+        gvk.kind in _KINDS_OF_ALL_GROUPS
+        or gvk.group == "meta.k8s.io"
+        or (not gvk.group and gvk.kind in _META_KINDS)
+    ):
         return _META + gvk.kind
     group = _short_group(gvk.group)
     return f"{_PREFIXES.get(group, f'io.k8s.api.{group}')}.{gvk.version}.{gvk.kind}"
+
+
+def message_name(api_version: str, kind: str) -> str | None:
+    """The name of a built-in kind in `wire_messages()`, from what an object says of itself."""
+    name = definition_name(GroupVersionKind.from_api_version(api_version, kind))
+    return name if name in wire_messages() else None
 
 
 class _Tables(Mapping[str, _ValueT]):
@@ -177,6 +187,7 @@ __all__ = [
     "as_typed",
     "definition_name",
     "definitions",
+    "message_name",
     "module_of",
     "published",
     "schema_for",

@@ -35,6 +35,7 @@ from .protobuf_values import (
     put_varint,
     signed,
     skip,
+    span,
     text_in,
     utf8,
     varint,
