@@ -98,7 +98,10 @@ class Watch(ABC):
 
     @abstractmethod
     async def progress(self) -> int:
-        """A revision up to which everything has been delivered to, or is queued for, this watch."""
+        """A revision up to which everything has been delivered to, or is queued for, this watch.
+
+        Whoever passes it on (a bookmark) first passes on the batches that are queued.
+        """
 
     @abstractmethod
     def close(self) -> None:

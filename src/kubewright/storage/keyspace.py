@@ -114,7 +114,7 @@ class Keyspace:
         self._history_bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
         self._watches: dict[str, dict[KeyspaceWatch, None]] = {}
-        self._prefix_lengths: tuple[int, ...] = ()
+        self._prefix_lengths: dict[int, int] = {}
 
     def restore(
         self, live: Iterable[KeyValue], events: Iterable[Event], revision: int, compacted: int
@@ -199,7 +199,7 @@ class Keyspace:
         group = self._watches.get(prefix)
         if group is None:
             group = self._watches[prefix] = {}
-            self._index_prefixes()
+            self._count_prefix(len(prefix), 1)
         group[watch] = None
         return watch
 
@@ -209,7 +209,7 @@ class Keyspace:
         del group[watch]
         if not group:
             del self._watches[watch.prefix]
-            self._index_prefixes()
+            self._count_prefix(len(watch.prefix), -1)
 
     def close_watches(self) -> None:
         """End every watch."""
@@ -217,8 +217,13 @@ class Keyspace:
             for watch in list(group):
                 watch.close()
 
-    def _index_prefixes(self) -> None:
-        self._prefix_lengths = tuple(sorted({len(prefix) for prefix in self._watches}))
+    def _count_prefix(self, length: int, change: int) -> None:
+        """Note that a watched prefix of this length came or went."""
+        count = self._prefix_lengths.get(length, 0) + change
+        if count:
+            self._prefix_lengths[length] = count
+        else:
+            del self._prefix_lengths[length]
 
     def mark(self, now: float) -> None:
         """Remember which revision was current at `now`; ages of events are judged by these marks."""
