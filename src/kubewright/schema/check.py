@@ -6,6 +6,7 @@ the exact passes would have anything to do:
     UNKNOWN   a field that pruning would remove, or metadata that coercion would change
     UNFILLED  a missing default, or a null that would be dropped or defaulted
     INVALID   something that validation would report
+    REPEATED  a set or a map list that may hold an element twice
 
 Most objects that a server handles answer 0 and are done. The exact passes (`pruning`, `defaults`,
 `validation`) run only when their bit is set. They may find nothing, but a clear bit means nothing to find.
@@ -21,15 +22,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .compiled import Bad, Check, Compiled
+from .compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Bad, Check, Compiled
 from .embedded import resource_errors
 from .metadata import metadata_is_plain
 from .structural import NO_DEFAULT, Node
 from .validation import INT64_MAX, INT64_MIN, enum_matches, is_valid, logic_is_valid, number_is_valid
-
-UNKNOWN: Final = 1
-UNFILLED: Final = 2
-INVALID: Final = 4
 
 _INT32_MIN: Final = -(1 << 31)
 _INT32_MAX: Final = (1 << 31) - 1
@@ -392,10 +389,9 @@ def _array_check(compiled: Compiled) -> Check:
         if (
             (keyed or unique)
             and len(value) > 1
-            and not flags & INVALID
             and not (_distinct_keys(value, keys) if keyed else _distinct(value))
         ):
-            flags |= INVALID
+            flags |= INVALID | REPEATED
         if keywords and not flags & INVALID:
             flags |= _value_keywords(compiled, value)
         if flags & INVALID:

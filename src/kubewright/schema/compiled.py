@@ -14,6 +14,11 @@ import re2
 from . import formats
 from .structural import Node
 
+UNKNOWN: Final = 1
+UNFILLED: Final = 2
+INVALID: Final = 4
+REPEATED: Final = 8
+
 Bad = list[int]
 """Identities of the objects and lists that hold something invalid."""
 Check = Callable[[Any, Bad], int]

@@ -10,7 +10,7 @@ where stored data is repaired. `metadata_is_plain` tells quickly that there is n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
@@ -200,7 +200,9 @@ def _read_field(
     if kind is _TIME:
         return _read_time(value)
     if kind is _BOOL:
-        return value if type(value) is bool else _mismatch(value, where, kind)
+        if type(value) is not bool:
+            _mismatch(value, where, kind)
+        return value
     if kind is _INT:
         return _read_int(value, where)
     if kind is _STRING_MAP:
@@ -238,7 +240,9 @@ def _read_field(
 
 
 def _read_string(value: Any, where: str, kind: str) -> str:
-    return value if type(value) is str else _mismatch(value, where, kind)  # type: ignore[no-any-return]
+    if type(value) is not str:
+        _mismatch(value, where, kind)
+    return value
 
 
 def _read_int(value: Any, where: str) -> int:
@@ -246,7 +250,7 @@ def _read_int(value: Any, where: str) -> int:
         value = int(value)
     if type(value) is int and -(1 << 63) <= value < 1 << 63:
         return value
-    return _mismatch(value, where, _INT)  # type: ignore[no-any-return]
+    return _mismatch(value, where, _INT)
 
 
 def _read_time(value: Any) -> str:
@@ -277,7 +281,7 @@ def _json_kind(value: Any, *, integer: bool = False) -> str:
     return "array" if type(value) is list else "object"
 
 
-def _mismatch(value: Any, where: str, kind: str) -> Any:
+def _mismatch(value: Any, where: str, kind: str) -> NoReturn:
     shown = _json_kind(value, integer=kind is _INT)
     raise MetadataError(f"json: cannot unmarshal {shown} into Go struct field {where} of type {kind}")
 

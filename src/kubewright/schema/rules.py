@@ -276,7 +276,7 @@ class RuleRun:
 
 
 def _optional(old: Any) -> Any:
-    return cel.Optional() if old is None else cel.Optional(old)
+    return cel.NONE if old is None else cel.Optional(old)
 
 
 def _evaluation_detail(error: cel.CelError, rule: Rule) -> str:

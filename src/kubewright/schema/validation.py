@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, quote
 
 from . import fielderrors as fe
-from .compiled import Compiled
+from .compiled import INVALID, Compiled
 from .correlation import Correlated, identical
 from .fielderrors import go_float
 
@@ -36,13 +35,13 @@ def validate_value(
     value: Any,
     base: str = fe.ROOT,
     correlated: Correlated | None = None,
-    bad: Sequence[int] | None = None,
+    bad: frozenset[int] | None = None,
 ) -> list[FieldError]:
     """All schema errors of a value; `base` is where the value sits in its object.
 
     `bad` lists the objects and lists with errors, where they are known: all others are passed over.
     """
-    run = _Run(base, frozenset(bad) if bad is not None else None)
+    run = _Run(base, bad)
     errors: list[FieldError] = []
     run.correlated(compiled, value, "", correlated, errors)
     return list(dict.fromkeys(errors))
@@ -265,10 +264,10 @@ class _Run:
         if items is not None:
             plain = items.plain
             for position, item in enumerate(value):
-                if bad is not None and (type(item) is dict or type(item) is list) and id(item) not in bad:
-                    continue
                 if plain is not None and type(item) is plain:
                     count += _PLAIN_STRING if plain is str else _PLAIN_OTHER
+                    continue
+                if bad is not None and _is_fine(items, item, bad):
                     continue
                 old = pair.item(position) if pair is not None else None
                 count += self.correlated(items, item, f"{name}[{position}]", old, errors)
@@ -298,14 +297,9 @@ class _Run:
         bad = self.bad
         for key in sorted(value):
             item = value[key]
-            if bad is not None and (type(item) is dict or type(item) is list) and id(item) not in bad:
-                continue
-            child = compiled.field(key)
-            if child is not None:
-                where = f"{name}.{key}" if name else key
-            elif additional is not None:
-                child, where = additional, f"{name}.{key}"
-            else:
+            declared = compiled.field(key)
+            child = declared or additional
+            if child is None:
                 if forbidden:
                     detail = f"{name}.{key} in body is a forbidden property"
                     errors.append(fe.invalid(self._field(name), key, detail))
@@ -313,6 +307,9 @@ class _Run:
             if type(item) is child.plain:
                 count += _PLAIN_STRING if child.plain is str else _PLAIN_OTHER
                 continue
+            if bad is not None and _is_fine(child, item, bad):
+                continue
+            where = key if declared is not None and not name else f"{name}.{key}"
             old = (
                 pair.field(key) if pair is not None and (name or key not in ("kind", "apiVersion")) else None
             )
@@ -390,6 +387,13 @@ class _Run:
 
     def _logic_error(self, detail: str) -> FieldError:
         return fe.invalid(self.base, "", detail)
+
+
+def _is_fine(compiled: Compiled, value: Any, bad: frozenset[int]) -> bool:
+    """Whether the fast pass already found a value valid."""
+    if type(value) is dict or type(value) is list:
+        return id(value) not in bad
+    return compiled.check is not None and not compiled.check(value, []) & INVALID
 
 
 def _is_whole(value: float) -> bool:

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 from kubewright.api.field_errors import FieldError
 
 from . import fielderrors as fe
-from .check import INVALID, UNFILLED, UNKNOWN, make_check
-from .compiled import Compiled
+from .check import make_check
+from .compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Compiled
 from .correlation import Correlated
 from .defaults import apply_defaults
 from .embedded import coerce_embedded, has_embedded, validate_embedded
@@ -144,13 +144,17 @@ class SchemaVersion:
         self, obj: dict[str, Any], old: dict[str, Any] | None, flags: int, bad: list[int]
     ) -> Verdict:
         errors: list[FieldError] = []
+        places: frozenset[int] = frozenset()
         if flags & INVALID:
             pair = Correlated(obj, old, self.node) if old is not None else None
-            errors = validate_value(self._compiled, obj, correlated=pair, bad=bad)
+            places = frozenset(bad)
+            errors = validate_value(self._compiled, obj, correlated=pair, bad=places)
         if self.scale is not None:
             errors += self.scale.errors(obj)
         if flags & INVALID:
-            errors += self._content_errors(obj, old, bad)
+            errors += validate_embedded(obj, self.node) if self._embedded else []
+            if flags & REPEATED:
+                errors += self._list_errors(obj, old, places)
         if not self._rules:
             return Verdict(errors, [])
         return self._with_rules(errors, obj, old)
@@ -166,19 +170,19 @@ class SchemaVersion:
                 errors = validate_value(status, obj["status"], "status", pair)
             if self.scale is not None:
                 errors += self.scale.status_errors(obj)
-            errors += self._content_errors(obj, old)
+            errors += validate_embedded(obj, self.node) if self._embedded else []
+            errors += self._list_errors(obj, old)
             return self._with_rules(errors, obj, old) if self._rules else Verdict(errors, [])
         except RecursionError:
             raise TooDeepError from None
 
-    def _content_errors(
-        self, obj: dict[str, Any], old: dict[str, Any] | None, bad: list[int] | None = None
+    def _list_errors(
+        self, obj: dict[str, Any], old: dict[str, Any] | None, bad: frozenset[int] | None = None
     ) -> list[FieldError]:
-        """Embedded resources and list types; an old object that broke a list type may go on breaking it."""
-        errors = validate_embedded(obj, self.node) if self._embedded else []
-        if old is None or not validate_lists(self.node, old, fe.ROOT):
-            errors += validate_lists(self.node, obj, fe.ROOT, bad)
-        return errors
+        """Duplicates in sets and map lists; an old object that had some may keep having them."""
+        if old is not None and validate_lists(self.node, old, fe.ROOT):
+            return []
+        return validate_lists(self.node, obj, fe.ROOT, bad)
 
     def _with_rules(
         self, errors: list[FieldError], obj: dict[str, Any], old: dict[str, Any] | None
