@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 
 if TYPE_CHECKING:
     from .request import Request

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import yaml
 
-from ..api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
-from ..api.gvk import GroupVersion
-from ..schema.duplicates import duplicate_fields as exact_duplicates
-from ..schema.metadata import MetadataError
-from ..schema.version import TooDeepError
+from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
+from kubewright.api.gvk import GroupVersion
+from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
+from kubewright.schema.metadata import MetadataError
+from kubewright.schema.version import TooDeepError
+
 from .negotiation import JSON, MEDIA_TYPES, PROTOBUF, YAML, encode
 from .request import Request
 from .resource import Object, Resource, Version
@@ -268,8 +269,8 @@ def report(
 
 def strict_patch_error(obj: Object, problems: list[str]) -> APIError:
     """422 for a patch whose result has unknown or repeated fields, under Strict validation."""
-    from ..api.gvk import GroupKind
-    from ..schema import fielderrors as fe
+    from kubewright.api.gvk import GroupKind
+    from kubewright.schema import fielderrors as fe
 
     text = encode(obj).decode()
     error = fe.invalid("patch", text, "strict decoding error: " + ", ".join(problems))

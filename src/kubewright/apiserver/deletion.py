@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ..api.errors import MODIFIED, conflict, not_found
-from ..api.gvk import GroupResource
-from ..api.times import format_time
-from ..storage.contract import KeyValue, RevisionMismatch
+from kubewright.api.errors import MODIFIED, conflict, not_found
+from kubewright.api.gvk import GroupResource
+from kubewright.api.times import format_time
+from kubewright.storage.contract import KeyValue, RevisionMismatch
+
 from .options import DeleteOptions
 from .resource import Object, Operation
 from .writes import UPDATE_ATTEMPTS, admission_request, now_text, settle

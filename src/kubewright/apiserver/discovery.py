@@ -13,7 +13,8 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..api.gvk import GroupVersion, version_priority
+from kubewright.api.gvk import GroupVersion, version_priority
+
 from .negotiation import encode, negotiate, parse_accept, respond
 from .request import Request, Response
 

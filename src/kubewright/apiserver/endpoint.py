@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import (
+from kubewright.api.errors import (
     APIError,
     BadRequest,
     MethodNotAllowed,
@@ -13,6 +13,7 @@ from ..api.errors import (
     method_not_allowed,
     not_found,
 )
+
 from . import deletion, writes
 from .authorization import Attributes, Decision, forbidden
 from .bodies import media_type, read_object, read_plain, report, shape, strict_patch_error
@@ -543,7 +544,7 @@ def _no_such_method() -> MethodNotAllowed:
 
 
 def _not_a_list(kind: str) -> APIError:
-    from ..api.errors import NotAcceptable
+    from kubewright.api.errors import NotAcceptable
 
     return NotAcceptable(
         f"you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
@@ -551,8 +552,8 @@ def _not_a_list(kind: str) -> APIError:
 
 
 def _patch_invalid(obj: Object, why: str) -> APIError:
-    from ..api.errors import Invalid
-    from ..schema import fielderrors as fe
+    from kubewright.api.errors import Invalid
+    from kubewright.schema import fielderrors as fe
 
     error = fe.invalid("patch", encode(obj).decode(), why)
     return Invalid(f' "" is invalid: {error}', details={"causes": [error.cause()]})
@@ -579,7 +580,7 @@ def deprecation_warning(resource: Any, version: Version) -> str:
     """What users of a deprecated version are told."""
     if version.deprecation_warning:
         return version.deprecation_warning
-    from ..api.gvk import version_priority
+    from kubewright.api.gvk import version_priority
 
     text = f"{resource.group}/{version.name} {resource.kind} is deprecated"
     better = [

@@ -24,9 +24,11 @@ import yaml
 from aiohttp import WSMsgType, web
 from aiohttp.web_protocol import RequestHandler
 
-from .authentication.x509 import PeerCertificate
+from .authentication import AuthenticatorChain
+from .authentication.x509 import ClientCertificates, PeerCertificate
 from .request import Request, Response, too_large
 from .server import APIServer
+from .user import MASTERS
 from .tls import Authority, KeyPair, server_context, write_private
 
 logger = logging.getLogger("kubewright.apiserver")
@@ -141,6 +143,11 @@ class Front:
             names.pop("::", None)
             certificate = self.authority.issue("kubewright-apiserver", hosts=names, server=True)
         self.certificate = certificate
+        chain = server.authenticator
+        if self.authority is not None and isinstance(chain, AuthenticatorChain) and not chain.authenticators:
+            # Nobody has said who may come in: those to whom this server gives a certificate.
+            chain.authenticators.append(ClientCertificates(self.authority.certificate))
+            client_authorities = (*client_authorities, self.authority.certificate)
         self.client_authorities = client_authorities
         self.header_timeout = header_timeout
         self._listener: _Listener | None = None
@@ -195,8 +202,13 @@ class Front:
     def write_kubeconfig(
         self, path: str | Path, *, token: str = "", client: KeyPair | None = None, name: str = "kubewright"
     ) -> None:
-        """Write a kubeconfig (mode 0600) that reaches this server with a token or a client certificate."""
+        """Write a kubeconfig (mode 0600) that reaches this server with a token or a client certificate.
+
+        Without either, the server's own authority issues a certificate for an administrator.
+        """
         user: dict[str, Any] = {}
+        if not token and client is None and self.authority is not None:
+            client = self.authority.issue("kubernetes-admin", groups=(MASTERS,))
         if token:
             user["token"] = token
         if client is not None:
@@ -306,7 +318,7 @@ def _reader(native: web.BaseRequest) -> Callable[[int], Any]:
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:
-    from ..api.errors import BadRequest
+    from kubewright.api.errors import BadRequest
 
     reader = zlib.decompressobj(31)
     try:

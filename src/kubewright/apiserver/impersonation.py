@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from ..api.errors import BadRequest
+from kubewright.api.errors import BadRequest
+
 from .authentication.serviceaccount import PREFIX as SERVICE_ACCOUNT_PREFIX
 from .authorization import Attributes, Authorizer, Decision, forbidden
 from .request import Request

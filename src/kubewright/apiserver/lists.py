@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..api.errors import APIError, BadRequest, Expired, NotAcceptable
-from ..storage.contract import Compacted, FutureRevision, Page
+from kubewright.api.errors import APIError, BadRequest, Expired, NotAcceptable
+from kubewright.storage.contract import Compacted, FutureRevision, Page
+
 from .negotiation import encode, respond
 from .options import ListOptions, parse_list_options, parse_version
 from .request import Request, Response
@@ -96,7 +97,7 @@ async def _next_page(
 
 
 def _too_large(error: FutureRevision) -> APIError:
-    from ..api.errors import too_large_resource_version
+    from kubewright.api.errors import too_large_resource_version
 
     failure = too_large_resource_version(error.revision, error.current)
     failure.message = f"Timeout: {failure.message}"

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
-from ..api.errors import APIError, NotAcceptable
+from kubewright.api.errors import APIError, NotAcceptable
+
 from .request import Request, Response
 
 JSON = "application/json"
@@ -79,7 +80,7 @@ def _media(wanted: str, protobuf: bool) -> str:
 
 
 @lru_cache(maxsize=512)
-def _negotiate(header: str, protobuf: bool) -> Accepted | None | str:
+def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
     """The choice, or the text of the refusal."""
     known = False
     for clause in parse_accept(header):

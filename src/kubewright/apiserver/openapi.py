@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..api.gvk import GroupVersion
+from kubewright.api.gvk import GroupVersion
+
 from .negotiation import encode, json_response, parse_accept
 from .request import Request, Response, page_not_found
 
@@ -145,11 +146,10 @@ def negotiate_json(request: Request) -> None:
     header = request.headers.get("Accept")
     if header and not any(
         clause.media in ("application/json", "application/*", "*/*")
-        or clause.media.startswith("application/com.github.proto-openapi")
-        and len(parse_accept(header)) > 1
+        or (clause.media.startswith("application/com.github.proto-openapi") and len(parse_accept(header)) > 1)
         for clause in parse_accept(header)
     ):
-        from ..api.errors import NotAcceptable
+        from kubewright.api.errors import NotAcceptable
 
         raise NotAcceptable("only the following media types are accepted: application/json")
 
@@ -488,10 +488,9 @@ def meta_definitions() -> dict[str, Schema]:
     meta = {
         "type": "object",
         "properties": {
-            **{
-                name: text
-                for name in ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion")
-            },
+            **dict.fromkeys(
+                ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), text
+            ),
             "generation": {"type": "integer", "format": "int64"},
             "creationTimestamp": time,
             "deletionTimestamp": time,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..api.errors import APIError, BadRequest, FieldError, invalid
-from ..api.fields import FieldSelector, parse_field_selector
-from ..api.gvk import GroupKind
-from ..api.selectors import Selector, SelectorError, parse_selector
-from ..schema import fielderrors as fe
+from kubewright.api.errors import APIError, BadRequest, invalid
+from kubewright.api.field_errors import FieldError
+from kubewright.api.fields import FieldSelector, parse_field_selector
+from kubewright.api.gvk import GroupKind
+from kubewright.api.selectors import Selector, SelectorError, parse_selector
+from kubewright.schema import fielderrors as fe
+
 from .request import Request
 from .requestinfo import is_watch_value
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from ..api.errors import BadRequest, UnsupportedMediaType
-from ..api.gvk import GroupVersion
-from ..patch import FieldManager, FieldSet, VersionGone, json_patch, merge_patch, zero_value
-from ..patch.fieldset import fields_path
-from ..schema.structural import Node
+from kubewright.api.errors import BadRequest, UnsupportedMediaType
+from kubewright.api.gvk import GroupVersion
+from kubewright.patch import FieldManager, FieldSet, VersionGone, json_patch, merge_patch, zero_value
+from kubewright.patch.fieldset import fields_path
+from kubewright.schema.structural import Node
+
 from .bodies import json_complaint, load_yaml
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Patch:
         elif self.kind == MERGE_PATCH:
             patched = merge_patch.apply(live, self.body)
         else:
-            from ..patch import strategic
+            from kubewright.patch import strategic
 
             patched = strategic.apply(live, self.body, self.node)
         if type(patched) is not dict:

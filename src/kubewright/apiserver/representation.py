@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..api.gvk import GroupVersion
-from ..storage.contract import KeyValue
+from kubewright.api.gvk import GroupVersion
+from kubewright.storage.contract import KeyValue
+
 from . import tables
 from .negotiation import JSON, YAML, Accepted, encode, to_yaml
 from .shaping import prune, repair

@@ -141,7 +141,7 @@ class Request:
 
 def too_large(limit: int) -> Exception:
     """413 for a body over `limit` bytes."""
-    from ..api.errors import RequestEntityTooLarge
+    from kubewright.api.errors import RequestEntityTooLarge
 
     return RequestEntityTooLarge(f"Request entity too large: limit is {limit}")
 

@@ -25,11 +25,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..api.errors import FieldError
-from ..api.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
-from ..api.names import check_dns_subdomain
-from ..schema.structural import Node
-from ..schema.version import SchemaVersion
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, version_priority
+from kubewright.api.names import check_dns_subdomain
+from kubewright.schema.structural import Node
+from kubewright.schema.version import SchemaVersion
 
 if TYPE_CHECKING:
     from .request import Request, Response

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import APIError, BadRequest, invalid
-from ..api.paths import SimplePath
-from ..patch import to_scale
-from ..patch.fieldset import fields_path
-from ..schema import fielderrors as fe
+from kubewright.api.errors import APIError, BadRequest, invalid
+from kubewright.api.paths import SimplePath
+from kubewright.patch import to_scale
+from kubewright.patch.fieldset import fields_path
+from kubewright.schema import fielderrors as fe
+
 from . import writes
 from .bodies import media_type, read_plain
 from .negotiation import encode, respond
@@ -151,7 +152,7 @@ def _negative(endpoint: Endpoint, declared: ScaleSubresource, name: str, replica
         return invalid(
             resource.group_kind, name, [fe.invalid(path, replicas, "should be a non-negative integer")]
         )
-    from ..api.gvk import GroupKind
+    from kubewright.api.gvk import GroupKind
 
     error = fe.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
     return invalid(GroupKind("autoscaling", "Scale"), name, [error])

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..api.errors import BadRequest
-from ..api.fields import FieldSelector
-from ..api.selectors import Selector
+from kubewright.api.errors import BadRequest
+from kubewright.api.fields import FieldSelector
+from kubewright.api.selectors import Selector
 
 if TYPE_CHECKING:
     from .resource import Object, Resource, Version

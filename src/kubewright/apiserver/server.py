@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self
 
-from ..api.errors import (
+from kubewright.api.errors import (
     APIError,
     InternalError,
     MethodNotAllowed,
@@ -31,12 +31,13 @@ from ..api.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from ..api.times import Duration
-from ..storage.contract import Storage, StorageError
+from kubewright.api.times import Duration
+from kubewright.storage.contract import Storage, StorageError
+
 from . import negotiation, requestinfo
 from .admission import AdmissionChain, AdmissionPlugin
 from .authentication import Authenticator, AuthenticatorChain
-from .authorization import AlwaysAllow, Attributes, Authorizer, Decision, forbidden
+from .authorization import Attributes, AuthenticatedUsers, Authorizer, Decision, forbidden
 from .discovery import Discovery
 from .endpoint import Endpoint
 from .health import HealthChecks
@@ -87,7 +88,7 @@ class APIServer:
     ) -> None:
         self.storage = storage
         self.authenticator: Authenticator | AuthenticatorChain = authenticator or AuthenticatorChain([])
-        self.authorizer: Authorizer = authorizer or AlwaysAllow()
+        self.authorizer: Authorizer = authorizer or AuthenticatedUsers()
         self.admission = AdmissionChain(admission)
         self.version = version or VersionInfo()
         self.prefix = prefix
@@ -440,7 +441,7 @@ def _busy() -> TooManyRequests:
 
 
 def _bad_timeout(value: str) -> APIError:
-    from ..api.errors import BadRequest
+    from kubewright.api.errors import BadRequest
 
     return BadRequest(f'invalid timeout specified in the request URL: time: invalid duration "{value}"')
 

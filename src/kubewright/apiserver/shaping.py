@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..schema.metadata import coerce_metadata, metadata_is_plain
+from kubewright.schema.metadata import coerce_metadata, metadata_is_plain
 
 if TYPE_CHECKING:
-    from ..api.errors import FieldError
+    from kubewright.api.field_errors import FieldError
+
     from .resource import Object, Operation, Resource, Version
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import not_found
-from ..storage.contract import KeyValue, Page
+from kubewright.api.errors import not_found
+from kubewright.patch import FieldManager
+from kubewright.storage.contract import KeyValue, Page
+
 from .negotiation import PLAIN, Accepted
-from .patching import FieldManager, field_manager
+from .patching import field_manager
 from .representation import Layout, Representation
 from .selection import Selection
 from .watch import Hub

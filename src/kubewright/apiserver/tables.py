@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..schema.columns import PrinterColumns, age
+from kubewright.schema.columns import PrinterColumns, age
 
 if TYPE_CHECKING:
     from .resource import Column, Object, Resource, Version

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..api.codec import from_plain, to_plain
-from ..api.declare import ResourceInfo, resource_info
-from ..schema.from_types import schema_of
-from ..schema.structural import Node
+from kubewright.api.codec import from_plain, to_plain
+from kubewright.api.declare import ResourceInfo, resource_info
+from kubewright.schema.defaults import apply_defaults
+from kubewright.schema.from_types import schema_of
+from kubewright.schema.structural import Node
+
 from .resource import (
     Column,
     HubConverter,
@@ -52,7 +54,7 @@ def resource_of(
     versions = [_version(cls, info, subresources or {}) for cls, info in zip(classes, infos, strict=True)]
     converter = None
     if hub is not None and len(classes) > 1:
-        converter = _converter(first.gvk.group, hub, classes)
+        converter = _converter(first.gvk.group, hub, classes, versions)
     return Resource(
         group=first.gvk.group,
         kind=first.gvk.kind,
@@ -73,7 +75,7 @@ def resource_of(
 
 def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) -> Version:
     subresources: dict[str, Subresource] = {}
-    if info.status or info.status is None and "status" in getattr(cls, "__struct_fields__", ()):
+    if info.status or (info.status is None and "status" in getattr(cls, "__struct_fields__", ())):
         subresources["status"] = StatusSubresource()
     if info.scale is not None:
         subresources["scale"] = ScaleSubresource(
@@ -99,7 +101,8 @@ def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) ->
     )
 
 
-def _converter(group: str, hub: type, classes: tuple[type, ...]) -> HubConverter:
+def _converter(group: str, hub: type, classes: tuple[type, ...], versions: list[Version]) -> HubConverter:
+    nodes = {version.type: version.schema for version in versions}
     to_hub: dict[str, Callable[[Object], Object]] = {}
     from_hub: dict[str, Callable[[Object], Object]] = {}
     for cls in classes:
@@ -109,22 +112,24 @@ def _converter(group: str, hub: type, classes: tuple[type, ...]) -> HubConverter
             if not callable(getattr(cls, method, None)):
                 raise TypeError(f"{cls.__name__} is not the hub and has no {method}")
         version = resource_info(cls).gvk.version
-        to_hub[version] = _forward(cls, hub)
-        from_hub[version] = _backward(cls, hub)
+        to_hub[version] = _forward(cls, hub, nodes[hub])
+        from_hub[version] = _backward(cls, hub, nodes[cls])
     return HubConverter(group, resource_info(hub).gvk.version, to_hub, from_hub)
 
 
-def _forward(cls: Any, hub: type) -> Callable[[Object], Object]:
+def _forward(cls: Any, hub: type, node: Node | None) -> Callable[[Object], Object]:
     def convert(obj: Object) -> Object:
         converted: Object = to_plain(from_plain(obj, cls).convert_to(hub))
+        apply_defaults(converted, node)
         return converted
 
     return convert
 
 
-def _backward(cls: Any, hub: type) -> Callable[[Object], Object]:
+def _backward(cls: Any, hub: type, node: Node | None) -> Callable[[Object], Object]:
     def convert(obj: Object) -> Object:
         converted: Object = to_plain(cls.convert_from(from_plain(obj, hub)))
+        apply_defaults(converted, node)
         return converted
 
     return convert

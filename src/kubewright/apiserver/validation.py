@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ..api.errors import FieldError
-from ..schema import fielderrors as fe
+from kubewright.api.field_errors import FieldError
+from kubewright.schema import fielderrors as fe
+
 from .resource import Object, Operation
 from .shaping import schema_errors
 

@@ -19,8 +19,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import APIError, Expired, too_large_resource_version
-from ..storage.contract import Compacted, Event, Storage, StorageError
+from kubewright.api.errors import APIError, Expired, too_large_resource_version
+from kubewright.storage.contract import Compacted, Event, Storage, StorageError
+
 from .representation import Representation
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Watcher(AsyncIterator[bytes]):
     def fail(self, error: Exception) -> None:
         """Send an ERROR event and end."""
         if not isinstance(error, APIError):
-            from ..api.errors import InternalError
+            from kubewright.api.errors import InternalError
 
             logger.warning("a watch failed: %s", error)
             error = InternalError(f"Internal error occurred: {error}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..api.errors import APIError, Expired
+from kubewright.api.errors import APIError, Expired
+
 from .negotiation import YAML
 from .options import parse_list_options, parse_version
 from .request import Request, Response, WebSocket

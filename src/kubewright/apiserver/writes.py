@@ -13,25 +13,26 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ..api.errors import (
+from kubewright.api.errors import (
     MODIFIED,
     APIError,
-    FieldError,
     already_exists,
     conflict,
     generate_name_conflict,
     invalid,
     not_found,
 )
-from ..api.gvk import GroupKind, GroupVersionResource
-from ..api.names import generate_name
-from ..patch import keep_times_if_unchanged
-from ..schema import fielderrors as fe
-from ..schema.metadata import validate_common_metadata, validate_metadata
-from ..storage.contract import KeyExists, KeyValue, RevisionMismatch
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind, GroupVersionResource
+from kubewright.api.names import generate_name
+from kubewright.patch import keep_times_if_unchanged
+from kubewright.schema import fielderrors as fe
+from kubewright.schema.metadata import validate_common_metadata, validate_metadata
+from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
+
 from .admission import AdmissionRequest
-from .resource import Object, Operation
-from .shaping import fill, prune
+from .resource import NoConversion, Object, Operation
+from .shaping import fill, prune, schema_errors
 from .validation import validate_object
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
     else:
         metadata.pop("namespace", None)
     _drop_repeated_owners(op, metadata)
+    _check_convertible(store, op, obj, None)
     if strategy.track_managed_fields and own_fields:
         now = datetime.now(UTC)
         obj = store.field_manager(op.version, op.subresource).update(None, obj, op.field_manager, now)
@@ -213,6 +215,14 @@ def _drop_repeated_owners(op: Operation, metadata: Object) -> None:
         seen.setdefault(uid, owner)
     if len(seen) < len(owners):
         metadata["ownerReferences"] = list(seen.values())
+
+
+def _check_convertible(store: Store, op: Operation, obj: Object, old: Object | None) -> None:
+    """Converters may rely on the schema: what breaks it is refused before they see it."""
+    if not isinstance(store.resource.converter, NoConversion):
+        errors = schema_errors(obj, old, op.version, op)
+        if errors:
+            raise _invalid(store, obj, errors)
 
 
 def _invalid(store: Store, obj: Object, errors: list[FieldError]) -> APIError:
@@ -312,6 +322,7 @@ async def _replace(
     old_metadata, metadata = live["metadata"], new["metadata"]
     if conditional and metadata.get("uid") and metadata["uid"] != old_metadata["uid"]:
         raise uid_conflict(store, op, metadata["uid"], old_metadata["uid"])
+    _check_convertible(store, op, new, live)
     if strategy.track_managed_fields and own_fields:
         now = datetime.now(UTC)
         new = store.field_manager(op.version, op.subresource).update(live, new, op.field_manager, now)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ...api.errors import Unauthorized
-from ..request import Request
-from ..user import AUTHENTICATED, User, anonymous
+from kubewright.api.errors import Unauthorized
+from kubewright.apiserver.request import Request
+from kubewright.apiserver.user import AUTHENTICATED, User, anonymous
 
 
 class Authenticator(Protocol):

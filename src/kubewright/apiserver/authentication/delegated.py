@@ -10,9 +10,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ...api.errors import APIError, InternalError, Unauthorized
-from ..request import Request
-from ..user import User
+from kubewright.api.errors import APIError, InternalError, Unauthorized
+from kubewright.apiserver.request import Request
+from kubewright.apiserver.user import User
+
 from .tokens import bearer_token
 
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

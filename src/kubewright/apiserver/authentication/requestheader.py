@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import unquote
 
-from ...api.errors import Unauthorized
-from ..request import Request
-from ..user import User
+from kubewright.api.errors import Unauthorized
+from kubewright.apiserver.request import Request
+from kubewright.apiserver.user import User
+
 from .x509 import PeerCertificate, load_authorities
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ...api.errors import Unauthorized
-from ..request import Request
-from ..user import User
+from kubewright.api.errors import Unauthorized
+from kubewright.apiserver.request import Request
+from kubewright.apiserver.user import User
+
 from .tokens import bearer_token
 
 PREFIX = "system:serviceaccount:"

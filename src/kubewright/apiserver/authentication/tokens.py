@@ -7,9 +7,9 @@ import io
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...api.errors import Unauthorized
-from ..request import Request
-from ..user import User
+from kubewright.api.errors import Unauthorized
+from kubewright.apiserver.request import Request
+from kubewright.apiserver.user import User
 
 _WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
 

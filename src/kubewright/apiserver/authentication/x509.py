@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...api.errors import Unauthorized
-from ..request import Request
-from ..user import User
+from kubewright.api.errors import Unauthorized
+from kubewright.apiserver.request import Request
+from kubewright.apiserver.user import User
 
 if TYPE_CHECKING:
     from cryptography import x509

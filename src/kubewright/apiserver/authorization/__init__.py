@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from ...api.errors import APIError, Forbidden
-from ...api.errors import forbidden as forbidden_object
-from ...api.gvk import GroupResource
-from ..user import MASTERS, User
+from kubewright.api.errors import APIError, Forbidden
+from kubewright.api.errors import forbidden as forbidden_object
+from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.user import AUTHENTICATED, MASTERS, User
 
 
 class Attributes(NamedTuple):
@@ -60,6 +60,19 @@ class AlwaysAllow:
     async def authorize(self, attributes: Attributes) -> Answer:
         """Yes."""
         return ALLOWED
+
+
+class AuthenticatedUsers:
+    """Everybody who is known may do everything; anybody may ask for health and version."""
+
+    def __init__(self) -> None:
+        self._open = AlwaysAllowPaths()
+
+    async def authorize(self, attributes: Attributes) -> Answer:
+        """Yes for those with an identity."""
+        if AUTHENTICATED in attributes.user.groups:
+            return ALLOWED
+        return await self._open.authorize(attributes)
 
 
 class PrivilegedGroups:
@@ -131,6 +144,7 @@ __all__ = [
     "AlwaysAllowPaths",
     "Answer",
     "Attributes",
+    "AuthenticatedUsers",
     "Authorizer",
     "AuthorizerUnion",
     "Decision",

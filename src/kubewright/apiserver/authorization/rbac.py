@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ..user import User
+from kubewright.apiserver.user import User
+
 from . import NO_OPINION, Answer, Attributes, Decision
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
