@@ -42,7 +42,7 @@ def test_an_object_knows_its_kind() -> None:
         "spec": {"replicas": 0},
     }
     with pytest.raises(TypeError):
-        ObjectMeta("web")  # type: ignore[misc]
+        ObjectMeta("web")  # type: ignore[call-arg]
 
 
 def test_absent_null_and_empty() -> None:

@@ -117,7 +117,7 @@ def test_equal_amounts_are_equal_and_hash_alike() -> None:
 def test_is_immutable_and_copies_are_itself() -> None:
     quantity = Quantity("1.500")
     with pytest.raises(AttributeError):
-        quantity.nanos = 1  # type: ignore[misc]
+        quantity.nanos = 1
     assert copy.deepcopy(quantity) is quantity
     again = pickle.loads(pickle.dumps(quantity))
     assert again == quantity

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         RequestEntityTooLarge,
         ServerTimeout,
         ServiceUnavailable,
+        StoreReadError,
         Timeout,
         TooManyRequests,
         Unauthorized,
@@ -233,7 +234,7 @@ _NAMES = {
     ),
     "errors": (
         "APIError AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid "
-        "MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable "
+        "MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable StoreReadError "
         "Timeout TooManyRequests Unauthorized UnsupportedMediaType"
     ),
     "field_errors": "FieldError",
@@ -414,6 +415,7 @@ __all__ = [
     "Status",
     "StatusCause",
     "StatusDetails",
+    "StoreReadError",
     "Struct",
     "StructType",
     "Time",

@@ -4,9 +4,9 @@
      +- BadRequest (400)            +- Conflict (409)            +- TooManyRequests (429)
      +- Unauthorized (401)          |   +- AlreadyExists         +- InternalError (500)
      +- Forbidden (403)             +- Expired (410)             +- ServerTimeout (500)
-     +- NotFound (404)              |   +- Gone                  +- ServiceUnavailable (503)
-     +- MethodNotAllowed (405)      +- RequestEntityTooLarge     +- Timeout (504)
-     +- NotAcceptable (406)         +- UnsupportedMediaType
+     +- NotFound (404)              |   +- Gone                  +- StoreReadError (500)
+     +- MethodNotAllowed (405)      +- RequestEntityTooLarge     +- ServiceUnavailable (503)
+     +- NotAcceptable (406)         +- UnsupportedMediaType      +- Timeout (504)
                                     +- Invalid (422), with one cause per field
 
 Servers raise them, clients catch them, and both sides print the same `Status` body: `to_status()` and
@@ -185,6 +185,12 @@ class ServerTimeout(APIError):
     reason, code = "ServerTimeout", 500
 
 
+class StoreReadError(APIError):
+    """What is stored cannot be read: damaged, or encrypted with a key that is gone."""
+
+    reason, code = "StoreReadError", 500
+
+
 class ServiceUnavailable(APIError):
     """The server, or one behind it, is away."""
 
@@ -214,6 +220,7 @@ _CLASSES: tuple[type[APIError], ...] = (
     TooManyRequests,
     InternalError,
     ServerTimeout,
+    StoreReadError,
     ServiceUnavailable,
     Timeout,
 )
