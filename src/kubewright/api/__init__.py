@@ -234,8 +234,8 @@ _NAMES = {
     ),
     "errors": (
         "APIError AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid "
-        "MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable StoreReadError "
-        "Timeout TooManyRequests Unauthorized UnsupportedMediaType"
+        "MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable "
+        "StoreReadError Timeout TooManyRequests Unauthorized UnsupportedMediaType"
     ),
     "field_errors": "FieldError",
     "fields": "FieldSelector FieldTerm field_selector parse_field_selector",

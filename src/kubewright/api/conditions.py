@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 from .model import Struct
 from .times import now as _now
@@ -35,6 +35,10 @@ def _list_of(where: Any) -> list[Any]:
     return where if isinstance(where, list) else (where.conditions or [])
 
 
+@overload
+def get_condition(where: list[ConditionT], type: str) -> ConditionT | None: ...
+@overload
+def get_condition(where: HasConditions | None, type: str) -> Any: ...
 def get_condition(where: list[Any] | HasConditions | None, type: str) -> Any:
     """The condition of that type, or `None`."""
     return next((condition for condition in _list_of(where) if condition.type == type), None)
@@ -64,7 +68,7 @@ def set_condition(
     A new status takes the transition time of `condition`, or `now()`; the same status keeps the old time.
     """
     wanted: Any = condition.copy()
-    existing = get_condition(where, wanted.type)
+    existing: Any = get_condition(where, wanted.type)
     if existing is None:
         if wanted.last_transition_time is None:
             wanted.last_transition_time = now()
