@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from . import fieldset
 from .fieldset import LEAF, SELF, Tree
 from .shape import LIST, MAP, Kind, Shape
@@ -44,6 +46,7 @@ _UNCHANGED: _Nodes = (None, None, None)
 _MODIFIED: _Nodes = (None, LEAF, None)
 _ATOMS = (str, int, float, bool)
 _NOTHING = object()
+_encode = msgspec.json.Encoder().encode
 
 
 def same_value(left: Any, right: Any) -> bool:
@@ -54,6 +57,9 @@ def same_value(left: Any, right: Any) -> bool:
         return False
     cls = left.__class__
     if cls is str or left is None:
+        return True
+    if (cls is dict or cls is list) and _encode(left) == _encode(right):
+        # Encoding is many times faster than looking for a true that equals a 1.
         return True
     if cls is dict:
         return all(same_value(item, right[name]) for name, item in left.items())
@@ -85,6 +91,8 @@ def _compare(left: Any, right: Any, shape: Shape, kind: Kind) -> _Nodes:
 
 
 def _compare_values(left: Any, right: Any, shape: Shape) -> _Nodes:
+    if left.__class__ is right.__class__ and left == right and _encode(left) == _encode(right):
+        return _UNCHANGED
     kind = shape.kind_of(left)
     other_kind = shape.kind_of(right)
     result = _compare(left, right, shape, other_kind)

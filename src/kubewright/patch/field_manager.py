@@ -50,6 +50,8 @@ Object = dict[str, Any]
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATIONS: Final = 256 * 1024
+_MAX_REMEMBERED: Final = 4096
+_encode = msgspec.json.Encoder().encode
 _META = fieldset.fields_path("metadata")
 _STRIPPED: Final = fieldset.of(
     fieldset.fields_path("apiVersion"),
@@ -137,6 +139,7 @@ class FieldManager:
         self._convert_object = convert
         self._blank: Object = {"apiVersion": api_version, "kind": kind}
         self._empty: Object = {**self._blank, **(empty or {})}
+        self._reconciled: set[int] = set()
         self._unowned = fieldset.union(_STRIPPED, typed.structs(empty or {}))
 
     def update(self, live: Object | None, new: Object, manager: str, now: datetime) -> Object:
@@ -188,6 +191,10 @@ class FieldManager:
     def _reconcile(self, managed: Managed) -> None:
         """Follow schema changes, and drop owners in versions that are gone."""
         for key, owner in list(managed.items()):
+            # Nearly every write meets the sets of the last one: remember those that are fine as they are.
+            fingerprint = hash((owner.api_version, _encode(owner.tree)))
+            if fingerprint in self._reconciled:
+                continue
             try:
                 tree = typed.reconcile(owner.tree, self._shape_in(owner.api_version))
             except VersionGone:
@@ -195,6 +202,10 @@ class FieldManager:
                 continue
             if tree is not owner.tree:
                 managed[key] = owner._replace(tree=tree, entry=None)
+            elif owner.api_version == self.api_version:
+                if len(self._reconciled) >= _MAX_REMEMBERED:
+                    self._reconciled.clear()
+                self._reconciled.add(fingerprint)
 
     def _take(
         self,
@@ -292,7 +303,11 @@ class FieldManager:
         applied = typed.to_fieldset(config, self._shape)
         applied = fieldset.recursive_difference(applied, self._ignored.get(self.api_version, {}))
         managed[own] = Owner(applied, self.api_version, last.time if last else None)
-        after = self._prune(merged, managed, last) if last is not None and last.tree else merged
+        after = merged
+        if last is not None and (
+            last.api_version != self.api_version or fieldset.difference(last.tree, applied)
+        ):
+            after = self._prune(merged, managed, last)
         comparison = compare(before, after, self._shape).without(self._ignored.get(self.api_version))
         if not comparison.same:
             if not force:

@@ -51,9 +51,9 @@ def scalar_json(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         value = int(value)
     text = _encode(value).decode()
-    if isinstance(value, str) and not value.isalnum():
-        return text.translate(HTML_ESCAPES)
-    return text
+    if text.isascii() and "<" not in text and ">" not in text and "&" not in text:
+        return text
+    return text.translate(HTML_ESCAPES)
 
 
 def field(name: str) -> str:

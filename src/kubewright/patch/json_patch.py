@@ -233,7 +233,7 @@ def _diff(before: Any, after: Any, path: str, operations: list[Operation]) -> No
             below = f"{path}/{_escaped(name)}"
             if name not in after:
                 operations.append({"op": "remove", "path": below})
-            elif before[name] is not after[name]:
+            elif not same_value(before[name], after[name]):
                 _diff(before[name], after[name], below, operations)
         for name in after:
             if name not in before:

@@ -69,13 +69,13 @@ def diff(before: Object, after: Object) -> Object:
             patch[name] = value
             continue
         current = before[name]
-        if current is value:
+        if same_value(current, value):
             continue
         if isinstance(current, dict) and isinstance(value, dict):
             below = diff(current, value)
             if below:
                 patch[name] = below
-        elif not same_value(current, value):
+        else:
             patch[name] = value
     for name in before:
         if name not in after:

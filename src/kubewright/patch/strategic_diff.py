@@ -77,7 +77,7 @@ def _diff_maps(original: Object, modified: Object, node: Node | None, options: _
                 patch[key] = value
             continue
         current = original[key]
-        if current is value:
+        if same_value(current, value):
             continue
         if key == DIRECTIVE:
             if not isinstance(current, str) or not isinstance(value, str):
