@@ -191,6 +191,30 @@ class Wrong(CustomResource[Item, None]): ...
     assert "api-approved.kubernetes.io" in complaint
 
 
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("self.nope == 1", "undefined field 'nope'"),
+        ("self.a ==", "Syntax error"),
+        ("self.a", "must evaluate to a bool"),
+    ],
+)
+def test_rules_that_do_not_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, words: str
+) -> None:
+    body = f"""
+@mark(Cel({rule!r}))
+class WrongSpec(Spec):
+    a: str
+
+@resource(group="x.example.com", version="v1")
+class Wrong(CustomResource[WrongSpec, None]): ...
+"""
+    (complaint,) = complaints(tmp_path, monkeypatch, body)
+    assert words in complaint
+    assert "properties[spec].x-kubernetes-validations[0].rule" in complaint
+
+
 def test_one_of_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
 @mark(ExactlyOneOf("a", "zzz"), AtMostOneOf("a", "b"))

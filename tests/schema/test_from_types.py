@@ -14,6 +14,7 @@ from kubewright.api.markers import (
     Cel,
     Default,
     Description,
+    EmbeddedResource,
     Float,
     Ge,
     Gt,
@@ -192,6 +193,18 @@ def test_a_kind_has_type_and_metadata_spec_and_status() -> None:
     condition = schema["properties"]["status"]["properties"]["seen"]["items"]
     assert condition["properties"]["status"]["enum"] == ["True", "False", "Unknown"]
     assert condition["required"] == ["lastTransitionTime", "message", "reason", "status", "type"]
+
+
+class Holder(Struct):
+    held: Annotated[Based, EmbeddedResource] | None = None
+
+
+def test_a_kind_inside_another_has_no_defaults_of_its_own() -> None:
+    held = schema_of(Holder)["properties"]["held"]
+    assert held["x-kubernetes-embedded-resource"] is True
+    assert held["properties"]["metadata"] == {"type": "object"}
+    assert held["properties"]["kind"].keys() == {"description", "type"}
+    assert held["required"] == ["spec"]
 
 
 class Frozen(Struct):

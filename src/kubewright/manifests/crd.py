@@ -7,11 +7,13 @@ version of a kind is its storage version; with several, exactly one says `storag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kubewright.api.declare import ResourceInfo, WebhookConversion, resource_info
-from kubewright.api.model import Object
+from kubewright.api.model import Object, copy_value
+from kubewright.schema.crd import default_crd, validate_crd
 from kubewright.schema.from_types import Options, SchemaBuilder
 from kubewright.schema.mistakes import DeclarationError, Mistake
 from kubewright.schema.structural import Schema
@@ -46,6 +48,7 @@ def crd(*versions: type[Object], options: Options | None = None) -> Manifest:
 
 def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[Mistake]) -> Manifest:
     """The definition of a kind; what is wrong is added to `mistakes`."""
+    before = len(mistakes)
     infos = sorted(((resource_info(cls), cls) for cls in classes), key=lambda pair: pair[0].gvk.version)
     kept = [(info, cls) for info, cls in infos if not info.skip]
     first = kept[0][0] if kept else infos[0][0]
@@ -87,12 +90,25 @@ def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[
     conversion = next((info.conversion for info, _ in kept if info.conversion), None)
     if conversion is not None:
         spec["conversion"] = _conversion(conversion)
-    return {
+    definition: Manifest = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": metadata,
         "spec": spec,
     }
+    if len(mistakes) == before:
+        mistakes.extend(_refusals(definition, [info for info, _ in kept]))
+    return definition
+
+
+def _refusals(definition: Manifest, infos: Sequence[ResourceInfo]) -> Iterable[Mistake]:
+    """What an API server would still say, such as rules that do not compile or may cost too much."""
+    defaulted: Manifest = copy_value(definition)
+    default_crd(defaulted)
+    for error in validate_crd(defaulted):
+        index = re.match(r"spec\.versions\[(\d+)\]", error.field)
+        info = infos[int(index.group(1))] if index else infos[0]
+        yield _mistake(info, f"an API server refuses {error.field}: {error.message}")
 
 
 def _mistake(info: ResourceInfo, text: str) -> Mistake:

@@ -51,7 +51,7 @@ from kubewright.api.markers import (
     Required,
     class_markers,
 )
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.meta import MetaObject, ObjectMeta
 from kubewright.api.model import Object, copy_value
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration
@@ -407,7 +407,7 @@ class SchemaBuilder:
         return markers
 
     def _field(self, field: StructField, *, root: bool) -> Schema:
-        if root and field.owner is Object:
+        if field.owner is Object:
             return {"description": _TYPE_META[field.name], "type": "string"}
         if root and field.name == "metadata":
             return {"type": "object"}
@@ -439,6 +439,7 @@ class SchemaBuilder:
             and default is not None
             and default is not msgspec.UNSET
             and not (isinstance(default, list | dict | set | frozenset) and not default)
+            and field.owner is not MetaObject
             and Required not in markers
             and LocalDefault not in markers
         ):
