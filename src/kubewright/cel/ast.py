@@ -161,3 +161,20 @@ class Comprehension(Expr):
     def is_bind(self) -> bool:
         """Whether this only gives a name to a value (`cel.bind`, `optMap`)."""
         return self.kind == "bind"
+
+
+def children(expr: Expr) -> list[Expr]:
+    """The nodes directly below a node."""
+    if isinstance(expr, Select):
+        return [expr.operand]
+    if isinstance(expr, Call):
+        return expr.args if expr.target is None else [expr.target, *expr.args]
+    if isinstance(expr, ListExpr):
+        return expr.elements
+    if isinstance(expr, MapExpr):
+        return [part for entry in expr.entries for part in (entry.key, entry.value)]
+    if isinstance(expr, StructExpr):
+        return [entry.value for entry in expr.entries]
+    if isinstance(expr, Comprehension):
+        return [expr.iter_range, expr.accu_init, expr.condition, expr.step, expr.result]
+    return []

@@ -461,11 +461,18 @@ def _optional_access(compiler: Compiler, expr: Call) -> Code:
         field = target.field(key.value) if target.kind is Kind.OBJECT else None
         name = field.key if field else key.value
         key_run = constant(name).run
-    cost = base.cost + _index_cost(key, key_code)
     convert = converter(expr.type) if raw else None
-    if convert is None:
-        return Code(lambda frame: optional_select(run(frame), key_run(frame)), cost)
-    return Code(lambda frame: convert(optional_select(run(frame), key_run(frame))), cost)
+
+    def select(frame: Frame) -> Optional:
+        """What is not there costs nothing to read."""
+        found = optional_select(run(frame), key_run(frame))
+        if found.has_value:
+            frame[0] += 1
+            if convert is not None:
+                return convert(found)  # type: ignore[no-any-return]
+        return found
+
+    return Code(select, base.cost + _index_cost(key, key_code) - 1)
 
 
 def _or_value(compiler: Compiler, expr: Call) -> Code:

@@ -20,6 +20,7 @@ from kubewright.cel.ast import (
     MapExpr,
     Select,
     StructExpr,
+    children,
 )
 from kubewright.cel.errors import MAX_REPORTED, Issue
 from kubewright.cel.functions import FunctionTable, Overload
@@ -74,6 +75,7 @@ class Checker:
             expr.type = self._types.resolve(expr.type, free_as_dyn=True)
         if not self.issues:
             self._check_literals()
+            self._check_aggregates(root)
 
     def report(self, pos: int, message: str) -> None:
         """Record a problem."""
@@ -93,6 +95,35 @@ class Checker:
                 check(value)
             except Exception:
                 self.report(expr.args[0].pos, f"invalid {expr.function} argument")
+
+    def _check_aggregates(self, root: Expr) -> None:
+        """Literal lists and maps hold one type, except in the arguments of `format`."""
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            expr = stack.pop()
+            if id(expr) in seen or (isinstance(expr, Call) and expr.function == "format"):
+                continue
+            seen.add(id(expr))
+            if isinstance(expr, ListExpr):
+                self._check_same(
+                    expr.elements, [index in expr.optionals for index in range(len(expr.elements))]
+                )
+            elif isinstance(expr, MapExpr):
+                self._check_same([entry.key for entry in expr.entries], [False] * len(expr.entries))
+                values = [entry.value for entry in expr.entries]
+                self._check_same(values, [entry.optional for entry in expr.entries])
+            stack.extend(children(expr))
+
+    def _check_same(self, items: list[Expr], optional: list[bool]) -> None:
+        types = [
+            item.type.params[0] if unwrap and is_optional(item.type) else item.type
+            for item, unwrap in zip(items, optional, strict=True)
+        ]
+        for item, found in zip(items, types, strict=True):
+            if not types[0].same(found):
+                self.report(item.pos, f"expected type '{types[0]}' but found '{found}'")
+                return
 
     def _visit(self, expr: Expr) -> Type:
         if id(expr) in self._checked:
@@ -265,13 +296,12 @@ class Checker:
         expected, actual = self._types.resolve(expected), self._types.resolve(actual)
         self.report(pos, f"expected type '{expected}' but found '{actual}'")
 
-    def _joined(self, expr: Expr, previous: Type | None, current: Type) -> Type:
+    def _joined(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
         if self._types.assign(previous, current):
             return most_general(previous, current)
-        self._mismatch(expr.pos, previous, current)
-        return ERROR
+        return DYN
 
     def _unwrapped(self, value: Expr, optional: bool) -> Type:
         found = self._visit(value)
@@ -287,15 +317,15 @@ class Checker:
     def _list(self, expr: ListExpr) -> Type:
         joined: Type | None = None
         for index, element in enumerate(expr.elements):
-            joined = self._joined(element, joined, self._unwrapped(element, index in expr.optionals))
+            joined = self._joined(joined, self._unwrapped(element, index in expr.optionals))
         return list_type(joined if joined is not None else self._types.fresh())
 
     def _map(self, expr: MapExpr) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for entry in expr.entries:
-            keys = self._joined(entry.key, keys, self._visit(entry.key))
-            values = self._joined(entry.value, values, self._unwrapped(entry.value, entry.optional))
+            keys = self._joined(keys, self._visit(entry.key))
+            values = self._joined(values, self._unwrapped(entry.value, entry.optional))
         if keys is None or values is None:
             return map_type(self._types.fresh(), self._types.fresh())
         return map_type(keys, values)

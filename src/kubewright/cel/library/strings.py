@@ -21,6 +21,9 @@ _MAX_PRECISION: Final = 1000
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
+_SUPERSCRIPT: Final = str.maketrans(
+    "0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
+)
 _LOWER: Final = {code: code + 32 for code in range(65, 91)}
 _UPPER: Final = {code: code - 32 for code in range(97, 123)}
 
@@ -146,14 +149,6 @@ def quote(text: str) -> str:
     return f'"{text.translate(_QUOTED)}"'
 
 
-def _shown_double(number: float) -> str:
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "Infinity" if number > 0 else "-Infinity"
-    return string_of_double(number)
-
-
 def _show(value: Any, *, nested: bool = False) -> str:
     if type(value) is str:
         return quote(value) if nested else value
@@ -164,8 +159,9 @@ def _show(value: Any, *, nested: bool = False) -> str:
     if isinstance(value, int):
         return str(int(value))
     if type(value) is float:
-        text = f"{value:.6f}" if nested and math.isfinite(value) else _shown_double(value)
-        return f'"{text}"' if nested and not math.isfinite(value) else text
+        if not nested:
+            return string_of_double(value)
+        return f"{value:.6f}" if math.isfinite(value) else f'"{string_of_double(value)}"'
     if type(value) is bytes:
         text = value.decode("utf-8", "replace")
         return f"b{quote(text)}" if nested else text
@@ -197,8 +193,6 @@ def _show_map(value: dict[Any, Any]) -> str:
 def _decimal(value: Any) -> str:
     if type(value) in (int, UInt):
         return str(int(value))
-    if type(value) is float and not math.isfinite(value):
-        return _shown_double(value)
     raise _clause_error("decimal", "integers", value)
 
 
@@ -217,12 +211,21 @@ def _number(value: Any, clause: str) -> float:
 
 def _fixed(value: Any, precision: int) -> str:
     number = _number(value, "fixed-point")
-    return f"{number:.{precision}f}" if math.isfinite(number) else _shown_double(number)
+    return f"{number:,.{precision}f}" if math.isfinite(number) else _special(number)
 
 
 def _scientific(value: Any, precision: int) -> str:
     number = _number(value, "scientific")
-    return f"{number:.{precision}e}" if math.isfinite(number) else _shown_double(number)
+    if not math.isfinite(number):
+        return _special(number)
+    mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
+    return f"{mantissa}\u00d710{exponent.lstrip('+').translate(_SUPERSCRIPT)}"
+
+
+def _special(number: float) -> str:
+    if math.isnan(number):
+        return "NaN"
+    return "\u221e" if number > 0 else "-\u221e"
 
 
 def _binary(value: Any) -> str:
@@ -230,7 +233,10 @@ def _binary(value: Any) -> str:
         return "1" if value else "0"
     if isinstance(value, int):
         return f"{int(value):b}"
-    raise _clause_error("only integers and bools can be formatted as binary,", "integers and bools", value)
+    raise CelError(
+        "error during formatting: only integers and bools can be formatted as binary,"
+        f" was given {type_of_value(value).name}"
+    )
 
 
 def _hexadecimal(value: Any) -> str:
@@ -240,7 +246,10 @@ def _hexadecimal(value: Any) -> str:
         return value.hex()
     if isinstance(value, int) and type(value) is not bool:
         return f"{int(value):x}"
-    raise _clause_error("hexadecimal", "integers, byte buffers, and strings", value)
+    raise CelError(
+        "error during formatting: only integers, byte buffers, and strings can be formatted as hex,"
+        f" was given {type_of_value(value).name}"
+    )
 
 
 def _octal(value: Any) -> str:
