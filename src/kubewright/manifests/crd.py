@@ -8,7 +8,7 @@ version of a kind is its storage version; with several, exactly one says `storag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kubewright.api.declare import ResourceInfo, WebhookConversion, resource_info
@@ -49,6 +49,7 @@ def crd(*versions: type[Object], options: Options | None = None) -> Manifest:
 def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[Mistake]) -> Manifest:
     """The definition of a kind; what is wrong is added to `mistakes`."""
     before = len(mistakes)
+    places: dict[str, str] = {}
     infos = sorted(((resource_info(cls), cls) for cls in classes), key=lambda pair: pair[0].gvk.version)
     kept = [(info, cls) for info, cls in infos if not info.skip]
     first = kept[0][0] if kept else infos[0][0]
@@ -85,7 +86,7 @@ def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[
         "group": first.gvk.group,
         "names": names,
         "scope": first.scope,
-        "versions": [_version(info, cls, len(kept), options, mistakes) for info, cls in kept],
+        "versions": [_version(info, cls, len(kept), options, mistakes, places) for info, cls in kept],
     }
     conversion = next((info.conversion for info, _ in kept if info.conversion), None)
     if conversion is not None:
@@ -97,18 +98,39 @@ def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[
         "spec": spec,
     }
     if len(mistakes) == before:
-        mistakes.extend(_refusals(definition, [info for info, _ in kept]))
+        mistakes.extend(_refusals(definition, [info for info, _ in kept], places))
     return definition
 
 
-def _refusals(definition: Manifest, infos: Sequence[ResourceInfo]) -> Iterable[Mistake]:
+def _refusals(
+    definition: Manifest, infos: Sequence[ResourceInfo], places: Mapping[str, str]
+) -> Iterable[Mistake]:
     """What an API server would still say, such as rules that do not compile or may cost too much."""
     defaulted: Manifest = copy_value(definition)
     default_crd(defaulted)
     for error in validate_crd(defaulted):
         index = re.match(r"spec\.versions\[(\d+)\]", error.field)
-        info = infos[int(index.group(1))] if index else infos[0]
-        yield _mistake(info, f"an API server refuses {error.field}: {error.message}")
+        info = infos[int(index.group(1)) if index else 0]
+        _, in_schema, steps = error.field.partition("openAPIV3Schema")
+        if not in_schema:
+            yield _mistake(info, f"an API server refuses {error.field}: {error.message}")
+            continue
+        path, rest = _field_path(steps)
+        where = places.get(f"{info.gvk.version} {info.gvk.kind}{path}", info.where)
+        said = f"{rest}: {error.message}" if rest else error.message
+        yield Mistake(where, info.gvk.kind + path, f"an API server refuses {said}")
+
+
+_STEP: Final = re.compile(r"\.properties\[([^\]]+)\]|\.(items)|\.(additionalProperties)")
+
+
+def _field_path(steps: str) -> tuple[str, str]:
+    """`.properties[spec].items.pattern` as the path of a field and what is left: `.spec[]`, `pattern`."""
+    path, position = "", 0
+    while step := _STEP.match(steps, position):
+        path += f".{step.group(1)}" if step.group(1) else "[]" if step.group(2) else "{}"
+        position = step.end()
+    return path, steps[position:].lstrip(".")
 
 
 def _mistake(info: ResourceInfo, text: str) -> Mistake:
@@ -154,11 +176,19 @@ def _check_versions(infos: Sequence[ResourceInfo], mistakes: list[Mistake]) -> N
 
 
 def _version(
-    info: ResourceInfo, cls: type[Object], count: int, options: Options, mistakes: list[Mistake]
+    info: ResourceInfo,
+    cls: type[Object],
+    count: int,
+    options: Options,
+    mistakes: list[Mistake],
+    places: dict[str, str],
 ) -> Manifest:
     builder = SchemaBuilder(options)
     schema = builder.schema(cls)
     mistakes.extend(builder.mistakes)
+    start = len(cls.__name__)
+    for path, where in builder.places.items():
+        places[f"{info.gvk.version} {info.gvk.kind}{path[start:]}"] = where
     for keyword in sorted(schema.keys() - _ROOT_KEYWORDS):
         mistakes.append(_mistake(info, f"{keyword} cannot stand on the whole object; move it into the spec"))
     version: Manifest = {

@@ -127,6 +127,8 @@ class SchemaBuilder:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.mistakes: list[Mistake] = []
+        self.places: dict[str, str] = {}
+        """`file:line` of every field that was built, by its path."""
         self._path: list[str] = []
         self._where = ""
         self._above: list[Any] = []
@@ -148,6 +150,8 @@ class SchemaBuilder:
         before = self._where
         self._path.append(step)
         self._where = where or before
+        if where:
+            self.places["".join(self._path)] = where
         try:
             yield
         finally:
@@ -159,7 +163,7 @@ class SchemaBuilder:
         if origin is Annotated:
             return self._annotated(type_)
         if type_ in _SCALARS:
-            return dict(_SCALARS[type_])
+            return copy_value(_SCALARS[type_])  # type: ignore[no-any-return]
         if type_ is float:
             return self._float()
         if origin is Literal:
@@ -189,12 +193,13 @@ class SchemaBuilder:
             return self._refuse(f"{cls.__name__} does not fit in an API object; {_REFUSED[cls]}")
         own = getattr(cls, "__wire_schema__", None)
         if own is not None:
-            return dict(own)
+            return copy_value(own)  # type: ignore[no-any-return]
         if issubclass(cls, enum.Enum):
             schema = self._values([member.value for member in cls])
             return self._described(schema, cls)
         if cls is ObjectMeta:
-            return dict(OBJECT_META_EXPANDED if self.options.embedded_object_meta else OBJECT_META)
+            expanded = self.options.embedded_object_meta
+            return copy_value(OBJECT_META_EXPANDED if expanded else OBJECT_META)  # type: ignore[no-any-return]
         definition = builtin_definition(cls)
         if definition is not None:
             try:
@@ -243,7 +248,7 @@ class SchemaBuilder:
         if all(get_origin(member) is Literal for member in rest):
             return self._values([value for member in rest for value in get_args(member)])
         if set(rest) == {int, str}:
-            return dict(INT_OR_STRING)
+            return copy_value(INT_OR_STRING)  # type: ignore[no-any-return]
         names = " | ".join(getattr(member, "__name__", str(member)) for member in rest)
         return self._refuse(
             f"a schema cannot say {names}; write int | str, one Struct with optional fields and "
