@@ -90,6 +90,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "core.v1.FileKeySelector": {"optional": False},
     "core.v1.ISCSIPersistentVolumeSource": {"iscsiInterface": "default"},
     "core.v1.ISCSIVolumeSource": {"iscsiInterface": "default"},
+    "core.v1.LocalObjectReference": {"name": ""},
     "core.v1.RBDPersistentVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
     "core.v1.RBDVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
     "core.v1.ReplicationControllerSpec": {"replicas": 1},
@@ -98,6 +99,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "core.v1.ServicePort": {"protocol": "TCP"},
     "certificates.v1beta1.PodCertificateRequestSpec": {"maxExpirationSeconds": 86400},
     "resource.v1.DeviceToleration": {"operator": "Equal"},
+    "resource.v1alpha3.ResourcePoolStatusRequestSpec": {"limit": 100},
     "resource.v1beta1.DeviceToleration": {"operator": "Equal"},
     "resource.v1beta2.DeviceToleration": {"operator": "Equal"},
 }

@@ -173,7 +173,12 @@ def test_published_definitions_carry_no_words_of_ours() -> None:
     quantity = builtin.published("io.k8s.apimachinery.pkg.api.resource.Quantity")
     assert quantity == {"oneOf": [{"type": "string"}, {"type": "number"}]}
     pod = builtin.published("io.k8s.api.core.v1.Pod")
-    assert pod["properties"]["spec"] == {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}
+    reference = {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}
+    assert pod["properties"]["spec"] == {"allOf": [reference], "default": {}}
+    container = builtin.published("io.k8s.api.core.v1.Container")["properties"]
+    assert container["name"]["default"] == ""
+    assert container["securityContext"] == {"$ref": "#/components/schemas/io.k8s.api.core.v1.SecurityContext"}
+    assert "default" not in definitions()["io.k8s.api.core.v1.Pod"]["properties"]["spec"]
 
 
 def test_delete_options_come_from_any_group() -> None:

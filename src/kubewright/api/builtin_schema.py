@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from .gvk import GroupVersionKind
-from .wire_format import Messages
+from .wire_format import SCALARS, Messages
 
 if TYPE_CHECKING:
     from .typed_json import TypedJSON
@@ -159,8 +159,32 @@ _PUBLISHED_SCALARS: Final[dict[str, Schema]] = {
 
 
 def published(name: str, prefix: str = "#/components/schemas/") -> Schema:
-    """A definition as a server publishes it under `/openapi/v3`: full references, no words of our own."""
-    return _publish(definitions()[name], prefix)
+    """A definition as a server publishes it under `/openapi/v3`.
+
+    References are full, there are no words of our own, and fields that are always shown say their zero value.
+    """
+    schema = _publish(definitions()[name], prefix)
+    for field, zero in _shown_zeros(name):
+        part = schema.get("properties", {}).get(field)
+        if part is not None and "default" not in part:
+            if "$ref" in part:
+                part["allOf"] = [{"$ref": part.pop("$ref")}]
+            part["default"] = zero
+    return schema
+
+
+def _shown_zeros(name: str) -> Iterator[tuple[str, Any]]:
+    """Fields of a definition that are no pointers and not left out when empty, and what they are then."""
+    if name not in wire_messages():
+        return
+    for field in wire_messages()[name].fields:
+        if field.inline:
+            yield from _shown_zeros(field.type)
+        elif field.always and not (field.pointer or field.label):
+            if field.type in "siIbd":
+                yield field.name, field.zero
+            elif field.type not in SCALARS and wire_messages()[field.type].shape == "object":
+                yield field.name, {}
 
 
 def _publish(schema: Schema, prefix: str) -> Schema:
