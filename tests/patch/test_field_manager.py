@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.builtin_schema import schema_for
 from kubewright.api.errors import APIError, BadRequest
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.patch import (
     ApplyConflict,
     FieldManager,
@@ -17,6 +19,7 @@ from kubewright.patch import (
     from_scale,
     keep_times_if_unchanged,
     to_scale,
+    zero_value,
 )
 from kubewright.patch.field_manager import LAST_APPLIED
 from kubewright.schema.structural import Node
@@ -515,3 +518,79 @@ def test_order_of_merged_lists() -> None:
     live = fm.update(None, widget({"tags": ["a", "b", "c", "d"]}), "creator", T0)
     after = fm.apply(live, widget({"tags": ["d", "x", "b"]}), "one", T1)
     assert after["spec"]["tags"] == ["a", "c", "d", "x", "b"]
+
+
+def test_what_one_version_ignores_another_may_own() -> None:
+    nodes = Node(SCHEMA)
+    main = manager(
+        nodes,
+        ignored={"example.com/v1": STATUS},
+        node_for=lambda _: nodes,
+        convert=lambda obj, version: {**obj, "apiVersion": version},
+    )
+    status = FieldManager("example.com/v2", "Widget", nodes, subresource="status")
+    live = main.update(None, widget({"replicas": 1}), "creator", T0)
+    in_v2 = {**live, "apiVersion": "example.com/v2"}
+    report = {**widget(status={"phase": "A"}), "apiVersion": "example.com/v2"}
+    live = {**status.apply(in_v2, report, "c", T0), "apiVersion": "example.com/v1"}
+    with pytest.raises(ApplyConflict, match=r'"c" with subresource "status": \.status\.phase$'):
+        main.apply(live, widget(status={"phase": "B"}), "one", T1)
+
+
+def test_nobody_owns_the_structs_of_built_in_types() -> None:
+    node = Node(*schema_for(GroupVersionKind("apps", "v1", "Deployment")))
+    zero = zero_value(node)
+    assert zero["spec"] == {
+        "selector": None,
+        "strategy": {},
+        "template": {"metadata": {}, "spec": {"containers": None}},
+    }
+    fm = FieldManager("apps/v1", "Deployment", node, empty=zero)
+    made = fm.update(
+        None,
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "d", "labels": {"a": "b"}},
+            "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "strategy": {"rollingUpdate": {"maxSurge": 1}},
+                "template": {
+                    "metadata": {"labels": {"a": "b"}},
+                    "spec": {
+                        "containers": [{"name": "c", "ports": [{"containerPort": 80, "protocol": "TCP"}]}]
+                    },
+                },
+            },
+        },
+        "creator",
+        T0,
+    )
+    assert owners(made)["creator"] == {
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {
+            "f:selector": {},
+            "f:strategy": {"f:rollingUpdate": {".": {}, "f:maxSurge": {}}},
+            "f:template": {
+                "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+                "f:spec": {
+                    "f:containers": {
+                        'k:{"name":"c"}': {
+                            ".": {},
+                            "f:name": {},
+                            "f:ports": {
+                                ".": {},
+                                'k:{"containerPort":80,"protocol":"TCP"}': {
+                                    ".": {},
+                                    "f:containerPort": {},
+                                    "f:protocol": {},
+                                },
+                            },
+                        }
+                    }
+                },
+            },
+        },
+    }
+    after = fm.update(made, {**made, "status": {"replicas": 1}}, "controller", T1)
+    assert owners(after)["controller"] == {"f:status": {"f:replicas": {}}}

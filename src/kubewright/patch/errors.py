@@ -7,11 +7,32 @@ failure (500). All are API errors: a server sends them as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from kubewright.api.errors import APIError, BadRequest, Conflict, Invalid, RequestEntityTooLarge
 
 
 class MalformedPatch(BadRequest):
     """The patch itself is wrong."""
+
+
+_ParamsT = ParamSpec("_ParamsT")
+_ResultT = TypeVar("_ResultT")
+
+
+def bounded_depth(function: Callable[_ParamsT, _ResultT]) -> Callable[_ParamsT, _ResultT]:
+    """Refuse objects that are nested too deeply to be walked, as the mistake in the request that they are."""
+
+    @wraps(function)
+    def bounded(*args: _ParamsT.args, **kwargs: _ParamsT.kwargs) -> _ResultT:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise MalformedPatch("the object or the patch is nested too deeply") from None
+
+    return bounded
 
 
 class PatchDoesNotApply(Invalid):

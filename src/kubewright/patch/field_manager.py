@@ -27,6 +27,7 @@ from kubewright.schema.structural import Node
 
 from . import fieldset, typed
 from .compare import Comparison, compare, same_value
+from .errors import bounded_depth
 from .fieldset import FieldSet, Path, Tree
 from .managed_fields import (
     APPLY,
@@ -151,7 +152,7 @@ class FieldManager:
                 return after
             before = self._empty if live is None else _without_managed_fields(live)
             self._update(managed, before, after, manager or "unknown", now)
-        except (TypedError, ManagedFieldsError):
+        except (TypedError, ManagedFieldsError, RecursionError):
             # The owners are not worth failing a write for: keep what is known.
             return _with_entries(after, _entries(live))
         return _with_entries(after, encode(managed))
@@ -177,8 +178,10 @@ class FieldManager:
 
     def _update(self, managed: Managed, before: Object, after: Object, manager: str, now: datetime) -> None:
         self._reconcile(managed)
-        comparison = compare(before, after, self._shape).without(self._ignored.get(self.api_version))
+        comparison = compare(before, after, self._shape)
         if not comparison.same:
+            # Owners in other versions are asked even if all of it is ignored in this one.
+            comparison = comparison.without(self._ignored.get(self.api_version))
             self._take(managed, before, after, comparison)
             gained = fieldset.difference(fieldset.union(comparison.modified, comparison.added), self._unowned)
             if gained:
@@ -255,6 +258,7 @@ class FieldManager:
             raise VersionGone(version)
         return self._convert_object(obj, version)
 
+    @bounded_depth
     def apply(
         self, live: Object | None, config: Object, manager: str, now: datetime, *, force: bool = False
     ) -> Object:
@@ -308,8 +312,9 @@ class FieldManager:
             last.api_version != self.api_version or fieldset.difference(last.tree, applied)
         ):
             after = self._prune(merged, managed, last)
-        comparison = compare(before, after, self._shape).without(self._ignored.get(self.api_version))
+        comparison = compare(before, after, self._shape)
         if not comparison.same:
+            comparison = comparison.without(self._ignored.get(self.api_version))
             if not force:
                 conflicts = self._conflicts(managed, own, before, after, comparison)
                 if conflicts:

@@ -18,7 +18,7 @@ import msgspec
 
 from . import gotext
 from .compare import same_value
-from .errors import MalformedPatch, PatchDoesNotApply, PatchTooLarge
+from .errors import MalformedPatch, PatchDoesNotApply, PatchTooLarge, bounded_depth
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
@@ -28,6 +28,7 @@ _MISSING: Final = object()
 Operation = dict[str, Any]
 
 
+@bounded_depth
 def apply(document: Any, patch: Any, *, max_copied: int = MAX_COPIED_BYTES) -> Any:
     """The document after all operations. The input stays as it is."""
     if not isinstance(patch, list):

@@ -17,11 +17,12 @@ import yaml
 
 from . import gotext
 from .compare import same_value
-from .errors import MalformedPatch, PatchConflict
+from .errors import MalformedPatch, PatchConflict, bounded_depth
 
 Object = dict[str, Any]
 
 
+@bounded_depth
 def apply(document: Any, patch: Any) -> Object:
     """The document with the patch laid over it. Shares what the patch does not touch."""
     if not isinstance(patch, dict):

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 from kubewright.schema.structural import Node
 
 from . import gotext
-from .errors import MalformedPatch, PatchDoesNotApply, PatchFailed
+from .errors import MalformedPatch, PatchDoesNotApply, PatchFailed, bounded_depth
 
 Object = dict[str, Any]
 
@@ -46,6 +46,7 @@ class ListOfLists(PatchDoesNotApply):
         super().__init__("lists of lists are not supported")
 
 
+@bounded_depth
 def apply(document: Object, patch: Any, node: Node | None) -> Object:
     """The document with the patch merged in; `node` is the schema of its type. Shares what is not touched."""
     if not isinstance(patch, dict):

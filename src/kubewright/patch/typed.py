@@ -314,7 +314,7 @@ _STRUCTS = frozenset(
             "loadBalancer",
         ),
         *("nodeInfo", "podSelector", "pool", "priorityLevelConfiguration", "regarding", "roleRef"),
-        *("scaleTargetRef", "source", "taint", "target", "user", "userInfo"),
+        *("acceptedNames", "names", "scaleTargetRef", "source", "taint", "target", "user", "userInfo"),
     )
 )
 """Fields of built-in types that are structs in Go: they are never absent, only empty."""
@@ -329,11 +329,19 @@ def zero_value(node: Node) -> dict[str, Any]:
     """
     zero: dict[str, Any] = {}
     for name, child in node.properties.items():
-        if name in _STRUCTS and child.properties:
+        if name in _STRUCTS and child.properties and not _is_pointer(node, name):
             zero[name] = {} if name == "metadata" else zero_value(child)
         elif name in node.required:
             zero[name] = _ZERO_SCALARS.get(child.type)
     return zero
+
+
+def _is_pointer(node: Node, name: str) -> bool:
+    """The fields whose name is that of a struct in another type, but which may be absent."""
+    if name == "resources":
+        return "accessModes" not in node.properties
+    selector = node.properties.get("selector")
+    return name == "template" and selector is not None and not selector.properties
 
 
 def structs(value: dict[str, Any]) -> Tree:
