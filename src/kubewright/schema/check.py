@@ -83,10 +83,13 @@ def make_check(compiled: Compiled, root: bool = False) -> Check:
     return inner
 
 
-def _null_or_invalid(value: Any, bad: Bad) -> int:
+def _misfit(value: Any, bad: Bad) -> int:
+    """A value of the wrong type. What is inside of it is unknown, too."""
     if value is None:
         return UNFILLED | INVALID
-    bad.append(id(value))
+    if type(value) is dict or type(value) is list:
+        bad.append(id(value))
+        return UNKNOWN | UNFILLED | INVALID
     return INVALID
 
 
@@ -111,7 +114,7 @@ def _int_or_string_check(compiled: Compiled) -> Check:
         elif type(value) is int or type(value) is float:
             flags = numbers(value, bad)
         else:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         if logic and not flags:
             return 0 if logic_is_valid(compiled, value) else INVALID
         return flags
@@ -134,7 +137,7 @@ def _string_check(compiled: Compiled, *, bare: bool = False) -> Check:
 
     def check(value: Any, bad: Bad) -> int:
         if type(value) is not str:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         if (
             not shortest <= len(value) <= longest
             or (enum is not None and value not in enum)
@@ -164,7 +167,7 @@ def _number_check(compiled: Compiled, *, bare: bool = False) -> Check:
             if not constrained:
                 return 0
         elif type(value) is not float and type(value) is not int:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         if not number_is_valid(compiled, value) or (logic and not logic_is_valid(compiled, value)):
             return INVALID
         return 0
@@ -177,7 +180,7 @@ def _boolean_check(compiled: Compiled) -> Check:
 
     def check(value: Any, bad: Bad) -> int:
         if type(value) is not bool:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         if enum is not None and not enum_matches(enum, value):
             return INVALID
         return 0 if not compiled.logic or logic_is_valid(compiled, value) else INVALID
@@ -237,7 +240,7 @@ def _map_check(compiled: Compiled) -> Check:
     def check(value: Any, bad: Bad) -> int:
         nonlocal entry
         if type(value) is not dict:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         if entry is None:
             additional = compiled.additional
             assert additional is not None
@@ -246,7 +249,7 @@ def _map_check(compiled: Compiled) -> Check:
         if entry is str or entry is bool:
             for item in value.values():
                 if type(item) is not entry:
-                    flags |= INVALID if item is not None else UNFILLED | INVALID
+                    flags |= _misfit(item, bad)
         else:
             for item in value.values():
                 flags |= entry(item, bad)
@@ -298,7 +301,7 @@ def _object_check(compiled: Compiled, root: bool) -> Check:
 
     def check(value: Any, bad: Bad) -> int:
         if type(value) is not dict:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         flags = 0
         for name, item in value.items():
             known = get(name)
@@ -307,7 +310,7 @@ def _object_check(compiled: Compiled, root: bool) -> Check:
             if known is None:
                 flags |= resolve(name, item, bad)
             elif known is str or known is bool:
-                flags |= INVALID if item is not None else UNFILLED | INVALID
+                flags |= _misfit(item, bad)
             else:
                 flags |= known(item, bad)
         if required and not required <= value.keys():
@@ -369,7 +372,7 @@ def _array_check(compiled: Compiled) -> Check:
     def check(value: Any, bad: Bad) -> int:
         nonlocal element, ready
         if type(value) is not list:
-            return _null_or_invalid(value, bad)
+            return _misfit(value, bad)
         if not ready:
             items = compiled.items
             element = (items.plain or check_of(items)) if items is not None else None
@@ -378,7 +381,7 @@ def _array_check(compiled: Compiled) -> Check:
         if element is str or element is bool:
             for item in value:
                 if type(item) is not element:
-                    flags |= INVALID if item is not None else UNFILLED | INVALID
+                    flags |= _misfit(item, bad)
         elif element is not None:
             for item in value:
                 flags |= element(item, bad)

@@ -120,13 +120,25 @@ class Node:
         return found
 
     def reaches(self, name: str, test: Callable[[Node], bool]) -> bool:
-        """Whether any node below passes a test; remembered under `name`. A cycle counts as if it did."""
+        """Whether any node below passes a test; remembered under `name`."""
         known: bool | None = self.extra.get(name)
-        if known is None:
-            self.extra[name] = True
-            children = [*self.properties.values(), *filter(None, (self.additional, self.items))]
-            known = self.extra[name] = any(test(child) or child.reaches(name, test) for child in children)
-        return known
+        if known is not None:
+            return known
+        waiting, seen = [self], {id(self): self}
+        while waiting:
+            node = waiting.pop()
+            for child in (*node.properties.values(), node.additional, node.items):
+                if child is None:
+                    continue
+                if test(child) or child.extra.get(name):
+                    self.extra[name] = True
+                    return True
+                if id(child) not in seen and name not in child.extra:
+                    seen[id(child)] = child
+                    waiting.append(child)
+        for node in seen.values():
+            node.extra[name] = False
+        return False
 
     def child(self, key: str) -> Node | None:
         """The schema of the field or map entry `key`, or `None` where the schema says nothing."""
