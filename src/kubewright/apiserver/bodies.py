@@ -14,6 +14,7 @@ import yaml
 
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
 from kubewright.api.gvk import GroupVersion
+from kubewright.api.typed_json import TypedError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
 from kubewright.schema.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
@@ -230,10 +231,8 @@ def shape(obj: Object, resource: Resource, version: Version, kind: str) -> list[
     """Coerce metadata, prune, default; returns one complaint per unknown field, in order."""
     try:
         unknown = read(obj, version, resource)
-    except (MetadataError, TooDeepError) as error:
+    except (MetadataError, TooDeepError, TypedError) as error:
         text = str(error)
-        if not resource.custom:
-            text = text.replace("Go struct field ObjectMeta.", "Go struct field ObjectMeta.metadata.")
         raise BadRequest(
             f'{kind} in version "{version.name}" cannot be handled as a {kind}: {text}'
         ) from None

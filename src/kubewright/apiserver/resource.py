@@ -122,11 +122,19 @@ class Version:
     wire: Any = None
     """The protobuf table of this kind, where clients may send protobuf."""
 
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """Top-level fields that objects always show, with their empty values; typed kinds have them."""
+        return _NOTHING
+
     def __post_init__(self) -> None:
         if self.checks is None and self.schema is not None:
             self.checks = SchemaVersion(self.schema)
         elif self.schema is None and self.checks is not None:
             self.schema = self.checks.node
+
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Converter(Protocol):

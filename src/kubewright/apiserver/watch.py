@@ -285,6 +285,8 @@ class Hub:
         self.dropped = 0
         self.active = 0
         self.on_count: Callable[[int], object] | None = None
+        self.listeners: list[Callable[[Change], object]] = []
+        """Parts of the server that follow this resource; called with every change, in order."""
         self._window: deque[Change] = deque()
         self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
         self._conversions: asyncio.Queue[tuple[Watcher, Change, str]] | None = None
@@ -306,6 +308,8 @@ class Hub:
         window.append(change)
         if len(window) > WINDOW:
             self.oldest = window.popleft().event.revision
+        for listener in self.listeners:
+            listener(change)
         watchers = self._watchers
         if watchers:
             for scope in (

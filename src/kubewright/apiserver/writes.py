@@ -32,7 +32,7 @@ from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
 from .resource import NoConversion, Object, Operation
-from .shaping import fill, prune, schema_errors
+from .shaping import copied, fill, prune, schema_errors
 from .validation import validate_object
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
     if "status" in op.version.subresources:
         for field in strategy.status_fields:
             obj.pop(field, None)
+    _show(store, hub, obj)
     prepared = strategy.prepare_for_create(op, obj)
     if prepared is not None:
         await prepared
@@ -196,6 +197,12 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
         metadata["resourceVersion"] = str(revision)
         await settle(strategy.stored(op, obj, None))
     return obj if hub == op.version.name else await store.convert(obj, hub, op.version.name)
+
+
+def _show(store: Store, version: str, obj: Object) -> None:
+    for field, empty in _version(store, version).shown.items():
+        if field not in obj:
+            obj[field] = copied(empty)
 
 
 def _drop_repeated_owners(op: Operation, metadata: Object) -> None:
