@@ -122,7 +122,8 @@ def test_scale_numbers_are_checked() -> None:
     assert [str(error) for error in SCALE.errors(obj)] == [
         ".spec.n: Invalid value: -1: should be a non-negative integer",
         ".status.n: Invalid value: 0: .status.n accessor error: x is of the type string, expected int64",
-        '.status.selector: Invalid value: "": .status.selector accessor error: 1 is of the type int64, expected string',
+        '.status.selector: Invalid value: "": .status.selector accessor error: 1 is of the type int64, '
+        "expected string",
     ]
     assert SCALE.errors({"spec": {"n": 1 << 31}})[0].message.endswith(
         "should be less than or equal to 2147483647"
