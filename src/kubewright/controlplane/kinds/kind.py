@@ -1,0 +1,60 @@
+"""What is particular about a built-in kind, beyond its schema.
+
+The inventory (`kubewright.api.builtin`) says that a kind exists, the schema says which fields it has. A `Kind`
+says the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints them
+(`columns` and `cells`), what can be selected, and how its subresources answer. Everything has a default that
+suits a kind about which there is nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubewright.apiserver.resource import Column, Converter, Object, Strategy, Subresource, Version
+
+
+class KindStrategy(Strategy):
+    """The manners of most built-in kinds.
+
+    An update need not name the version that it replaces, and there is no generation unless the kind has one.
+    """
+
+    allow_unconditional_update = True
+    tracks_generation = False
+    """Whether `metadata.generation` counts the changes of the spec."""
+
+    def initial_generation(self, obj: Object) -> int | None:
+        """1 where the kind counts, nothing otherwise."""
+        return 1 if self.tracks_generation else None
+
+    def generation_changes(self, op: Any, obj: Object, old: Object) -> bool:
+        """Built-in kinds count changes of their spec alone."""
+        return self.tracks_generation and obj.get("spec") != old.get("spec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """The rules of one built-in kind. Register it in the `KINDS` of its group's module."""
+
+    strategy: Strategy | None = None
+    """`None`: a plain `KindStrategy`."""
+    columns: Sequence[Column] | None = None
+    """Table columns after the name (with it where `cells` is given); `None`: the age alone."""
+    cells: Callable[[Object], list[Any]] | None = None
+    """Makes a whole row, the name included."""
+    field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)
+    """Fields that can be selected beyond name and namespace: label to a dotted path or a function."""
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    """How subresources answer, where the usual `status` and `scale` will not do."""
+    verbs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Verbs that a function answers instead of storage (as `Resource.handlers`)."""
+    converter: Converter | None = None
+    """Between versions, where they differ in more than their name."""
+    hub_version: str = ""
+    """The version that the strategy sees, where there are several."""
+    storage_prefix: str = ""
+    """Where in storage the objects are; the plural by default."""
+    versions: Mapping[str, Callable[[Version], None]] = field(default_factory=dict)
+    """Adjusts single versions once they are declared."""
