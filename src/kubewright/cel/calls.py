@@ -8,7 +8,7 @@ compiled once, membership in a constant list is a set lookup, conversions of con
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,7 +70,7 @@ def call(compiler: Compiler, expr: Call) -> Code:
 
 
 def _static(operands: Sequence[Expr]) -> bool:
-    return all(operand.type.kind not in (Kind.DYN, Kind.ERROR, Kind.PARAM) for operand in operands)
+    return all(operand.type.kind not in (Kind.DYN, Kind.ERROR, Kind.PARAM, Kind.NULL) for operand in operands)
 
 
 def _fully_static(item: Type) -> bool:
@@ -99,20 +99,47 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
         cost += 1
         if len(runs) == 1:
             (only,) = runs
-            return Code(lambda frame: impl(only(frame)), cost)
+
+            def unary(frame: Frame) -> Any:
+                value = only(frame)
+                try:
+                    return impl(value)
+                except (TypeError, AttributeError):
+                    raise _refused(overload, (value,)) from None
+
+            return Code(unary, cost)
         if len(runs) == 2:
             left, right = runs
-            return Code(lambda frame: impl(left(frame), right(frame)), cost)
-        return Code(lambda frame: impl(*[run(frame) for run in runs]), cost)
+
+            def binary(frame: Frame) -> Any:
+                first, second = left(frame), right(frame)
+                try:
+                    return impl(first, second)
+                except (TypeError, AttributeError):
+                    raise _refused(overload, (first, second)) from None
+
+            return Code(binary, cost)
+
+        def call_any(frame: Frame) -> Any:
+            args = [run(frame) for run in runs]
+            try:
+                return impl(*args)
+            except (TypeError, AttributeError):
+                raise _refused(overload, args) from None
+
+        return Code(call_any, cost)
     count = price
     early = charges.before(overload.function)
 
     def run_charged(frame: Frame) -> Any:
         args = tuple([run(frame) for run in runs])
-        if early:
-            charge(frame, count(args, None))
-            return impl(*args)
-        result = impl(*args)
+        try:
+            if early:
+                charge(frame, count(args, None))
+                return impl(*args)
+            result = impl(*args)
+        except (TypeError, AttributeError):
+            raise _refused(overload, args) from None
         charge(frame, count(args, result))
         return result
 
@@ -121,9 +148,18 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
     return Code(run_charged, cost)
 
 
+def _refused(overload: Overload, args: Iterable[Any]) -> Exception:
+    """The error for a value that is not what its declared type promised, such as a null."""
+    if overload.accepts(args):
+        raise AssertionError(f"{overload} failed on values it accepts")
+    return no_overload()
+
+
 def _range(run: Run, impl: Callable[[int], list[int]]) -> Run:
     def build(frame: Frame) -> list[int]:
         count = run(frame)
+        if type(count) is not int:
+            raise no_overload()
         if count > 0:
             charge(frame, count + 1 + charges.LIST_COST)
         return impl(count)
@@ -331,13 +367,22 @@ def _equality(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Co
 def _text_comparison(left: Run, right: Run, compare: Binary) -> Run:
     def run(frame: Frame) -> bool:
         a, b = left(frame), right(frame)
-        size = min(len(a), len(b)) if a is not None and b is not None else 1
-        frame[0] += string_cost(size)
-        if frame[0] > frame[1]:
-            raise CostExceeded
-        return compare(a, b)  # type: ignore[no-any-return]
+        try:
+            frame[0] += string_cost(min(len(a), len(b)))
+            if frame[0] > frame[1]:
+                raise CostExceeded
+            return compare(a, b)  # type: ignore[no-any-return]
+        except TypeError:
+            return _null_comparison(a, b, compare)
 
     return run
+
+
+def _null_comparison(left: Any, right: Any, compare: Binary) -> bool:
+    """Equality goes for any values; there is no order with a null."""
+    if compare is operator.eq or compare is operator.ne:
+        return equal(left, right) is (compare is operator.eq)
+    raise no_overload()
 
 
 def _comparison(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
@@ -382,16 +427,23 @@ def _text_call(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> C
 
         def match(frame: Frame) -> bool:
             value = text(frame)
+            if type(value) is not str:
+                raise no_overload()
             frame[0] += ceil((1.0 + len(value)) * charges.STRING_FACTOR) * factor
             if frame[0] > frame[1]:
                 raise CostExceeded
             return search(value) is not None
 
         return Code(match, cost)
-    fixed = charges.strings(len(argument))
-    if expr.function == "startsWith":
-        return Code(lambda frame: text(frame).startswith(argument), cost + fixed)
-    return Code(lambda frame: text(frame).endswith(argument), cost + fixed)
+    test = str.startswith if expr.function == "startsWith" else str.endswith
+
+    def affix(frame: Frame) -> bool:
+        try:
+            return test(text(frame), argument)
+        except TypeError:
+            raise no_overload() from None
+
+    return Code(affix, cost + charges.strings(len(argument)))
 
 
 def _in(compiler: Compiler, expr: Call) -> Code:

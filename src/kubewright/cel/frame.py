@@ -18,8 +18,8 @@ COST: Final = 0
 LIMIT: Final = 1
 WORK: Final = 2
 FIRST_SLOT: Final = 3
-WORK_LIMIT: Final = 20_000_000
-"""Nodes of data walked without cost: a few seconds."""
+WORK_LIMIT: Final = 5_000_000
+"""Nodes of data walked without cost: about a second."""
 
 
 class Budget:

@@ -393,7 +393,8 @@ class _Parser:
     @staticmethod
     def _decimal(digits: str) -> int:
         """Python refuses to read very long numbers; any of them is out of range here."""
-        return int(digits) if len(digits.lstrip("0")) <= 20 else MAX_UINT + 1
+        significant = digits.lstrip("0") or "0"
+        return int(significant) if len(significant) <= 20 else MAX_UINT + 1
 
 
 def _balanced(function: str, terms: list[Expr], positions: list[int], low: int, high: int) -> Expr:
