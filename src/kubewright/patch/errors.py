@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kubewright.api.errors import APIError, BadRequest, Conflict, Invalid, RequestEntityTooLarge
 
@@ -56,3 +56,11 @@ class PatchFailed(APIError):
 
 class PatchConflict(Conflict):
     """Somebody changed what the patch would change."""
+
+    def __init__(self, patch: dict[str, Any], changes: dict[str, Any]) -> None:
+        import yaml  # costs more than the rest of this package, and conflicts are rare
+
+        super().__init__(
+            f"patch:\n{yaml.safe_dump(patch)}\nconflicts with changes made from original to current:\n"
+            f"{yaml.safe_dump(changes)}\n"
+        )

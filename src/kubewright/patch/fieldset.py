@@ -81,7 +81,6 @@ def has_children(node: Tree) -> bool:
     return len(node) > (SELF in node)
 
 
-@lru_cache(maxsize=4096)
 def _canonical_element(element: str) -> str | None:
     """The canonical spelling; `None` for an unknown kind of element."""
     kind = element[:2]
@@ -333,8 +332,12 @@ def _value_rank(value: Any) -> tuple[int, Any]:
     return (4, "") if value is None else (3, scalar_json(value))
 
 
-@lru_cache(maxsize=4096)
-def _sort_key(element: str) -> tuple[Any, ...]:
+def _place(element: str) -> tuple[Any, ...]:
+    """Where an element sorts; remembered for elements of usual size, since they come again and again."""
+    return _usual_place(element) if len(element) <= _USUAL_LENGTH else _read_place(element)
+
+
+def _read_place(element: str) -> tuple[Any, ...]:
     kind = element[:2]
     if kind == SELF:
         return (-1,)
@@ -348,15 +351,19 @@ def _sort_key(element: str) -> tuple[Any, ...]:
     return (3, int(element[2:]))
 
 
+_USUAL_LENGTH: Final = 256
+_usual_place = lru_cache(maxsize=4096)(_read_place)
+
+
 def in_order(elements: Iterable[str]) -> list[str]:
     """Path elements in Kubernetes' order: fields, keys, values, indexes, each by value."""
     listed = list(elements)
     if len(listed) < 2:
         return listed
-    if all(element[0] == "f" for element in listed):
+    if all(element[0] in "f." for element in listed):
         listed.sort()
         return listed
-    return sorted(listed, key=_sort_key)
+    return sorted(listed, key=_place)
 
 
 def printed(tree: Tree) -> Tree:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from . import gotext
 from .compare import same_value
 from .errors import MalformedPatch, PatchConflict, bounded_depth
@@ -93,10 +91,7 @@ def three_way(original: Object, modified: Object, current: Object) -> Object:
     changes = _filtered(diff(current, modified), nulls=False)
     deletions = _filtered(diff(original, modified), nulls=True)
     if _conflicting(changes, deletions):
-        raise PatchConflict(
-            f"patch:\n{yaml.safe_dump(changes)}\nconflicts with changes made from original to current:\n"
-            f"{yaml.safe_dump(deletions)}\n"
-        )
+        raise PatchConflict(changes, deletions)
     return _combined(deletions, changes)
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import yaml
-
 from kubewright.schema.structural import Node
 
 from . import gotext
@@ -62,10 +60,7 @@ def three_way(
     if not overwrite:
         changed = _diff_maps(original, current, node, _Options(set_order=False))
         if _maps_conflict(patch, changed, node):
-            raise PatchConflict(
-                f"patch:\n{yaml.safe_dump(patch)}\nconflicts with changes made from original to current:\n"
-                f"{yaml.safe_dump(changed)}\n"
-            )
+            raise PatchConflict(patch, changed)
     return patch
 
 
