@@ -233,6 +233,8 @@ def shape(obj: Object, resource: Resource, version: Version, kind: str) -> list[
         unknown = read(obj, version, resource)
     except (MetadataError, TooDeepError, TypedError) as error:
         text = str(error)
+        if not resource.custom and isinstance(error, MetadataError):
+            text = text.replace("Go struct field ObjectMeta.", "Go struct field ObjectMeta.metadata.")
         raise BadRequest(
             f'{kind} in version "{version.name}" cannot be handled as a {kind}: {text}'
         ) from None

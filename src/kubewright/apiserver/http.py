@@ -15,13 +15,17 @@ import base64
 import contextlib
 import logging
 import socket
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable
+from email.utils import formatdate
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import yaml
-from aiohttp import WSMsgType, web
+from aiohttp import HttpVersion11, WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.web_protocol import RequestHandler
 
 from .authentication import AuthenticatorChain
@@ -37,6 +41,8 @@ GZIP_MINIMUM = 128 * 1024
 HEADER_TIMEOUT = 30.0
 KEEPALIVE = 180.0
 _READ = 64 * 1024
+_WHOLE = 256 * 1024
+"""Longer answers wait for the client to keep up."""
 
 
 class Connection(RequestHandler):
@@ -88,6 +94,51 @@ class _Listener(web.Server):
 
     def __call__(self) -> RequestHandler:
         return Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Whole(web.StreamResponse):
+    """A short answer, written in one go: most of what aiohttp does for a response is not needed here."""
+
+    def __init__(self, response: Response, body: bytes, *, close: bool) -> None:
+        super().__init__(status=response.status)
+        self._bytes = _head(response, len(body), close) + body
+        self._keep_alive = not close
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Write head and body."""
+        transport = request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has gone")
+        transport.write(self._bytes)
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Everything is written already."""
+
+
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_LINE_BREAKS = str.maketrans({"\r": " ", "\n": " "})
+_date: tuple[int, str] = (0, "")
+
+
+def _head(response: Response, length: int, close: bool) -> bytes:
+    """Status line and headers."""
+    global _date
+    now = int(time.time())
+    if _date[0] != now:
+        _date = (now, formatdate(now, usegmt=True))
+    status = response.status
+    lines = [
+        f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
+        f"Content-Type: {response.content_type}\r\nContent-Length: {length}\r\nDate: {_date[1]}\r\n"
+        if status != 304
+        else f"HTTP/1.1 304 Not Modified\r\nDate: {_date[1]}\r\n"
+    ]
+    for name, value in response.headers.items():
+        for each in (value,) if isinstance(value, str) else value:
+            lines.append(f"{name}: {each.translate(_LINE_BREAKS)}\r\n")
+    lines.append("Connection: close\r\n\r\n" if close else "\r\n")
+    return "".join(lines).encode("utf-8", "replace")
 
 
 class _Socket:
@@ -247,14 +298,41 @@ class Front:
             return await self._stream(native, response, connection)
         if response.websocket is not None:
             return await self._converse(native, response)
+        if response.pieces is not None:
+            length = response.length
+            if length > _READ and not (length > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", "")):
+                return await self._write_pieces(native, response, length)
         body = response.body
         if len(body) > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", ""):
             body = await asyncio.get_running_loop().run_in_executor(None, _gzip, body)
             response.headers["Content-Encoding"] = "gzip"
             response.headers["Vary"] = "Accept-Encoding"
+        if len(body) <= _WHOLE and native.version == HttpVersion11:
+            return _Whole(response, body, close=self.server.stopping or not native.keep_alive)
         answer = web.Response(body=body, status=response.status, headers=_headers(response))
         if self.server.stopping:
             answer.force_close()
+        return answer
+
+    async def _write_pieces(
+        self, native: web.BaseRequest, response: Response, length: int
+    ) -> web.StreamResponse:
+        """Write a long body bit by bit: it never exists in one piece."""
+        answer = web.StreamResponse(status=response.status, headers=_headers(response))
+        answer.content_length = length
+        await answer.prepare(native)
+        batch: list[bytes | memoryview] = []
+        size = 0
+        for piece in response.pieces or ():
+            batch.append(piece)
+            size += len(piece)
+            if size > _READ:
+                await answer.write(b"".join(batch))
+                batch.clear()
+                size = 0
+        if batch:
+            await answer.write(b"".join(batch))
+        await answer.write_eof()
         return answer
 
     async def _stream(

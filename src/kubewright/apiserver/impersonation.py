@@ -20,7 +20,10 @@ _EXTRA = "impersonate-extra-"
 
 def is_impersonating(request: Request) -> bool:
     """Whether a request asks to act as somebody else. Cheap: most do not."""
-    return any(name.lower().startswith("impersonate-") for name in request.headers)
+    for name in request.headers:
+        if len(name) > 15 and name[0] in "Ii" and name.lower().startswith("impersonate-"):  # noqa: SIM110
+            return True
+    return False
 
 
 async def impersonate(request: Request, authorizer: Authorizer) -> User:

@@ -132,7 +132,7 @@ class ServerMetrics:
         found[0].inc()
         if response.stream is None:
             found[1].observe(elapsed)
-            found[2].observe(len(response.body))
+            found[2].observe(response.length)
 
     def watch_counter(self, resource: Resource) -> Callable[[int], object]:
         """Counts the watches of a resource up and down."""

@@ -15,7 +15,7 @@ import yaml
 
 from kubewright.api.errors import APIError, NotAcceptable
 
-from .request import Request, Response
+from .request import Pieces, Request, Response
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -143,8 +143,12 @@ def to_yaml(obj: Any) -> bytes:
     return text.encode()
 
 
-def respond(request: Request, accepted: Accepted, body: bytes, status: int = 200) -> Response:
-    """Answer with an object that is already JSON."""
+def respond(request: Request, accepted: Accepted, body: bytes | Pieces, status: int = 200) -> Response:
+    """Answer with an object that is already JSON, whole or in pieces."""
+    if not isinstance(body, bytes):
+        if accepted.media == JSON and not wants_pretty(request):
+            return Response(status, pieces=body)
+        body = b"".join(body)
     if accepted.media == YAML:
         return Response(status, to_yaml(msgspec.json.decode(body)), content_type=YAML)
     if wants_pretty(request):

@@ -22,6 +22,7 @@ from kubewright.storage.contract import KeyValue
 
 from . import tables
 from .negotiation import JSON, YAML, Accepted, encode, to_yaml
+from .request import Pieces
 from .shaping import prune, repair
 
 if TYPE_CHECKING:
@@ -155,18 +156,12 @@ class Representation:
                 return spliced
         return self.dump((await self.objects_async([(value, revision)]))[0])
 
-    async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes:
+    async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
         """A list in this form, as JSON."""
-        resource = self.resource
         if self.direct:
-            pieces = self._joined(items)
+            pieces = self._joined(items, metadata)
             if pieces is not None:
-                head = b'{"kind":%b,"apiVersion":%b,"metadata":%b,"items":[' % (
-                    encode(resource.list_kind),
-                    encode(self.api_version),
-                    encode(metadata),
-                )
-                return b"".join((head, b",".join(pieces), b"]}\n"))
+                return pieces
         objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
         return self.dump_list(objects, metadata)
 
@@ -197,14 +192,23 @@ class Representation:
             }
         )
 
-    def _joined(self, items: Sequence[KeyValue]) -> list[bytes] | None:
+    def _joined(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
+        """A list put together from stored bytes, without copying them; `None` if some have to be decoded."""
         prefix, cut, head = self._prefix, self._cut, self._item_prefix
         newer_than = self.resource.schema_revision
-        pieces = []
+        pieces: Pieces = [
+            b'{"kind":%b,"apiVersion":%b,"metadata":%b,"items":['
+            % (encode(self.resource.list_kind), encode(self.api_version), encode(metadata))
+        ]
+        add, before = pieces.append, head
+        after = b"," + head
         for _, value, _, revision in items:
             if revision <= newer_than or not value.startswith(prefix):
                 return None
-            pieces.append(b'%b"resourceVersion":"%d",%b' % (head, revision, value[cut:]))
+            add(b'%b"resourceVersion":"%d",' % (before, revision))
+            add(memoryview(value)[cut:])
+            before = after
+        add(b"]}\n")
         return pieces
 
     def event(self, type_: str, obj: Object, *, first: bool = False) -> bytes:

@@ -162,13 +162,14 @@ class WebSocket(Protocol):
         """Close the conversation."""
 
 
+Pieces = list[bytes | memoryview]
 WebSocketHandler = Callable[[WebSocket], Awaitable[None]]
 
 
 class Response:
     """The answer to a request. `headers` keeps insertion order; values may be lists for repeated headers."""
 
-    __slots__ = ("body", "content_type", "headers", "protocols", "status", "stream", "websocket")
+    __slots__ = ("_body", "content_type", "headers", "pieces", "protocols", "status", "stream", "websocket")
 
     def __init__(
         self,
@@ -180,9 +181,12 @@ class Response:
         stream: AsyncIterator[bytes] | None = None,
         websocket: WebSocketHandler | None = None,
         protocols: tuple[str, ...] = (),
+        pieces: Pieces | None = None,
     ) -> None:
         self.status = status
-        self.body = body
+        self._body: bytes | None = body if pieces is None else None
+        self.pieces = pieces
+        """A long body in parts, which can be written without ever being one; `body` joins them."""
         self.content_type = content_type
         self.headers: dict[str, str | list[str]] = headers if headers is not None else {}
         self.stream = stream
@@ -190,8 +194,27 @@ class Response:
         self.protocols = protocols
         """Sub-protocols that `websocket` speaks, most wanted first."""
 
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        body = self._body
+        if body is None:
+            body = self._body = b"".join(self.pieces or ())
+            self.pieces = None
+        return body
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        self._body = body
+        self.pieces = None
+
+    @property
+    def length(self) -> int:
+        """The length of the body."""
+        return sum(map(len, self.pieces)) if self.pieces is not None else len(self.body)
+
     def __repr__(self) -> str:
-        return f"Response({self.status}, {len(self.body)} bytes)"
+        return f"Response({self.status}, {self.length} bytes)"
 
 
 def text(status: int, body: str) -> Response:

@@ -428,7 +428,7 @@ class APIServer:
                 "user": user.name if user is not None else "",
                 "user_agent": request.headers.get("User-Agent", ""),
                 "status": response.status,
-                "bytes": len(response.body),
+                "bytes": response.length,
                 "milliseconds": round(elapsed * 1000, 3),
             },
         )

@@ -17,7 +17,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import APIError, Expired, too_large_resource_version
 from kubewright.storage.contract import Compacted, Event, Storage, StorageError
@@ -310,6 +310,8 @@ class Hub:
             self.oldest = window.popleft().event.revision
         for listener in self.listeners:
             listener(change)
+        for follower in self.feed.followers:
+            follower.changed(self, change)
         watchers = self._watchers
         if watchers:
             for scope in (
@@ -465,6 +467,22 @@ class Timer:
             self._handle = None
 
 
+class Follower(Protocol):
+    """A part of the server that follows every resource, also those that are yet to come."""
+
+    def added(self, hub: Hub) -> None:
+        """A resource is served from now on."""
+
+    def removed(self, hub: Hub) -> None:
+        """A resource is no longer served."""
+
+    def changed(self, hub: Hub, change: Change) -> None:
+        """An object was written or removed."""
+
+    def lost(self) -> None:
+        """Changes may have been missed: read everything anew."""
+
+
 class Feed:
     """Follows storage and knows how far it has come (`revision`)."""
 
@@ -475,6 +493,7 @@ class Feed:
         self.revision = 0
         self.running = False
         self.timer = Timer(clock)
+        self.followers: list[Follower] = []
         self._hubs: dict[str, Hub] = {}
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -484,12 +503,16 @@ class Feed:
         self._hubs[hub.prefix[len(self.prefix) : -1]] = hub
         if self.running:
             hub.begin(self.revision)
+        for follower in self.followers:
+            follower.added(hub)
 
     def unregister(self, hub: Hub) -> None:
         """Stop doing so."""
         key = hub.prefix[len(self.prefix) : -1]
         if self._hubs.get(key) is hub:
             del self._hubs[key]
+            for follower in self.followers:
+                follower.removed(hub)
 
     async def start(self) -> None:
         """Begin to follow."""
@@ -539,6 +562,8 @@ class Feed:
             for hub in list(self._hubs.values()):
                 hub.close_watchers()
                 hub.begin(self.revision)
+            for follower in self.followers:
+                follower.lost()
             watch = self.storage.watch(self.prefix, self.revision)
 
     def _hub_of(self, key: str) -> Hub | None:
