@@ -275,6 +275,7 @@ ESTIMATES: list[tuple[Type, str, int]] = [
     (listed(timestamp_type(date=True)), "self.all(x, true)", 725936),
     (listed(timestamp_type()), "self.all(x, true)", 428963),
     (STRING, "self.indexOf('o') == 1", 314575),
+    (object_type("self", {"a": INT}), "type(self.a) == int", 4),
     (STRING, "self.substring(4, 10).trim() == 'takes'", 629148),
     (STRING, "self.lowerAscii() == self.lowerAscii()", 943721),
 ]

@@ -16,6 +16,7 @@ from kubewright.cel import (
     INT,
     JSON_PATCH,
     MAP_KEY,
+    OBJECT,
     STRING,
     CelCheckError,
     CelError,
@@ -29,6 +30,7 @@ from kubewright.cel import (
     map_type,
     object_type,
     timestamp_type,
+    to_json,
     unescape,
 )
 
@@ -156,6 +158,19 @@ def test_objects_are_constructed() -> None:
         env.check("Object{spec: Object.spec{replicas: 'a'}}")
     with pytest.raises(CelCheckError, match="undefined field 'nope'"):
         env.check("Object{nope: 1}")
+
+
+def test_mutating_policies_construct_anything_below_object() -> None:
+    env = Env({"object": DYN}, types=[OBJECT, JSON_PATCH])
+    program = env.compile(
+        "Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: Object.spec{at: timestamp(0), n: [1u]}}"
+    )
+    assert to_json(program({"object": {}})) == {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"at": "1970-01-01T00:00:00Z", "n": [1]},
+    }
+    with pytest.raises(CelCheckError, match="undeclared reference to 'Other'"):
+        env.check("Other{a: 1}")
 
 
 def test_dotted_variables_and_mappings_that_compute() -> None:

@@ -13,7 +13,7 @@ Types say where the data means more than JSON can: a `timestamp_type()`, `durati
 field holds a string that an expression sees as a timestamp, a duration or bytes.
 
 `Env(variables, types=..., bindings=False)`: `variables` maps names to types; `types` lists objects that an
-expression may construct (`Object{...}`, `JSONPatch{...}`); `bindings` turns on `cel.bind`, which Kubernetes
+expression may construct (`OBJECT` and `JSON_PATCH` are those of mutating policies); `bindings` turns on `cel.bind`, which Kubernetes
 does for device selectors only. `check(text, expected=T)` raises `CelResultError` if the result is no T.
 
 A `Budget(limit)` counts the cost of all programs that are run with it; each run is also limited by itself
@@ -25,7 +25,8 @@ TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kuberne
 """
 
 from kubewright.cel import limits
-from kubewright.cel.env import JSON_PATCH, Checked, Env, Program
+from kubewright.cel.convert import to_json
+from kubewright.cel.env import JSON_PATCH, OBJECT, Checked, Env, Program
 from kubewright.cel.errors import (
     CelCheckError,
     CelCompileError,
@@ -88,6 +89,7 @@ __all__ = [
     "MAP_KEY",
     "NONE",
     "NULL",
+    "OBJECT",
     "RESOURCE_CHECK",
     "STRING",
     "TIMESTAMP",
@@ -128,5 +130,6 @@ __all__ = [
     "optional_type",
     "string_type",
     "timestamp_type",
+    "to_json",
     "unescape",
 ]

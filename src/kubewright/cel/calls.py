@@ -160,7 +160,7 @@ def _range(run: Run, impl: Callable[[int], list[int]]) -> Run:
         count = run(frame)
         if type(count) is not int:
             raise no_overload()
-        if count > 0:
+        if count >= 0:
             charge(frame, count + 1 + charges.LIST_COST)
         return impl(count)
 

@@ -33,6 +33,7 @@ from kubewright.cel.types import (
     STRING,
     Kind,
     Type,
+    find_message,
     is_optional,
     list_type,
     map_type,
@@ -332,7 +333,7 @@ class Checker:
 
     def _struct(self, expr: StructExpr) -> Type:
         name = expr.name.removeprefix(".")
-        message = self._messages.get(name)
+        message = find_message(self._messages, name)
         if message is None:
             for entry in expr.entries:
                 self._visit(entry.value)

@@ -34,7 +34,7 @@ from kubewright.cel.errors import CelError
 from kubewright.cel.frame import FIRST_SLOT, Frame, work
 from kubewright.cel.library.operators import has_key, show_key
 from kubewright.cel.library.optionals import select as optional_select
-from kubewright.cel.types import Kind, Type, is_optional
+from kubewright.cel.types import Kind, Type, find_message, is_optional
 from kubewright.cel.values import Optional, TypeValue, no_overload
 
 _PLAIN_KEYS: Final = (str, bool, int)
@@ -218,7 +218,8 @@ class Compiler:
         return Code(build, sum(code.cost for code in (*keys, *values)) + MAP_COST)
 
     def _struct(self, expr: StructExpr) -> Code:
-        message = self._messages[expr.name]
+        message = find_message(self._messages, expr.name)
+        assert message is not None
         fields: list[tuple[str, Run, bool]] = []
         cost = STRUCT_COST
         for entry in expr.entries:

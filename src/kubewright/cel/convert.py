@@ -2,7 +2,7 @@
 
 A program runs on the data as it is. Only where an expression reaches a value whose type says more than JSON
 can (a timestamp, a duration, bytes, a double written without a dot, a list that is a set) is that value
-converted, and only then. `converter` makes the function for a type, or `None` where nothing needs converting.
+converted, and only then. `to_json` is the way back. `converter` makes the function for a type, or `None` where nothing needs converting.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kubewright.cel.errors import CelError
-from kubewright.cel.library.time import read_duration, read_timestamp
+from kubewright.cel.library.time import format_duration, format_timestamp, read_duration, read_timestamp
 from kubewright.cel.types import Kind, Type
-from kubewright.cel.values import MapList, Optional, SetList
+from kubewright.cel.values import Duration, MapList, Optional, SetList, Timestamp, type_of_value
 
 Converter = Callable[[Any], Any]
 
@@ -106,6 +106,33 @@ def _optional(item: Type, known: dict[int, Converter]) -> Converter:
         return value
 
     return run
+
+
+def to_json(value: Any) -> Any:
+    """A CEL value as data that JSON can hold; raises `CelError` for types and opaque values."""
+    if value is None or isinstance(value, str | bool | float):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {_json_key(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Timestamp):
+        return format_timestamp(value)
+    if isinstance(value, Duration):
+        return format_duration(value)
+    if isinstance(value, Optional):
+        return to_json(value.value) if value.has_value else None
+    raise CelError(f"type conversion error from '{type_of_value(value)}' to JSON")
+
+
+def _json_key(key: Any) -> str:
+    if type(key) is bool:
+        return "true" if key else "false"
+    return str(key)
 
 
 def _same(value: Any) -> Any:

@@ -29,6 +29,8 @@ _LITERAL_CHECKS: Final[dict[str, Callable[[Any], object]]] = {
 
 JSON_PATCH: Final = object_type("JSONPatch", {"op": STRING, "path": STRING, "from": STRING, "value": DYN})
 """The operation that mutating admission policies construct."""
+OBJECT: Final = object_type("Object", {}, open_fields=True)
+"""The object that apply configurations construct: `Object{spec: Object.spec{...}}`, with any fields."""
 
 
 class Program:

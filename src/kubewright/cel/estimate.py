@@ -158,7 +158,7 @@ class Estimator:
             return ZERO
         if isinstance(expr, Ident):
             local = self._local(expr.name)
-            self._declared[id(expr)] = local.declared if local else self._variables.get(expr.name)
+            self._declared[id(expr)] = local.declared if local else self._global(expr.name)
             return ONE
         if isinstance(expr, Select):
             return self._select(expr)
@@ -175,6 +175,15 @@ class Estimator:
             return total
         assert isinstance(expr, Comprehension)
         return self._bind(expr) if expr.is_bind else self._loop(expr)
+
+    def _global(self, name: str) -> Type | None:
+        """The declared type of a variable.
+
+        Kubernetes measures whatever is not a local variable, even the name of a type, by the root of the
+        schema, which is the type of `self`.
+        """
+        found = self._variables.get(name)
+        return self._variables.get("self") if found is None or is_optional(found) else found
 
     def _local(self, name: str) -> _Local | None:
         stack = self._locals.get(name)

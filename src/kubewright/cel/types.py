@@ -250,6 +250,16 @@ def object_type(
     return Type(Kind.OBJECT, name, fields=fields, max_size=0, min_json=min_json, open_fields=open_fields)
 
 
+def find_message(messages: Mapping[str, Type], name: str) -> Type | None:
+    """The object type of this name; below an open one any dotted name is an open object as well."""
+    found = messages.get(name)
+    if found is None and "." in name:
+        root = messages.get(name.partition(".")[0])
+        if root is not None and root.open:
+            return object_type(name, {}, open_fields=True)
+    return found
+
+
 def optional_type(value: Type) -> Type:
     """A value that may be absent."""
     return Type(Kind.OPAQUE, "optional_type", (value,))
