@@ -15,8 +15,9 @@ from kubewright.api.field_errors import FieldError, quote
 from . import fielderrors as fe
 from . import formats
 from .crd_conversion import conversion_errors, enum_errors
+from .crd_defaults import default_errors, has_defaults
 from .crd_form import CRDForm, every_schema, show_versions
-from .crd_schema import TYPES, SchemaOptions, default_errors, has_defaults, map_key_errors, schema_errors
+from .crd_schema import TYPES, SchemaOptions, map_key_errors, schema_errors
 from .crd_structural import structural_errors, unsupported
 from .fieldpath import FieldPathError, resolve_field_path
 from .metadata import validate_metadata

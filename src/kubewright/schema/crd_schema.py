@@ -14,14 +14,12 @@ from kubewright.api.field_errors import FieldError
 from kubewright.cel import limits
 
 from . import fielderrors as fe
-from .crd_form import SCHEMA_FIELDS, every_schema, show_rule, show_schema
+from .crd_defaults import default_errors
+from .crd_form import SCHEMA_FIELDS, show_rule, show_schema
 from .crd_structural import structural_errors, unsupported
-from .embedded import coerce_embedded, has_embedded, validate_embedded
 from .fieldpath import FieldPathError, resolve_field_path
-from .metadata import MetadataError
-from .pruning import prune
-from .rules import Rule, RuleRun, compile_rules, has_rules
-from .structural import NO_DEFAULT, Node, Schema
+from .rules import Rule, compile_rules
+from .structural import Node, Schema
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
@@ -430,51 +428,3 @@ def map_key_errors(schema: Schema, path: str) -> list[FieldError]:
             text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
             errors.append(fe.forbidden(f"{where}.nullable", text))
     return errors
-
-
-def default_errors(node: Node, path: str, *, pruned: bool = True, root: bool = True) -> list[FieldError]:
-    """Defaults that would not be valid, pruned objects themselves."""
-    errors: list[FieldError] = []
-    if node.default is not NO_DEFAULT and node.default is not None:
-        errors += _default_errors(node, f"{path}.default", pruned, root)
-    if node.items is not None:
-        errors += default_errors(node.items, f"{path}.items", pruned=pruned, root=False)
-    for name in sorted(node.properties):
-        errors += default_errors(
-            node.properties[name], f"{path}.properties[{name}]", pruned=pruned, root=False
-        )
-    return errors
-
-
-def _default_errors(node: Node, path: str, pruned: bool, root: bool) -> list[FieldError]:
-    from kubewright.api.model import copy_value
-
-    from .compiled import Compiled
-    from .validation import validate_value
-
-    value = copy_value(node.default)
-    errors: list[FieldError] = []
-    if pruned:
-        prune(value, node)
-        if value != node.default:
-            errors.append(fe.invalid(path, node.default, "must not have unknown fields"))
-            value = copy_value(node.default)
-    if has_embedded(node) or node.embedded_resource:
-        try:
-            coerce_embedded(value, node, path)
-        except MetadataError as error:
-            where, _, message = str(error).partition(": ")
-            return [*errors, FieldError("FieldValueInvalid", where, message)]
-        found = validate_embedded(value, node, path)
-        if found:
-            return errors + found
-    found = validate_value(Compiled.of(node), value, path)
-    if not found and has_rules(node):
-        found = RuleRun(ratchet=False).validate(node, value, value, path, root=root).errors
-        found = found or RuleRun(ratchet=False).validate(node, value, None, path, root=root).errors
-    return errors + found
-
-
-def has_defaults(schema: Schema) -> bool:
-    """Whether a schema sets a default anywhere."""
-    return any("default" in inner for inner in every_schema(schema))

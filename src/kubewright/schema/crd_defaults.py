@@ -1,0 +1,99 @@
+"""Validation of the defaults that a schema sets.
+
+A default has to be a valid value of its own schema, with nothing that pruning would remove. Inside of the
+metadata of a resource it has to make valid metadata.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kubewright.api.field_errors import FieldError, aggregate
+from kubewright.api.model import copy_value
+
+from . import fielderrors as fe
+from .compiled import Compiled
+from .crd_form import every_schema
+from .embedded import coerce_embedded, resource_errors, validate_embedded
+from .metadata import MetadataError
+from .pruning import prune
+from .rules import RuleRun, has_rules
+from .structural import NO_DEFAULT, Node, Schema
+from .validation import validate_value
+
+_META_FIELDS: Final = frozenset(("metadata", "kind", "apiVersion"))
+
+
+def default_errors(
+    node: Node,
+    path: str,
+    *,
+    pruned: bool = True,
+    root: bool = True,
+    steps: Steps | None = None,
+) -> list[FieldError]:
+    """Defaults that are not valid or not pruned; `steps` leads to a node inside of a resource's metadata."""
+    errors: list[FieldError] = []
+    resource = root or node.embedded_resource
+    if resource:
+        steps = None
+    if node.default is not NO_DEFAULT and node.default is not None:
+        if steps is not None:
+            errors += _metadata_default_errors(node, f"{path}.default", steps, root)
+        else:
+            errors += _default_errors(node, f"{path}.default", pruned, root)
+    if node.items is not None:
+        below = (*steps, None) if steps is not None else None
+        errors += default_errors(node.items, f"{path}.items", pruned=pruned, root=False, steps=below)
+    for name in sorted(node.properties):
+        inside: Steps | None = (*steps, name) if steps is not None else None
+        if resource and name in _META_FIELDS:
+            inside = (name,)
+        where = f"{path}.properties[{name}]"
+        errors += default_errors(node.properties[name], where, pruned=pruned, root=False, steps=inside)
+    return errors
+
+
+def _default_errors(node: Node, path: str, pruned: bool, root: bool) -> list[FieldError]:
+    value = copy_value(node.default)
+    errors: list[FieldError] = []
+    if pruned:
+        prune(value, node, root=root)
+        if value != node.default:
+            errors.append(fe.invalid(path, node.default, "must not have unknown fields"))
+            value = copy_value(node.default)
+    try:
+        coerce_embedded(value, node, path)
+    except MetadataError as error:
+        where, _, message = str(error).partition(": ")
+        return [*errors, FieldError("FieldValueInvalid", where, message)]
+    found = validate_embedded(value, node, path)
+    if root and not node.embedded_resource and isinstance(value, dict):
+        found = resource_errors(value, path) + found
+    return errors + (found or _value_errors(node, value, path, root))
+
+
+def _metadata_default_errors(node: Node, path: str, steps: Steps, root: bool) -> list[FieldError]:
+    """A default inside of metadata is checked in a resource that has nothing else."""
+    surrounding = copy_value(node.default)
+    for step in reversed(steps):
+        surrounding = [surrounding] if step is None else {step: surrounding}
+    resource = {"apiVersion": "validation/v1", "kind": "Validation", **surrounding}
+    problems = resource_errors(resource, fe.ROOT)
+    if problems:
+        text = f"must result in valid metadata: {aggregate(problems)}"
+        return [fe.invalid(path, node.default, text)]
+    return _value_errors(node, copy_value(node.default), path, root)
+
+
+def _value_errors(node: Node, value: Any, path: str, root: bool) -> list[FieldError]:
+    found = validate_value(Compiled.of(node), value, path)
+    if not found and has_rules(node):
+        found = RuleRun(ratchet=False).validate(node, value, value, path, root=root).errors
+        found = found or RuleRun(ratchet=False).validate(node, value, None, path, root=root).errors
+    return found
+
+
+def has_defaults(schema: Schema) -> bool:
+    """Whether a schema sets a default anywhere."""
+    return any("default" in inner for inner in every_schema(schema))
