@@ -1,0 +1,85 @@
+"""Deletion: finalizers, preconditions, propagation, collections, grace."""
+
+from __future__ import annotations
+
+from kubewright.apiserver import Resource, Strategy, Version
+
+MERGE = "application/merge-patch+json"
+
+
+async def test_a_deleted_object_is_gone(talk, widget, base):
+    made = await talk.ok("POST", base, widget("a"))
+    answer = await talk.ok("DELETE", f"{base}/a")
+    assert answer["status"] == "Success"
+    assert answer["details"] == {
+        "name": "a",
+        "group": "example.com",
+        "kind": "widgets",
+        "uid": made["metadata"]["uid"],
+    }
+    assert (await talk("GET", f"{base}/a"))[0] == 404
+    assert (await talk("DELETE", f"{base}/a"))[0] == 404
+
+
+async def test_finalizers_hold_an_object(talk, widget, base):
+    await talk.ok("POST", base, widget("a", metadata={"finalizers": ["example.com/x"]}))
+    held = await talk.ok("DELETE", f"{base}/a")
+    assert held["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert held["metadata"]["generation"] == 2
+    again = await talk.ok("DELETE", f"{base}/a")
+    assert again["metadata"]["resourceVersion"] == held["metadata"]["resourceVersion"]
+    patch = {"metadata": {"finalizers": ["example.com/x", "example.com/y"]}}
+    assert (await talk("PATCH", f"{base}/a", patch, Content_Type=MERGE))[0] == 422
+    status, error = await talk("POST", base, widget("a"))
+    assert (status, error["message"].startswith("object is being deleted: ")) == (409, True)
+    await talk.ok("PATCH", f"{base}/a", {"metadata": {"finalizers": None}}, Content_Type=MERGE)
+    assert (await talk("GET", f"{base}/a"))[0] == 404
+
+
+async def test_preconditions(talk, widget, base):
+    made = await talk.ok("POST", base, widget("a"))
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "other"}}
+    assert (await talk("DELETE", f"{base}/a", options))[0] == 409
+    options["preconditions"] = {"resourceVersion": "1000"}
+    assert (await talk("DELETE", f"{base}/a", options))[0] == 409
+    options["preconditions"] = {"uid": made["metadata"]["uid"]}
+    await talk.ok("DELETE", f"{base}/a", options)
+
+
+async def test_propagation_becomes_a_finalizer(talk, widget, base):
+    for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
+        await talk.ok("POST", base, widget(policy.lower()))
+        held = await talk.ok("DELETE", f"{base}/{policy.lower()}?propagationPolicy={policy}")
+        assert held["metadata"]["finalizers"] == [finalizer]
+    assert (await talk("DELETE", f"{base}/orphan?propagationPolicy=Sideways"))[0] == 422
+    assert (await talk("DELETE", f"{base}/orphan", {"kind": "Widget", "apiVersion": "v1"}))[0] == 400
+
+
+async def test_a_collection(talk, widget, base):
+    for number in range(4):
+        await talk.ok("POST", base, widget(f"w{number}", metadata={"labels": {"n": str(number % 2)}}))
+    gone = await talk.ok("DELETE", f"{base}?labelSelector=n=1")
+    assert [item["metadata"]["name"] for item in gone["items"]] == ["w1", "w3"]
+    assert len((await talk.ok("GET", base))["items"]) == 2
+    assert (await talk("DELETE", "/apis/example.com/v1/widgets"))[0] == 404
+
+
+async def test_grace(talk, server):
+    class Slow(Strategy):
+        graceful = True
+        returns_deleted_object = True
+
+        def grace_period(self, op, obj, requested):
+            return 30 if requested is None else requested
+
+    server.add(
+        Resource(group="g.io", kind="Pod", plural="pods", versions=[Version(name="v1")], strategy=Slow())
+    )
+    path = "/apis/g.io/v1/namespaces/d/pods"
+    await talk.ok("POST", path, {"apiVersion": "g.io/v1", "kind": "Pod", "metadata": {"name": "p"}})
+    grace = [
+        (await talk.ok("DELETE", f"{path}/p{query}"))["metadata"]["deletionGracePeriodSeconds"]
+        for query in ("", "?gracePeriodSeconds=10", "?gracePeriodSeconds=20", "?gracePeriodSeconds=0")
+    ]
+    assert grace == [30, 10, 10, 0]
+    assert (await talk("GET", f"{path}/p"))[0] == 404

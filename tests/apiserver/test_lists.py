@@ -1,0 +1,139 @@
+"""Lists: pages, selectors, versions, representations."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kubewright.apiserver.lists import make_continue, read_continue
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture
+async def five(talk, widget, base):
+    made = []
+    for number in range(5):
+        color = "blue" if number % 2 else "red"
+        labels = {"n": str(number)}
+        made.append(
+            await talk.ok("POST", base, widget(f"w{number}", spec={"color": color}, metadata={"labels": labels}))
+        )
+    return made
+
+
+def names(answer):
+    return [item["metadata"]["name"] for item in answer["items"]]
+
+
+async def test_pages_are_of_one_snapshot(talk, widget, base, five):
+    first = await talk.ok("GET", f"{base}?limit=2")
+    assert names(first) == ["w0", "w1"]
+    assert first["metadata"]["remainingItemCount"] == 3
+    await talk.ok("POST", base, widget("w2a"))
+    await talk.ok("DELETE", f"{base}/w3")
+    rest = await talk.ok("GET", f"{base}?limit=9&continue={first['metadata']['continue']}")
+    assert names(rest) == ["w2", "w3", "w4"]
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert names(await talk.ok("GET", base)) == ["w0", "w1", "w2", "w2a", "w4"]
+    assert (await talk("GET", f"{base}?continue=garbage"))[0] == 400
+    token = first["metadata"]["continue"]
+    assert (await talk("GET", f"{base}?continue={token}&resourceVersion=5"))[0] == 400
+
+
+async def test_an_expired_token_names_the_way_on(talk, server, widget, base, five):
+    first = await talk.ok("GET", f"{base}?limit=2")
+    for number in range(3):
+        await talk.ok("POST", base, widget(f"x{number}"))
+    await server.storage.compact(await server.storage.revision())
+    status, error = await talk("GET", f"{base}?limit=2&continue={first['metadata']['continue']}")
+    assert (status, error["reason"]) == (410, "Expired")
+    rest = await talk.ok("GET", f"{base}?continue={error['metadata']['continue']}")
+    assert names(rest)[0] == "w2"
+    version = first["metadata"]["resourceVersion"]
+    assert (await talk("GET", f"{base}?resourceVersion={version}&resourceVersionMatch=Exact"))[0] == 410
+
+
+def test_tokens_cannot_leave_the_range():
+    assert read_continue(make_continue(7, "ns/a")) == (7, "ns/a\0")
+    with pytest.raises(Exception, match="continue key is not valid"):
+        read_continue(make_continue(7, "../../secrets/a"))
+
+
+async def test_selectors(talk, base, five):
+    assert names(await talk.ok("GET", f"{base}?labelSelector=n+in+(1,2)")) == ["w1", "w2"]
+    assert names(await talk.ok("GET", f"{base}?fieldSelector=metadata.name!=w1,spec.color=blue")) == ["w3"]
+    page = await talk.ok("GET", f"{base}?fieldSelector=spec.color=red&limit=2")
+    assert names(page) == ["w0", "w2"]
+    assert "remainingItemCount" not in page["metadata"]
+    rest = await talk.ok("GET", f"{base}?fieldSelector=spec.color=red&continue={page['metadata']['continue']}")
+    assert names(rest) == ["w4"]
+    assert (await talk("GET", f"{base}?labelSelector=a+in"))[0] == 400
+    status, error = await talk("GET", f"{base}?fieldSelector=spec.size=1")
+    assert (status, error["message"]) == (400, "field label not supported: spec.size")
+
+
+async def test_versions_of_the_world(talk, base, five, server):
+    server.freshness_timeout = 0.05
+    second = five[1]["metadata"]["resourceVersion"]
+    exact = f"{base}?resourceVersion={second}&resourceVersionMatch="
+    assert names(await talk.ok("GET", exact + "Exact")) == ["w0", "w1"]
+    assert len(names(await talk.ok("GET", exact + "NotOlderThan"))) == 5
+    assert len(names(await talk.ok("GET", f"{base}?resourceVersion={second}"))) == 5
+    assert names(await talk.ok("GET", f"{base}?resourceVersion={second}&limit=9")) == ["w0", "w1"]
+    assert (await talk("GET", f"{base}?resourceVersionMatch=Exact"))[0] == 422
+    assert (await talk("GET", f"{base}?resourceVersion=0&resourceVersionMatch=Exact"))[0] == 422
+    assert (await talk("GET", f"{base}?resourceVersion=abc"))[0] == 400
+    status, error = await talk("GET", f"{base}?resourceVersion=99999")
+    assert (status, error["details"]["causes"][0]["reason"]) == (504, "ResourceVersionTooLarge")
+    assert (await talk("GET", f"{base}/w1?resourceVersion=99999"))[0] == 504
+
+
+async def test_all_namespaces_and_another_version_of_one_byte_form(talk, base, five, widget):
+    other = base.replace("default", "other")
+    await talk.ok("POST", other, widget("z"))
+    everything = await talk.ok("GET", "/apis/example.com/v1/widgets")
+    assert len(everything["items"]) == 6
+    assert everything["items"][0] == await talk.ok("GET", f"{base}/w0")
+    assert everything["kind"] == "WidgetList"
+    assert (await talk.ok("GET", base.replace("default", "nothing")))["items"] == []
+
+
+async def test_tables(talk, base, five):
+    response = await talk.send("GET", base, Accept=TABLE)
+    table = json.loads(response.body)
+    assert table["kind"] == "Table"
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
+    assert table["rows"][0]["cells"][0] == "w0"
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    none = await talk.ok("GET", f"{base}?includeObject=None", Accept=TABLE)
+    assert "object" not in none["rows"][0]
+    assert (await talk("GET", f"{base}?includeObject=Some", Accept=TABLE))[0] == 400
+    assert len((await talk.ok("GET", f"{base}/w0", Accept=TABLE))["rows"]) == 1
+
+
+async def test_metadata_only(talk, base, five):
+    one = await talk.ok("GET", f"{base}/w0", Accept=PARTIAL)
+    assert one["kind"] == "PartialObjectMetadata"
+    assert "spec" not in one
+    many = await talk.ok("GET", base, Accept=PARTIAL_LIST)
+    assert (many["kind"], len(many["items"])) == ("PartialObjectMetadataList", 5)
+    assert (await talk("GET", base, Accept=PARTIAL))[0] == 406
+    assert (await talk("GET", f"{base}/w0", Accept=PARTIAL_LIST))[0] == 406
+
+
+async def test_media_types(talk, base, five):
+    response = await talk.send("GET", f"{base}/w0", Accept="application/yaml")
+    assert response.content_type == "application/yaml"
+    assert b"kind: Widget\n" in response.body
+    assert (await talk("GET", f"{base}/w0", Accept="text/plain"))[0] == 406
+    assert (await talk.send("GET", f"{base}/no", Accept="application/yaml")).content_type == "application/yaml"
+    pretty = await talk.send("GET", f"{base}/w0?pretty=true")
+    assert pretty.body.startswith(b'{\n  "apiVersion"')
+    assert (await talk.send("GET", f"{base}/w0", User_Agent="curl/8")).body.startswith(b"{\n")
+    yaml = b"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: y}\nspec: {size: 3}\n"
+    made = await talk.ok("POST", base, yaml, Content_Type="application/yaml")
+    assert made["spec"]["size"] == 3
