@@ -389,11 +389,7 @@ def _array_check(compiled: Compiled) -> Check:
             flags = UNKNOWN
         if not fewest <= len(value) <= most:
             flags |= INVALID
-        if (
-            (keyed or unique)
-            and len(value) > 1
-            and not (_distinct_keys(value, keys) if keyed else _distinct(value))
-        ):
+        if (keyed or unique) and value and not (_distinct_keys(value, keys) if keyed else _distinct(value)):
             flags |= INVALID | REPEATED
         if keywords and not flags & INVALID:
             flags |= _value_keywords(compiled, value)

@@ -22,6 +22,8 @@ from .structural import NO_DEFAULT, Node, Schema
 from .validation import validate_value
 
 _META_FIELDS: Final = frozenset(("metadata", "kind", "apiVersion"))
+Steps = tuple[str | None, ...]
+"""The way to a place inside of a resource: names of fields, `None` for a list element."""
 
 
 def default_errors(

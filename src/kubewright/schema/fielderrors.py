@@ -96,16 +96,16 @@ def show(value: Any) -> str:
 
 
 def go_float(value: float) -> str:
-    """Go's `%v` of a float64: shortest digits, exponent below 1e-4 and from 1e21 on."""
-    return _float_text(value, -4)
+    """Go's `%v` of a float64: shortest digits, exponent below 1e-4 and from 1e6 on."""
+    return _float_text(value, -4, 6)
 
 
-def _float_text(value: float, smallest: int) -> str:
+def _float_text(value: float, smallest: int, largest: int) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     number = Decimal(repr(value)).normalize()
     exponent = number.adjusted()
-    if value == 0 or smallest <= exponent < 21:
+    if value == 0 or smallest <= exponent < largest:
         return format(number, "f")
     digits = "".join(map(str, number.as_tuple().digits))
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
@@ -143,7 +143,7 @@ def go_json(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        text = _float_text(value, -6)
+        text = _float_text(value, -6, 21)
         return text.replace("e-0", "e-") if "e-0" in text else text
     if isinstance(value, dict):
         names: Sequence[str] = list(value) if isinstance(value, GoStruct) else sorted(value)

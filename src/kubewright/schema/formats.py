@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
-from functools import lru_cache
 from ipaddress import IPv6Address
-from typing import Any, Final
-
-import re2
+from typing import Final
+from unicodedata import category
 
 from kubewright.api.times import Duration
 
@@ -32,6 +30,7 @@ def _is_bson_object_id(text: str) -> bool:
 _hex = _matches("[0-9a-fA-F]+")
 _SCHEME: Final = re.compile("([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _BAD_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_BAD_HOST: Final = re.compile(r'[ <>"\\^`{|}]')
 _HOST: Final = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 
 
@@ -49,7 +48,7 @@ def _is_request_uri(text: str) -> bool:
     if rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         host = authority.rpartition("@")[2]
-        if not _HOST.fullmatch(host) or any(char in host for char in ' <>"'):
+        if not _HOST.fullmatch(host) or _BAD_HOST.search(host) or _BAD_ESCAPE.search(host):
             return False
         rest = slash + path
     return _BAD_ESCAPE.search(rest) is None
@@ -61,23 +60,27 @@ _QUOTED: Final = r'"(?:[^"\\\r\n]|\\.)*"'
 _SPEC: Final = rf"(?:{_ATOM}|{_QUOTED})@(?:{_ATOM}|\[[^\[\]\\]*\])"
 _is_address = _matches(rf"\s*(?:{_SPEC}|(?:(?:{_QUOTED}|[^<>@,;:\\\"\[\]()]*)\s*)<{_SPEC}>)\s*", re.DOTALL)
 
-_HOSTNAME: Final = (
-    r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
-    r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
-)
 
-
-@lru_cache(maxsize=1)
-def _hostname() -> Any:
-    """Compiled when first needed: it takes 20 MB and a tenth of a second."""
-    return re2.compile(_HOSTNAME)
+def _is_host_character(char: str) -> bool:
+    """A letter or a symbol of any script, or a digit."""
+    return char in "0123456789" or category(char)[0] in "LS"
 
 
 def _is_hostname(text: str) -> bool:
-    return (
-        len(text.encode()) <= 255
-        and _hostname().search(text) is not None
-        and all(len(part.encode()) <= 63 for part in text.split("."))
+    """One label, with a dash at most after its first character, or labels before a top level domain."""
+    labels = text.split(".")
+    if len(text.encode()) > 255 or any(not label or len(label.encode()) > 63 for label in labels):
+        return False
+    if len(labels) == 1:
+        return all(map(_is_host_character, text[0] + text[1:].removeprefix("-")))
+    top = labels.pop()
+    if len(top) < 2 or any(category(char)[0] != "L" for char in top):
+        return False
+    return all(
+        _is_host_character(label[0])
+        and _is_host_character(label[-1])
+        and all(char == "-" or _is_host_character(char) for char in label)
+        for label in labels
     )
 
 

@@ -13,7 +13,6 @@ Numbers follow Go: a whole number is an int64, everything else a float64.
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, quote
@@ -26,6 +25,7 @@ from .fielderrors import go_float
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 _MAX_SAFE: Final = float((1 << 53) - 1)
+_MAX_FLOAT32: Final = 2.0**128 - 2.0**103
 _PLAIN_STRING, _PLAIN_OTHER = 7, 6
 """How many checks a string or a boolean without further keywords passes."""
 
@@ -135,6 +135,8 @@ class _Run:
                 count = 0
             self._enum(compiled, None, name, errors)
             return count
+        if type(value) is int and not INT64_MIN <= value <= INT64_MAX:
+            value = float(value)
         count = 3
         if compiled.types or compiled.format:
             count += 1 + self.check_type(compiled, value, name, errors)
@@ -211,14 +213,14 @@ class _Run:
         if compiled.multiple_of is not None:
             self._multiple_of(compiled, value, name, errors)
         if compiled.minimum is not None:
-            bound = self._bound(compiled, compiled.minimum, value, "Minimum boundary", name, errors)
+            value, bound = self._bound(compiled, compiled.minimum, value, "Minimum boundary", name, errors)
             if value <= bound if compiled.exclusive_minimum else value < bound:
                 word = "greater than" if compiled.exclusive_minimum else "greater than or equal to"
                 errors.append(
                     fe.invalid(self._field(name), value, f"{name} in body should be {word} {_plain(bound)}")
                 )
         if compiled.maximum is not None:
-            bound = self._bound(compiled, compiled.maximum, value, "Maximum boundary", name, errors)
+            value, bound = self._bound(compiled, compiled.maximum, value, "Maximum boundary", name, errors)
             if value >= bound if compiled.exclusive_maximum else value > bound:
                 word = "less than" if compiled.exclusive_maximum else "less than or equal to"
                 errors.append(
@@ -227,17 +229,17 @@ class _Run:
 
     def _bound(
         self, compiled: Compiled, bound: float, value: float, what: str, name: str, errors: list[FieldError]
-    ) -> float:
-        """The bound in the type of the value; a bound that the type cannot hold is an error of its own."""
+    ) -> tuple[float, float]:
+        """Value and bound in one type; a bound that the type cannot hold is an error of its own."""
         problem = _range_problem(compiled, float(bound), what, name)
         if problem:
             errors.append(fe.invalid(self.base, "", problem))
-            return float(bound)
-        return int(bound) if type(value) is int else float(bound)
+            return float(value), float(bound)
+        return value, int(bound) if type(value) is int else float(bound)
 
     def _multiple_of(self, compiled: Compiled, value: float, name: str, errors: list[FieldError]) -> None:
         assert compiled.multiple_of is not None
-        factor = self._bound(compiled, compiled.multiple_of, value, "MultipleOf", name, errors)
+        value, factor = self._bound(compiled, compiled.multiple_of, value, "MultipleOf", name, errors)
         if factor <= 0:
             detail = f"factor MultipleOf declared for {name} must be positive: {_plain(factor)}"
             errors.append(fe.invalid(self._field(name), factor, detail))
@@ -420,10 +422,7 @@ def _range_problem(compiled: Compiled, value: float, what: str, name: str) -> st
         else:
             fits = INT64_MIN <= int(value) <= INT64_MAX
     elif compiled.number_format == "float":
-        try:
-            struct.pack("f", value)
-        except OverflowError:
-            fits = False
+        fits = abs(value) < _MAX_FLOAT32
     if fits:
         return ""
     kind = f"with format {compiled.number_format}" if compiled.number_format else "(default format)"
