@@ -221,7 +221,7 @@ KEYWORDS = st.one_of(
 @given(KEYWORDS.flatmap(lambda schema: st.tuples(st.just(schema), fitting(schema))))
 def test_validity_agrees_with_json_schema(pair: tuple[dict[str, Any], Any]) -> None:
     schema, value = pair
-    assume("0.5" not in str(value) and str(1 << 70) not in str(value))
+    assume("." not in str(value) and str(1 << 70) not in str(value))
 
     def draft4(part: Any) -> Any:
         if not isinstance(part, dict):
