@@ -48,7 +48,11 @@ def field_manager(resource: Resource, version: Version, subresource: str) -> Fie
         have = obj["apiVersion"].rpartition("/")[2]
         if resource.version(wanted) is None or resource.converter is None:
             raise VersionGone(api_version)
-        converted = resource.converter.convert([dict(obj)], have, wanted)
+        try:
+            converted = resource.converter.convert([dict(obj)], have, wanted)
+        except Exception as error:
+            # Ownership is compared on parts of objects, too, which a converter need not be able to read.
+            raise VersionGone(api_version) from error
         if inspect.isawaitable(converted):
             close = getattr(converted, "close", None)
             if close is not None:

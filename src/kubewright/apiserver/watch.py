@@ -225,7 +225,7 @@ class Watcher(AsyncIterator[bytes]):
         if self.deadline <= now:
             self.close()
             return 0.0
-        if self.bookmarks and self.hub.feed.revision > 0:
+        if self.bookmarks:
             self.push(self.representation.bookmark(max(self.hub.feed.revision, self.after)))
         return self.next_due(now)
 
@@ -581,6 +581,13 @@ class Feed:
                 self._waiters.append((wanted, future))
             elif not future.done():
                 future.set_result(None)
+
+    async def passed(self, revision: int) -> None:
+        """Wait until everything up to `revision` has been handed on."""
+        if revision > self.revision:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((revision, future))
+            await future
 
     async def reach(self, revision: int, timeout: float) -> None:
         """Wait until storage has reached `revision`; raises `Timeout` if it does not within `timeout` seconds."""

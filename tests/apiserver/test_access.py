@@ -1,0 +1,277 @@
+"""Who asks, and whether they may: authenticators, impersonation, authorizers, limits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kubewright.api.errors import Unauthorized
+from kubewright.apiserver import AuthenticatorChain, AuthorizerUnion, PrivilegedGroups, Request, User
+from kubewright.apiserver.authentication.delegated import DelegatedTokens
+from kubewright.apiserver.authentication.requestheader import RequestHeaders
+from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
+from kubewright.apiserver.authentication.tokens import StaticTokens
+from kubewright.apiserver.authentication.x509 import ClientCertificates, PeerCertificate
+from kubewright.apiserver.authorization import AlwaysAllowPaths, Attributes, Decision
+from kubewright.apiserver.authorization.delegated import DelegatedAuthorizer
+from kubewright.apiserver.authorization.rbac import RBAC, BindingRules
+from kubewright.apiserver.tls import Authority
+
+
+def der(pair) -> bytes:
+    from cryptography import x509
+
+    return x509.load_pem_x509_certificate(pair.certificate).public_bytes(serialization.Encoding.DER)
+
+
+async def test_client_certificates():
+    authority, other = Authority.create(), Authority.create("other")
+    known = ClientCertificates(authority.certificate)
+    pair = authority.issue("ada", groups=("dev", "ops"))
+    user = await known.authenticate(Request("GET", "/", peer_certificate=PeerCertificate(der(pair))))
+    assert (user.name, user.groups) == ("ada", ("dev", "ops", "system:authenticated"))
+    stranger = PeerCertificate(der(other.issue("ada")))
+    assert await known.authenticate(Request("GET", "/", peer_certificate=stranger)) is None
+    serving = PeerCertificate(der(authority.issue("web", hosts=("localhost",), server=True)))
+    with pytest.raises(Unauthorized):
+        await known.authenticate(Request("GET", "/", peer_certificate=serving))
+
+
+async def test_front_proxy_headers_need_the_proxys_certificate():
+    authority = Authority.create()
+    headers = RequestHeaders(authority.certificate, allowed_names=("proxy",))
+    given = {"X-Remote-User": "ada", "X-Remote-Group": "dev", "X-Remote-Extra-Scopes%2Fa": "x"}
+    peer = PeerCertificate(der(authority.issue("proxy")))
+    user = await headers.authenticate(Request("GET", "/", headers=given, peer_certificate=peer))
+    assert (user.name, user.groups, dict(user.extra)) == ("ada", ("dev",), {"scopes/a": ("x",)})
+    assert await headers.authenticate(Request("GET", "/", headers=given)) is None
+    wrong = PeerCertificate(der(authority.issue("mallory")))
+    with pytest.raises(Unauthorized):
+        await headers.authenticate(Request("GET", "/", headers=given, peer_certificate=wrong))
+
+
+def bearer(token: str) -> Request:
+    return Request("GET", "/", headers={"Authorization": f"Bearer {token}"})
+
+
+async def test_tokens(tmp_path):
+    path = tmp_path / "tokens.csv"
+    path.write_text('secret,ada,1,"dev,ops"\nother,bob,2\n')
+    chain = AuthenticatorChain([StaticTokens.from_file(path)])
+    assert (await chain.authenticate(bearer("secret"))).groups == ("dev", "ops", "system:authenticated")
+    assert (await chain.authenticate(Request("GET", "/"))).name == "system:anonymous"
+    with pytest.raises(Unauthorized):
+        await chain.authenticate(bearer("wrong"))
+    path.write_text("only-a-token\n")
+    with pytest.raises(ValueError, match="tokens.csv:1"):
+        StaticTokens.from_file(path)
+
+
+async def test_service_account_tokens():
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    alive = [True]
+
+    async def lookup(claims):
+        return alive[0] and claims["kubernetes.io"]["serviceaccount"]["uid"] == "u"
+
+    tokens = ServiceAccountTokens(issuers=["https://me/"], keys=[public], lookup=lookup)
+
+    def sign(**changes):
+        claims = {
+            "iss": "https://me/",
+            "aud": ["https://me/"],
+            "sub": "system:serviceaccount:ns:bot",
+            "exp": time.time() + 60,
+            "kubernetes.io": {"namespace": "ns", "serviceaccount": {"name": "bot", "uid": "u"}},
+        }
+        return jwt.encode(claims | changes, pem, algorithm="ES256")
+
+    user = await tokens.authenticate(bearer(sign()))
+    assert user.name == "system:serviceaccount:ns:bot"
+    assert user.groups[:2] == ("system:serviceaccounts", "system:serviceaccounts:ns")
+    for bad in (sign(exp=1), sign(aud=["other"]), sign()[:-6] + "AAAAAA", sign(sub="system:serviceaccount:x:bot")):
+        with pytest.raises(Unauthorized):
+            await tokens.authenticate(bearer(bad))
+    assert await tokens.authenticate(bearer(sign(iss="https://other/"))) is None
+    alive[0] = False
+    with pytest.raises(Unauthorized):
+        await tokens.authenticate(bearer(sign()))
+
+
+async def test_delegation_asks_once_in_a_while():
+    now, asked = [0.0], []
+
+    async def review(body):
+        asked.append(body)
+        if body["kind"] == "TokenReview":
+            known = body["spec"]["token"] == "good"
+            return {"status": {"authenticated": known, "user": {"username": "ada", "groups": ["dev"]}}}
+        return {"status": {"allowed": body["spec"]["resourceAttributes"]["verb"] == "get", "reason": "rule"}}
+
+    tokens = DelegatedTokens(review, clock=lambda: now[0])
+    for _ in range(3):
+        assert (await tokens.authenticate(bearer("good"))).name == "ada"
+    with pytest.raises(Unauthorized):
+        await tokens.authenticate(bearer("bad"))
+    assert len(asked) == 2
+    now[0] = 11
+    await tokens.authenticate(bearer("good"))
+    assert len(asked) == 3
+    asked.clear()
+    authorizer = DelegatedAuthorizer(review, clock=lambda: now[0])
+    user = User("ada", ("dev",))
+    for _ in range(2):
+        answer = await authorizer.authorize(Attributes(user, "get", "g", "v1", "pods", namespace="n"))
+        assert answer == (Decision.ALLOW, "rule")
+        assert (await authorizer.authorize(Attributes(user, "list", resource="pods")))[0] is Decision.NO_OPINION
+    assert len(asked) == 2
+    assert asked[0]["spec"]["groups"] == ["dev"]
+
+
+class Roles:
+    """Role objects in dicts."""
+
+    def __init__(self) -> None:
+        self.cluster_roles = {
+            "view": {"rules": [{"verbs": ["get", "list"], "apiGroups": ["*"], "resources": ["*"]}]},
+            "urls": {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/logs/*"]}]},
+        }
+        self.roles = {
+            ("n", "one"): {
+                "rules": [{"verbs": ["update"], "apiGroups": [""], "resources": ["pods/status"], "resourceNames": ["p"]}]
+            }
+        }
+
+    def cluster_role(self, name):
+        return self.cluster_roles.get(name)
+
+    def role(self, namespace, name):
+        return self.roles.get((namespace, name))
+
+    def cluster_role_bindings(self):
+        return [
+            {
+                "metadata": {"name": "b"},
+                "roleRef": {"kind": "ClusterRole", "name": "urls"},
+                "subjects": [{"kind": "Group", "name": "dev"}],
+            }
+        ]
+
+    def role_bindings(self, namespace):
+        if namespace != "n":
+            return []
+        return [
+            {
+                "metadata": {"name": "c"},
+                "roleRef": {"kind": "ClusterRole", "name": "view"},
+                "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "m"}],
+            },
+            {
+                "metadata": {"name": "d"},
+                "roleRef": {"kind": "Role", "name": "one"},
+                "subjects": [{"kind": "User", "name": "ada"}],
+            },
+        ]
+
+
+@pytest.mark.parametrize(
+    ("user", "question", "allowed"),
+    [
+        ("ada", {"verb": "update", "resource": "pods", "subresource": "status", "namespace": "n", "name": "p"}, True),
+        ("ada", {"verb": "update", "resource": "pods", "subresource": "status", "namespace": "n", "name": "q"}, False),
+        ("ada", {"verb": "update", "resource": "pods", "namespace": "n", "name": "p"}, False),
+        ("ada", {"verb": "get", "path": "/logs/x"}, True),
+        ("ada", {"verb": "get", "path": "/log"}, False),
+        ("system:serviceaccount:m:bot", {"verb": "get", "resource": "x", "group": "g", "namespace": "n"}, True),
+        ("system:serviceaccount:m:bot", {"verb": "get", "resource": "x", "group": "g", "namespace": "m"}, False),
+        ("system:serviceaccount:m:bot", {"verb": "get", "resource": "x", "group": "g"}, False),
+    ],
+)
+async def test_rbac(user, question, allowed):
+    rbac = RBAC(BindingRules(Roles()))
+    decision, reason = await rbac.authorize(Attributes(User(user, ("dev",)), **question))
+    assert (decision is Decision.ALLOW) is allowed
+    assert reason.startswith("RBAC: allowed by") is allowed
+
+
+@pytest.fixture
+async def guarded(new_server, talk_to):
+    authorizer = AuthorizerUnion([PrivilegedGroups(), AlwaysAllowPaths(), RBAC(BindingRules(Roles()))])
+    tokens = StaticTokens({"root": User("root", ("system:masters",)), "ada": User("ada")})
+    async with new_server(authorizer=authorizer, authenticator=AuthenticatorChain([tokens])) as server:
+        yield talk_to(server, None)
+
+
+async def test_refusals_are_worded(guarded, base):
+    assert (await guarded("GET", base, Authorization="Bearer nope"))[1]["message"] == "Unauthorized"
+    status, error = await guarded("GET", f"{base}/a", Authorization="Bearer ada")
+    assert (status, error["details"]) == (403, {"name": "a", "group": "example.com", "kind": "widgets"})
+    assert error["message"] == (
+        'widgets.example.com "a" is forbidden: User "ada" cannot get resource "widgets" in API group '
+        '"example.com" in the namespace "default"'
+    )
+    status, error = await guarded("GET", "/metrics")
+    assert error["message"] == 'forbidden: User "system:anonymous" cannot get path "/metrics"'
+    assert error["details"] == {}
+    assert (await guarded("GET", "/healthz"))[0] == 200
+    assert (await guarded("GET", base, Authorization="Bearer root"))[0] == 200
+
+
+async def test_impersonation(guarded, base):
+    root = {"Authorization": "Bearer root"}
+    status, error = await guarded("GET", base, **root, Impersonate_User="bob")
+    assert 'User "bob" cannot list' in error["message"]
+    assert (await guarded("GET", base, **root, Impersonate_User="x", Impersonate_Group="system:masters"))[0] == 200
+    status, error = await guarded("GET", base, **root, Impersonate_Group="g")
+    assert (status, error["message"].endswith("without impersonating a user name")) == (400, True)
+    status, error = await guarded("GET", base, Authorization="Bearer ada", Impersonate_User="root")
+    assert error["message"].startswith('users "root" is forbidden: User "ada" cannot impersonate resource "users"')
+
+
+async def test_too_many_at_once(new_server, talk_to, base):
+    waiting, entered = asyncio.Event(), asyncio.Event()
+
+    async def slow(request):
+        entered.set()
+        await waiting.wait()
+        from kubewright.apiserver.request import text
+
+        return text(200, "done")
+
+    async with new_server(max_in_flight=1) as server:
+        server.add_handler("/slow", slow)
+        user = User("ada", ("system:authenticated",))
+        talk = talk_to(server, user)
+        first = asyncio.create_task(talk("GET", "/slow"))
+        await entered.wait()
+        response = await talk.send("GET", base)
+        assert (response.status, response.headers["Retry-After"]) == (429, "1")
+        assert (await talk_to(server)("GET", base))[0] == 200
+        waiting.set()
+        assert (await first)[0] == 200
+        assert (await talk("GET", base))[0] == 200
+
+
+async def test_the_deadline(new_server, talk_to):
+    async with new_server() as server:
+
+        async def never(request):
+            await asyncio.Event().wait()
+
+        server.add_handler("/never", never)
+        status, error = await talk_to(server)("GET", "/never?timeout=20ms")
+        assert (status, error["reason"]) == (504, "Timeout")
+        assert (await talk_to(server)("GET", "/never?timeout=soon"))[0] == 400
+
+

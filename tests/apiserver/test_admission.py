@@ -1,0 +1,82 @@
+"""Admission: order, reinvocation, refusal."""
+
+from __future__ import annotations
+
+from kubewright.api.errors import Forbidden
+from kubewright.apiserver import AdmissionPlugin, AdmissionRequest
+
+MERGE = "application/merge-patch+json"
+
+
+class Stamp(AdmissionPlugin):
+    """Adds its name to an annotation."""
+
+    mutating = True
+
+    def __init__(self, name: str, reinvoke: bool = False) -> None:
+        self.name = name
+        self.reinvoke = reinvoke
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        if request.object is None:
+            return False
+        annotations = request.object["metadata"].setdefault("annotations", {})
+        annotations["seen"] = annotations.get("seen", "") + self.name
+        return True
+
+
+class Log(AdmissionPlugin):
+    """Remembers what it saw; refuses what is called bad."""
+
+    name = "log"
+    validating = True
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str, bool, bool]] = []
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        self.seen.append(
+            (
+                request.operation,
+                request.name,
+                request.subresource,
+                request.object is not None,
+                request.old_object is not None,
+            )
+        )
+        if request.name == "bad":
+            raise Forbidden("no bad ones")
+
+
+async def test_the_chain(new_server, talk_to, widget, base):
+    log = Log()
+    async with new_server(admission=[Stamp("a", reinvoke=True), Stamp("b"), log]) as server:
+        talk = talk_to(server)
+        made = await talk.ok("POST", base, widget("x"))
+        assert made["metadata"]["annotations"]["seen"] == "aba"
+        assert (await talk("POST", base, widget("bad")))[0] == 403
+        await talk.ok("PATCH", f"{base}/x", {"spec": {"size": 1}}, Content_Type=MERGE)
+        await talk.ok("PATCH", f"{base}/x/status", {"status": {"ready": 1}}, Content_Type=MERGE)
+        await talk.ok("DELETE", f"{base}/x")
+        assert log.seen == [
+            ("CREATE", "x", "", True, False),
+            ("CREATE", "bad", "", True, False),
+            ("UPDATE", "x", "", True, True),
+            ("UPDATE", "x", "status", True, True),
+            ("DELETE", "x", "", False, True),
+        ]
+        server.admission.remove("log")
+        await talk.ok("POST", base, widget("bad"))
+
+
+async def test_generated_names_come_after_mutation(new_server, talk_to, widget, base):
+    names = []
+
+    class Look(Stamp):
+        async def mutate(self, request: AdmissionRequest) -> bool:
+            names.append(request.object["metadata"].get("name"))
+            return False
+
+    async with new_server(admission=[Look("look")]) as server:
+        await talk_to(server).ok("POST", base, widget(metadata={"generateName": "w-"}))
+    assert names == [None]
