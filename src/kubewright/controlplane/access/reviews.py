@@ -1,0 +1,224 @@
+"""The kinds that ask about access: SubjectAccessReview and its relatives.
+
+They are created and answered in one request and never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubewright.api.errors import BadRequest, invalid
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind
+from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
+from kubewright.apiserver.resource import SubresourceRequest
+from kubewright.apiserver.user import User
+
+from .live_rules import LiveRules
+
+Object = dict[str, Any]
+GROUP = "authorization.k8s.io"
+_ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+_SYMBOLS = {"In": "in", "NotIn": "notin"}
+
+
+class AccessReviews:
+    """Answers the four review kinds."""
+
+    def __init__(self, authorizer: Authorizer, rules: LiveRules | None) -> None:
+        self._authorizer = authorizer
+        self._rules = rules
+
+    @property
+    def handlers(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """For `builtin_resources`."""
+        return {
+            (GROUP, "subjectaccessreviews"): {"create": self.subject},
+            (GROUP, "localsubjectaccessreviews"): {"create": self.local},
+            (GROUP, "selfsubjectaccessreviews"): {"create": self.own},
+            (GROUP, "selfsubjectrulesreviews"): {"create": self.rules},
+        }
+
+    async def subject(self, asked: SubresourceRequest) -> Object:
+        """May that user?"""
+        review = asked.body or {}
+        spec = review.get("spec") or {}
+        errors = _spec_errors(spec) + _user_errors(spec) + _metadata_errors(review)
+        _refuse(errors, "SubjectAccessReview")
+        return await self._answer(review, spec, _subject_of(spec))
+
+    async def local(self, asked: SubresourceRequest) -> Object:
+        """May that user, in this namespace?"""
+        review = asked.body or {}
+        spec = review.get("spec") or {}
+        metadata = review.setdefault("metadata", {})
+        metadata.setdefault("namespace", asked.namespace)
+        errors = _spec_errors(spec) + _user_errors(spec)
+        if any(metadata[key] for key in metadata if key not in ("namespace", "managedFields")):
+            errors.append(FieldError.invalid("metadata", metadata, "must be empty except for namespace"))
+        about = spec.get("resourceAttributes")
+        if about is not None and (about.get("namespace") or "") != metadata["namespace"]:
+            errors.append(
+                FieldError.invalid(
+                    "spec.resourceAttributes.namespace",
+                    about.get("namespace") or "",
+                    "must match metadata.namespace",
+                )
+            )
+        if spec.get("nonResourceAttributes") is not None:
+            errors.append(
+                FieldError.invalid(
+                    "spec.nonResourceAttributes",
+                    spec["nonResourceAttributes"],
+                    "disallowed on this kind of request",
+                )
+            )
+        _refuse(errors, "LocalSubjectAccessReview")
+        if metadata["namespace"] != asked.namespace:
+            raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {asked.namespace}")
+        return await self._answer(review, spec, _subject_of(spec))
+
+    async def own(self, asked: SubresourceRequest) -> Object:
+        """May I?"""
+        review = asked.body or {}
+        spec = review.get("spec") or {}
+        _refuse(_spec_errors(spec) + _metadata_errors(review), "SelfSubjectAccessReview")
+        return await self._answer(review, spec, asked.request.user)
+
+    async def _answer(self, review: Object, spec: Object, user: User) -> Object:
+        about = spec.get("resourceAttributes")
+        if about is not None:
+            attributes = Attributes(
+                user,
+                about.get("verb") or "",
+                about.get("group") or "",
+                about.get("version") or "",
+                about.get("resource") or "",
+                about.get("subresource") or "",
+                about.get("namespace") or "",
+                about.get("name") or "",
+                "",
+                _selector(about.get("fieldSelector")),
+                _selector(about.get("labelSelector")),
+            )
+        else:
+            path = spec.get("nonResourceAttributes") or {}
+            attributes = Attributes(user, path.get("verb") or "", path=path.get("path") or "")
+        decision, reason = await self._authorizer.authorize(attributes)
+        status: Object = {"allowed": decision is Decision.ALLOW}
+        if decision is Decision.DENY:
+            status["denied"] = True
+        if reason:
+            status["reason"] = reason
+        return {**review, "status": status}
+
+    async def rules(self, asked: SubresourceRequest) -> Object:
+        """What may I do in a namespace?"""
+        review = asked.body or {}
+        namespace = (review.get("spec") or {}).get("namespace") or ""
+        if not namespace:
+            raise BadRequest("no namespace on request")
+        status: Object = {"resourceRules": [], "nonResourceRules": [], "incomplete": False}
+        if self._rules is None:
+            status["resourceRules"].append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
+            status["nonResourceRules"].append({"verbs": ["*"], "nonResourceURLs": ["*"]})
+        else:
+            granted = await self._rules.granted(asked.request.user, namespace)
+            for rule, _, written in granted.rules:
+                if written.get("resources"):
+                    shown = {"verbs": written.get("verbs") or []}
+                    for field in ("apiGroups", "resources", "resourceNames"):
+                        if written.get(field):
+                            shown[field] = written[field]
+                    status["resourceRules"].append(shown)
+                if rule.paths:
+                    status["nonResourceRules"].append(
+                        {"verbs": written.get("verbs") or [], "nonResourceURLs": written["nonResourceURLs"]}
+                    )
+            if granted.errors:
+                errors = list(dict.fromkeys(granted.errors))
+                status["incomplete"] = True
+                status["evaluationError"] = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        return {
+            "kind": "SelfSubjectRulesReview",
+            "apiVersion": f"{GROUP}/v1",
+            "metadata": {},
+            "spec": {},
+            "status": status,
+        }
+
+
+def _subject_of(spec: Object) -> User:
+    extra = {key.lower(): tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)
+
+
+def _spec_errors(spec: Object) -> list[FieldError]:
+    about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    errors = []
+    if (about is None) == (path is None):
+        errors.append(FieldError.invalid("spec", path, _ONE_OF))
+    for field in ("fieldSelector", "labelSelector"):
+        selector = (about or {}).get(field)
+        if selector is not None:
+            errors += _selector_errors(selector, f"spec.resourceAttributes.{field}")
+    return errors
+
+
+def _selector_errors(selector: Object, path: str) -> list[FieldError]:
+    raw, requirements = selector.get("rawSelector"), selector.get("requirements")
+    if raw and requirements:
+        return [
+            FieldError.invalid(
+                f"{path}.rawSelector", raw, "may not specified at the same time as requirements"
+            )
+        ]
+    if not raw and not requirements:
+        return [
+            FieldError.required(
+                f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required"
+            )
+        ]
+    return []
+
+
+def _user_errors(spec: Object) -> list[FieldError]:
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [
+        FieldError.invalid(
+            "spec.user", spec.get("user") or "", "at least one of user or group must be specified"
+        )
+    ]
+
+
+def _metadata_errors(review: Object) -> list[FieldError]:
+    metadata = review.get("metadata") or {}
+    if any(value for key, value in metadata.items() if key != "managedFields"):
+        return [FieldError.invalid("metadata", metadata, "must be empty")]
+    return []
+
+
+def _refuse(errors: list[FieldError], kind: str) -> None:
+    if errors:
+        raise invalid(GroupKind(GROUP, kind), "", errors)
+
+
+def _selector(selector: Object | None) -> str:
+    """A selector of a review as text."""
+    if not selector:
+        return ""
+    if selector.get("rawSelector"):
+        return str(selector["rawSelector"])
+    parts = []
+    for requirement in selector.get("requirements") or ():
+        key, operator = requirement.get("key", ""), requirement.get("operator", "")
+        values = requirement.get("values") or ()
+        if operator in _SYMBOLS:
+            parts.append(f"{key} {_SYMBOLS[operator]} ({','.join(values)})")
+        elif operator == "Exists":
+            parts.append(key)
+        elif operator == "DoesNotExist":
+            parts.append(f"!{key}")
+    return ",".join(parts)

@@ -1,0 +1,328 @@
+"""The objects that a cluster has from the start.
+
+Written only where they are missing, straight to storage: they are known to be right, and a start must be cheap.
+What an administrator has changed stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from kubewright.apiserver.server import APIServer
+from kubewright.apiserver.writes import now_text
+from kubewright.storage.contract import KeyExists
+
+from . import bootstrap_roles
+from .bootstrap_roles import RBAC
+
+Object = dict[str, Any]
+FLOW = "flowcontrol.apiserver.k8s.io"
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+async def write_missing(server: APIServer, group: str, plural: str, objects: Iterable[Object]) -> None:
+    """Create those objects (without type, uid and times) that are not there yet."""
+    store = server.store(group, plural)
+    if store is None:
+        return
+    present = {item.key for item in (await store.storage.list(store.prefix)).items}
+    now = now_text()
+    waiting = []
+    for obj in objects:
+        metadata = obj["metadata"]
+        key = store.key(metadata.get("namespace", ""), metadata["name"])
+        if key not in present:
+            metadata = {**metadata, "uid": str(uuid.uuid4()), "creationTimestamp": now}
+            waiting.append(store.storage.create(key, store.layout.pack({**obj, "metadata": metadata})))
+    for result in await asyncio.gather(*waiting, return_exceptions=True):
+        if isinstance(result, BaseException) and not isinstance(result, KeyExists):
+            raise result
+
+
+async def bootstrap(
+    server: APIServer, *, service_range: str, address: str, port: int, rbac: bool, identity: str
+) -> None:
+    """Write everything that is missing. `address` and `port` are where the server can be reached."""
+    first = str(next(ipaddress.ip_network(service_range).hosts()))
+    await asyncio.gather(
+        write_missing(server, "", "namespaces", _namespaces()),
+        write_missing(server, "scheduling.k8s.io", "priorityclasses", _priority_classes()),
+        write_missing(server, FLOW, "prioritylevelconfigurations", _priority_levels()),
+        write_missing(server, FLOW, "flowschemas", _flow_schemas()),
+        write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(service_range)]),
+        write_missing(server, "networking.k8s.io", "ipaddresses", [_ip_address(first)]),
+        write_missing(server, "", "services", [_service(first, port)]),
+        write_missing(server, "", "endpoints", [_endpoints(address, port)]),
+        write_missing(server, "discovery.k8s.io", "endpointslices", [_endpoint_slice(address, port)]),
+        write_missing(server, "", "configmaps", [_token_tracking()]),
+        write_missing(server, "coordination.k8s.io", "leases", [_lease(identity)]),
+    )
+    if rbac:
+        await asyncio.gather(
+            write_missing(server, RBAC, "clusterroles", bootstrap_roles.cluster_roles()),
+            write_missing(server, RBAC, "clusterrolebindings", bootstrap_roles.cluster_role_bindings()),
+            write_missing(server, RBAC, "roles", bootstrap_roles.roles()),
+            write_missing(server, RBAC, "rolebindings", bootstrap_roles.role_bindings()),
+        )
+
+
+def _namespaces() -> Iterable[Object]:
+    for name in NAMESPACES:
+        yield {
+            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        }
+
+
+def _priority_classes() -> Iterable[Object]:
+    for name, value, what in (
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "system critical pods that must not be moved from their current node",
+        ),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "system critical pods that must run in the cluster, but can be moved to another node if necessary",
+        ),
+    ):
+        yield {
+            "metadata": {"name": name, "generation": 1},
+            "value": value,
+            "description": f"Used for {what}.",
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+
+
+def _flow_metadata(name: str) -> Object:
+    return {"name": name, "generation": 1, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}}
+
+
+_LEVELS = {
+    "catch-all": (5, 0, None),
+    "global-default": (20, 50, (128, 6)),
+    "leader-election": (10, 0, (16, 4)),
+    "node-high": (40, 25, (64, 6)),
+    "system": (30, 33, (64, 6)),
+    "workload-high": (40, 50, (128, 6)),
+    "workload-low": (100, 90, (128, 6)),
+}
+"""Priority levels: shares, lendable percentage, and queues with hand size (none: reject)."""
+
+
+def _priority_levels() -> Iterable[Object]:
+    exempt = {"nominalConcurrencyShares": 0, "lendablePercent": 0}
+    yield {"metadata": _flow_metadata("exempt"), "spec": {"type": "Exempt", "exempt": exempt}, "status": {}}
+    for name, (shares, lendable, queues) in _LEVELS.items():
+        response: Object = {"type": "Reject"}
+        if queues is not None:
+            queuing = {"queues": queues[0], "handSize": queues[1], "queueLengthLimit": 50}
+            response = {"type": "Queue", "queuing": queuing}
+        limited = {"nominalConcurrencyShares": shares, "limitResponse": response, "lendablePercent": lendable}
+        yield {
+            "metadata": _flow_metadata(name),
+            "spec": {"type": "Limited", "limited": limited},
+            "status": {},
+        }
+
+
+_EVERYBODY = "g:system:unauthenticated g:system:authenticated"
+_CONTROLLERS = "u:system:kube-controller-manager u:system:kube-scheduler s:kube-system/*"
+_FLOWS = (
+    ("exempt", 1, "exempt", "", "g:system:masters", None),
+    ("probes", 2, "exempt", "", _EVERYBODY, ()),
+    (
+        "system-leader-election",
+        100,
+        "leader-election",
+        "ByUser",
+        _CONTROLLERS,
+        (("coordination.k8s.io", ("leases",), ("get", "create", "update"), False),),
+    ),
+    (
+        "system-node-high",
+        400,
+        "node-high",
+        "ByUser",
+        "g:system:nodes",
+        (
+            ("", ("nodes", "nodes/status"), ("*",), True),
+            ("coordination.k8s.io", ("leases",), ("*",), False),
+        ),
+    ),
+    ("system-nodes", 500, "system", "ByUser", "g:system:nodes", None),
+    (
+        "kube-controller-manager",
+        800,
+        "workload-high",
+        "ByNamespace",
+        "u:system:kube-controller-manager",
+        None,
+    ),
+    ("kube-scheduler", 800, "workload-high", "ByNamespace", "u:system:kube-scheduler", None),
+    ("kube-system-service-accounts", 900, "workload-high", "ByNamespace", "s:kube-system/*", None),
+    ("service-accounts", 9000, "workload-low", "ByUser", "g:system:serviceaccounts", None),
+    ("global-default", 9900, "global-default", "ByUser", _EVERYBODY, None),
+    ("catch-all", 10000, "catch-all", "ByUser", _EVERYBODY, None),
+)
+"""Flow schemas: precedence, level, how flows are told apart, subjects, and resource rules (`None`: everything,
+`()`: the health paths)."""
+
+
+def _flow_schemas() -> Iterable[Object]:
+    for name, precedence, level, method, subjects, rules in _FLOWS:
+        rule: Object = {"subjects": [_flow_subject(word) for word in subjects.split()]}
+        if rules is None:
+            rules = (("*", ("*",), ("*",), True),)
+            rule["nonResourceRules"] = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+        elif not rules:
+            rule["nonResourceRules"] = [
+                {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}
+            ]
+        if rules:
+            rule["resourceRules"] = [
+                {
+                    "verbs": list(verbs),
+                    "apiGroups": [group],
+                    "resources": list(resources),
+                    **({"clusterScope": True} if cluster else {}),
+                    "namespaces": ["*"],
+                }
+                for group, resources, verbs, cluster in rules
+            ]
+        spec: Object = {
+            "priorityLevelConfiguration": {"name": level},
+            "matchingPrecedence": precedence,
+            **({"distinguisherMethod": {"type": method}} if method else {}),
+            "rules": [rule],
+        }
+        condition = {
+            "type": "Dangling",
+            "status": "False",
+            "lastTransitionTime": now_text(),
+            "reason": "Found",
+            "message": f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists',
+        }
+        yield {"metadata": _flow_metadata(name), "spec": spec, "status": {"conditions": [condition]}}
+
+
+def _flow_subject(word: str) -> Object:
+    letter, _, name = word.partition(":")
+    if letter == "s":
+        namespace, _, account = name.partition("/")
+        return {"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": account}}
+    return (
+        {"kind": "User", "user": {"name": name}}
+        if letter == "u"
+        else {"kind": "Group", "group": {"name": name}}
+    )
+
+
+def _service_cidr(service_range: str) -> Object:
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": now_text(),
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+    }
+    return {
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [service_range]},
+        "status": {"conditions": [ready]},
+    }
+
+
+def _family(address: str) -> str:
+    return f"IPv{ipaddress.ip_address(address).version}"
+
+
+def _ip_address(address: str) -> Object:
+    labels = {
+        "ipaddress.kubernetes.io/ip-family": _family(address),
+        "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+    }
+    parent = {"resource": "services", "namespace": "default", "name": "kubernetes"}
+    return {"metadata": {"name": address, "labels": labels}, "spec": {"parentRef": parent}}
+
+
+def _service(address: str, port: int) -> Object:
+    return {
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+            "clusterIP": address,
+            "clusterIPs": [address],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": [_family(address)],
+            "ipFamilyPolicy": "SingleStack",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": {"loadBalancer": {}},
+    }
+
+
+def _endpoints(address: str, port: int) -> Object:
+    return {
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+        },
+        "subsets": [
+            {
+                "addresses": [{"ip": address}],
+                "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+            }
+        ],
+    }
+
+
+def _endpoint_slice(address: str, port: int) -> Object:
+    return {
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "generation": 1,
+            "labels": {"kubernetes.io/service-name": "kubernetes"},
+        },
+        "addressType": _family(address),
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "https", "protocol": "TCP", "port": port}],
+    }
+
+
+def _token_tracking() -> Object:
+    return {
+        "metadata": {
+            "name": "kube-apiserver-legacy-service-account-token-tracking",
+            "namespace": "kube-system",
+        },
+        "data": {"since": datetime.now(UTC).date().isoformat()},
+    }
+
+
+def _lease(identity: str) -> Object:
+    name, _, holder = identity.partition("_")
+    labels = {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": "localhost"}
+    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {
+        "metadata": {"name": name, "namespace": "kube-system", "labels": labels},
+        "spec": {
+            "holderIdentity": f"{name}_{holder}",
+            "leaseDurationSeconds": 3600,
+            "renewTime": renewed,
+        },
+    }

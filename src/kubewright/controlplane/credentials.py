@@ -1,0 +1,152 @@
+"""The secrets of a control plane: its authority, its serving certificate, the keys of service-account tokens.
+
+They are kept in the store itself, under a prefix that no resource has, so a store that is opened again comes
+with the same identity: kubeconfigs, tokens and trust survive a restart. With `--cert-dir`, files in that
+directory win over what is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from base64 import b64decode, b64encode, urlsafe_b64encode
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubewright.apiserver.tls import Authority, KeyPair
+from kubewright.storage.contract import KeyExists, RevisionMismatch, Storage
+
+PRIVATE = "/kubewright/private/"
+_RENEW = timedelta(days=30)
+
+
+class Vault:
+    """Small secrets in the store, by name. Two processes that start at once agree on the first one written."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    async def get(self, name: str) -> dict[str, bytes] | None:
+        """A secret's parts, or `None`."""
+        item = await self.storage.get(PRIVATE + name)
+        if item is None:
+            return None
+        return {key: b64decode(value) for key, value in msgspec.json.decode(item.value).items()}
+
+    async def put(self, name: str, parts: dict[str, bytes], *, replace: bool = False) -> dict[str, bytes]:
+        """Keep a secret; if there is one already and `replace` is not set, that one is returned."""
+        value = msgspec.json.encode({key: b64encode(part).decode() for key, part in parts.items()})
+        try:
+            await self.storage.create(PRIVATE + name, value)
+        except KeyExists as error:
+            if not replace:
+                return await self.get(name) or parts
+            try:
+                await self.storage.update(PRIVATE + name, value, expected=error.current.mod_revision)
+            except RevisionMismatch:
+                return await self.get(name) or parts
+        return parts
+
+
+async def keep_authority(vault: Vault, name: str, common_name: str) -> Authority:
+    """The authority of that name, made at the first start."""
+    kept = await vault.get(name)
+    if kept is None:
+        pair = Authority.create(common_name).pair
+        kept = await vault.put(name, {"crt": pair.certificate, "key": pair.key})
+    return Authority(KeyPair(kept["crt"], kept["key"]))
+
+
+async def keep_pair(
+    vault: Vault,
+    name: str,
+    authority: Authority,
+    common_name: str,
+    *,
+    groups: Sequence[str] = (),
+    hosts: Iterable[str] = (),
+    server: bool = False,
+) -> KeyPair:
+    """A certificate of that name; made anew when it soon expires, has another issuer or lacks a host."""
+    kept = await vault.get(name)
+    wanted = list(dict.fromkeys(hosts))
+    if kept is not None and _still_good(kept["crt"], authority, wanted):
+        return KeyPair(kept["crt"], kept["key"])
+    pair = authority.issue(common_name, groups=groups, hosts=wanted, server=server)
+    kept = await vault.put(name, {"crt": pair.certificate, "key": pair.key}, replace=True)
+    return KeyPair(kept["crt"], kept["key"])
+
+
+def _still_good(pem: bytes, authority: Authority, hosts: list[str]) -> bool:
+    from cryptography import x509
+
+    certificate = x509.load_pem_x509_certificate(pem)
+    if certificate.not_valid_after_utc - datetime.now(UTC) < _RENEW:
+        return False
+    try:
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+    except (ValueError, TypeError):
+        return False
+    except Exception as error:
+        if type(error).__name__ == "InvalidSignature":
+            return False
+        raise
+    if not hosts:
+        return True
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
+    have = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
+    have.update(names.get_values_for_type(x509.DNSName))
+    return all(_plain(host) in have for host in hosts)
+
+
+def _plain(host: str) -> str:
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host
+
+
+def read_pair(certificate: Path, key: Path) -> KeyPair:
+    """A certificate and key from files; raises `OSError` with the path."""
+    return KeyPair(certificate.read_bytes(), key.read_bytes())
+
+
+async def keep_signing_key(vault: Vault) -> bytes:
+    """The private key (PEM) that signs service-account tokens."""
+    kept = await vault.get("service-account")
+    if kept is None:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        kept = await vault.put("service-account", {"key": pem})
+    return kept["key"]
+
+
+def public_key_of(pem: bytes) -> Any:
+    """The public key in a PEM of a certificate, a private or a public key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+
+    if b"BEGIN CERTIFICATE" in pem:
+        return x509.load_pem_x509_certificate(pem).public_key()
+    if b"PRIVATE KEY" in pem:
+        return serialization.load_pem_private_key(pem, None).public_key()
+    return serialization.load_pem_public_key(pem)
+
+
+def key_id(key: Any) -> str:
+    """The `kid` of a public key: the hash of its DER form."""
+    from cryptography.hazmat.primitives import serialization
+
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()

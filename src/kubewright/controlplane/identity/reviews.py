@@ -1,0 +1,89 @@
+"""The kinds that ask who somebody is: TokenReview and SelfSubjectReview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.api.errors import BadRequest, Unauthorized
+from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
+from kubewright.apiserver.authentication.tokens import StaticTokens
+from kubewright.apiserver.resource import SubresourceRequest
+from kubewright.apiserver.user import AUTHENTICATED, User
+from kubewright.apiserver.writes import now_text
+
+Object = dict[str, Any]
+GROUP = "authentication.k8s.io"
+
+
+class IdentityReviews:
+    """Answers the identity kinds. Token authenticators are set once the server knows its keys."""
+
+    def __init__(self) -> None:
+        self.static: Sequence[StaticTokens] = ()
+        self.accounts: Sequence[ServiceAccountTokens] = ()
+        self.audiences: tuple[str, ...] = ()
+
+    @property
+    def handlers(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
+        """For `builtin_resources`."""
+        return {
+            (GROUP, "tokenreviews"): {"create": self.token},
+            (GROUP, "selfsubjectreviews"): {"create": self.own},
+        }
+
+    async def token(self, asked: SubresourceRequest) -> Object:
+        """Whose token is this?"""
+        review = asked.body or {}
+        spec = review.get("spec") or {}
+        token = spec.get("token") or ""
+        if not token:
+            raise BadRequest("token is required for TokenReview in authentication")
+        audiences = tuple(spec.get("audiences") or self.audiences)
+        status: Object = {"user": {}}
+        try:
+            found = await self._identify(token, audiences)
+        except Unauthorized as error:
+            status["error"] = _why(error)
+        else:
+            if found is None:
+                status["error"] = "invalid bearer token"
+            else:
+                user, heard = found
+                status = {
+                    "authenticated": True,
+                    "user": user.with_group(AUTHENTICATED).to_info(),
+                    "audiences": list(heard),
+                }
+        return {"kind": "TokenReview", "apiVersion": f"{GROUP}/v1", **review, "status": status}
+
+    async def _identify(self, token: str, audiences: tuple[str, ...]) -> tuple[User, tuple[str, ...]] | None:
+        for table in self.static:
+            user = table.tokens.get(token)
+            if user is not None:
+                heard = tuple(each for each in audiences if each in self.audiences)
+                if audiences and not heard:
+                    raise Unauthorized("invalid bearer token")
+                return user, heard
+        if token.count(".") == 2:
+            for accounts in self.accounts:
+                user = await accounts.user_of(token, audiences)
+                if user is not None:
+                    claims = accounts.verify(token, audiences) or {}
+                    meant = claims.get("aud") or ()
+                    meant = (meant,) if isinstance(meant, str) else meant
+                    return user, tuple(each for each in audiences if each in meant)
+        return None
+
+    async def own(self, asked: SubresourceRequest) -> Object:
+        """Who am I?"""
+        return {
+            "kind": "SelfSubjectReview",
+            "apiVersion": f"{GROUP}/v1",
+            "metadata": {"creationTimestamp": now_text()},
+            "status": {"userInfo": asked.request.user.to_info()},
+        }
+
+
+def _why(error: Unauthorized) -> str:
+    return error.message if error.message != "Unauthorized" else "invalid bearer token"

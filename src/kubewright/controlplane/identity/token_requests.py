@@ -1,0 +1,208 @@
+"""`serviceaccounts/<name>/token`: a token on request, and whether a token still counts.
+
+A token may be bound to a pod, a secret or a node: when that object goes, the token does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kubewright.api.errors import APIError, BadRequest, NotFound, conflict, invalid
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
+from kubewright.api.times import format_time, parse_time
+from kubewright.apiserver.authentication.serviceaccount import Claims
+from kubewright.apiserver.resource import Object, Subresource, SubresourceRequest
+from kubewright.apiserver.server import APIServer
+
+from .issuer import TokenIssuer
+
+GROUP = "authentication.k8s.io"
+_LEAST, _MOST = 600, 1 << 32
+_PROJECTED = 3607
+"""What kubelets ask for projected tokens; those live for a year and are only warned about after an hour."""
+_YEAR = 365 * 24 * 3600
+_LEEWAY = 60.0
+
+
+class TokenRequests:
+    """Answers token requests."""
+
+    def __init__(self, server: APIServer, issuer: Callable[[], TokenIssuer]) -> None:
+        self._server = server
+        self._find_issuer = issuer
+
+    @property
+    def _issuer(self) -> TokenIssuer:
+        return self._find_issuer()
+
+    def subresource(self, wire: Any) -> Subresource:
+        """The declaration of `token`."""
+        return Subresource(
+            handler=self.create,
+            verbs=("create",),
+            kind=GroupVersionKind(GROUP, "v1", "TokenRequest"),
+            status_code=201,
+            wire=wire,
+        )
+
+    async def create(self, asked: SubresourceRequest) -> Object:
+        """Sign a token for the service account in the URL."""
+        request: Object = asked.body or {}
+        _check_kind(request)
+        metadata, spec = dict(request.get("metadata") or {}), dict(request.get("spec") or {})
+        name, namespace = asked.name, asked.namespace
+        for field, wanted, what in (("name", name, "name"), ("namespace", namespace, "namespace")):
+            given = metadata.get(field)
+            if given and given != wanted:
+                raise self._invalid(
+                    name,
+                    FieldError.invalid(
+                        f"metadata.{field}", given, f"must match the service account {what} if specified"
+                    ),
+                )
+        account = await asked.get()
+        uid = account["metadata"]["uid"]
+        if metadata.get("uid") and metadata["uid"] != uid:
+            raise conflict(
+                GroupResource(GROUP, "TokenRequest"),
+                name,
+                f"the UID in the token request ({metadata['uid']}) does not match the UID of the service "
+                f"account ({uid})",
+            )
+        audiences = [str(each) for each in spec.get("audiences") or self._issuer.audiences]
+        seconds = spec.get("expirationSeconds")
+        seconds = 3600 if seconds is None else seconds
+        self._check_duration(seconds)
+        bound: Object = {}
+        reference = spec.get("boundObjectRef")
+        if reference:
+            bound = await self._bind(reference, namespace, name)
+        lifetime, warn_after = seconds, 0
+        if "pod" in bound and seconds == _PROJECTED and tuple(audiences) == self._issuer.audiences:
+            lifetime, warn_after = _YEAR, seconds
+        now = datetime.fromtimestamp(int(self._issuer.clock()), UTC)
+        token = self._issuer.sign(
+            namespace, name, uid, audiences=audiences, seconds=lifetime, bound=bound, warn_after=warn_after
+        )
+        metadata.update(name=name, namespace=namespace, uid=uid, creationTimestamp=format_time(now))
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": f"{GROUP}/v1",
+            "metadata": metadata,
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": reference or None,
+            },
+            "status": {
+                "token": token,
+                "expirationTimestamp": format_time(
+                    datetime.fromtimestamp(int(self._issuer.clock()) + seconds, UTC)
+                ),
+            },
+        }
+
+    def _check_duration(self, seconds: Any) -> None:
+        if type(seconds) is not int:
+            raise BadRequest(
+                'TokenRequest in version "v1" cannot be handled as a TokenRequest: json: cannot unmarshal value '
+                "into Go struct field TokenRequestSpec.spec.expirationSeconds of type int64"
+            )
+        if seconds < _LEAST:
+            why = "may not specify a duration less than 10 minutes"
+        elif seconds > _MOST:
+            why = "may not specify a duration larger than 2^32 seconds"
+        else:
+            return
+        raise self._invalid("", FieldError.invalid("spec.expirationSeconds", seconds, why))
+
+    def _invalid(self, name: str, error: FieldError) -> APIError:
+        return invalid(GroupKind(GROUP, "TokenRequest"), name, [error])
+
+    async def _bind(self, reference: Object, namespace: str, account: str) -> Object:
+        gvk = GroupVersionKind.from_api_version(
+            reference.get("apiVersion") or "", reference.get("kind") or ""
+        )
+        name = reference.get("name") or ""
+        plural = (
+            {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}.get(gvk.kind) if not gvk.group else None
+        )
+        if plural is None:
+            shown = f"{gvk.group}/{gvk.version}, Kind={gvk.kind}"
+            raise BadRequest(f"cannot bind token to object of type {shown}")
+        found = await self._read(plural, "" if plural == "nodes" else namespace, name)
+        uid = found["metadata"]["uid"]
+        bound: Object = {gvk.kind.lower(): {"name": name, "uid": uid}}
+        if plural == "pods":
+            spec = found.get("spec") or {}
+            if (spec.get("serviceAccountName") or "") != account:
+                raise BadRequest(
+                    f'cannot bind token for serviceaccount "{account}" to pod running with different '
+                    "serviceaccount name."
+                )
+            node = spec.get("nodeName")
+            if node:
+                bound["node"] = {"name": node}
+                try:
+                    bound["node"]["uid"] = (await self._read("nodes", "", node))["metadata"]["uid"]
+                except NotFound:
+                    pass  # The node's name alone still says where the pod is meant to run.
+        if reference.get("uid") and reference["uid"] != uid:
+            raise conflict(
+                GroupResource("", gvk.kind),
+                name,
+                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
+                "The object might have been deleted and then recreated",
+            )
+        return bound
+
+    async def _read(self, plural: str, namespace: str, name: str) -> Object:
+        store = self._server.store("", plural)
+        assert store is not None
+        return store.layout.unpack((item := await store.read(namespace, name)).value, item.mod_revision)
+
+
+def _check_kind(request: Object) -> None:
+    kind, api_version = request.get("kind"), request.get("apiVersion")
+    if kind and kind != "TokenRequest":
+        raise BadRequest(
+            f'{kind} in version "v1" cannot be handled as a TokenRequest: no kind "{kind}" is registered for '
+            f'version "{api_version or f"{GROUP}/v1"}"'
+        )
+
+
+def bound_objects_exist(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[bool]]:
+    """Whether a token's account, and the pod, secret or node it is bound to, exist with the same uids."""
+
+    async def there(plural: str, namespace: str, reference: Object) -> bool:
+        store = server.store("", plural)
+        if store is None:
+            return False
+        item = await store.storage.get(store.key(namespace, reference.get("name") or ""))
+        if item is None:
+            return False
+        metadata = store.layout.unpack(item.value, item.mod_revision)["metadata"]
+        if metadata.get("uid") != reference.get("uid"):
+            return False
+        deleted = metadata.get("deletionTimestamp")
+        if not deleted:
+            return True
+        moment = parse_time(deleted)
+        return moment is not None and moment.timestamp() >= clock() - _LEEWAY
+
+    async def exist(claims: Claims) -> bool:
+        private = claims.get("kubernetes.io") or {}
+        namespace = private.get("namespace") or ""
+        if not await there("serviceaccounts", namespace, private.get("serviceaccount") or {}):
+            return False
+        for kind, plural in (("secret", "secrets"), ("pod", "pods")):
+            if kind in private and not await there(plural, namespace, private[kind]):
+                return False
+        if "node" in private and "pod" not in private:
+            return await there("nodes", "", private["node"])
+        return True
+
+    return exist

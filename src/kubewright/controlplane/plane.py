@@ -1,0 +1,340 @@
+"""The control plane as one object: storage, API server, identity, access, admission, controllers.
+
+    async with ControlPlane(store="sqlite:state.db", kubeconfig="kubeconfig") as plane:
+        await plane.stopped()
+
+It starts in this order: the store is opened, the secrets are read or made, who may come in and what they may do
+is set up, the objects that every cluster has are written, the port is opened, the controllers start. With
+`port=None` nothing listens: requests come through `plane.server.handle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ipaddress
+import random
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from kubewright.apiserver.authentication import AuthenticatorChain
+from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
+from kubewright.apiserver.resource import Resource
+from kubewright.apiserver.server import APIServer
+from kubewright.apiserver.user import MASTERS
+from kubewright.storage import Storage, open_storage
+
+from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
+from .bootstrap import bootstrap
+from .builtins import builtin_resources, wire_codec
+from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_pair
+from .identity import IdentityReviews, TokenIssuer, TokenRequests, bound_objects_exist
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.authentication.tokens import StaticTokens
+    from kubewright.apiserver.http import Front
+    from kubewright.apiserver.tls import Authority, KeyPair
+
+SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontProxy:
+    """Who may say, in headers, on whose behalf a request is made (`--requestheader-...`)."""
+
+    client_ca: bytes
+    allowed_names: tuple[str, ...] = ()
+    username_headers: tuple[str, ...] = ("X-Remote-User",)
+    uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
+    group_headers: tuple[str, ...] = ("X-Remote-Group",)
+    extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+
+
+class ControlPlane:
+    """Kubernetes' control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
+
+    def __init__(
+        self,
+        *,
+        store: str | Storage = "memory:",
+        auth: Literal["rbac", "always-allow"] = "rbac",
+        controllers: bool = True,
+        disable_admission_plugins: Iterable[str] = (),
+        enable_admission_plugins: Iterable[str] = (),
+        bind: str = "127.0.0.1",
+        port: int | None = 0,
+        kubeconfig: str | Path | None = None,
+        hosts: Sequence[str] = (),
+        cert_dir: str | Path | None = None,
+        token_auth_file: str | Path | None = None,
+        client_ca_file: str | Path | None = None,
+        front_proxy: FrontProxy | None = None,
+        anonymous: bool = True,
+        service_cluster_ip_range: str = "10.0.0.0/24",
+        service_account_issuer: str = "",
+        service_account_key_files: Sequence[str | Path] = (),
+        service_account_signing_key_file: str | Path | None = None,
+        api_audiences: Sequence[str] = (),
+        webhook_resolve: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        server_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.storage = open_storage(store) if isinstance(store, str) else store
+        self.auth = auth
+        self.runs_controllers = controllers
+        self.disabled_plugins = frozenset(disable_admission_plugins)
+        self.enabled_plugins = frozenset(enable_admission_plugins)
+        self.bind = bind
+        self.port = port
+        self.hosts = tuple(hosts)
+        self.cert_dir = Path(cert_dir) if cert_dir is not None else None
+        self.front_proxy = front_proxy
+        self.anonymous = anonymous
+        self.service_range = str(ipaddress.ip_network(service_cluster_ip_range))
+        self.webhook_resolve = dict(webhook_resolve or {})
+        self.api_audiences = tuple(api_audiences)
+        self.token_files: list[StaticTokens] = []
+        self.client_ca = Path(client_ca_file).read_bytes() if client_ca_file is not None else b""
+        self._issuer_url = service_account_issuer
+        self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
+        signing = service_account_signing_key_file
+        self._signing_key = Path(signing).read_bytes() if signing is not None else b""
+        if token_auth_file is not None:
+            from kubewright.apiserver.authentication.tokens import StaticTokens
+
+            self.token_files.append(StaticTokens.from_file(token_auth_file))
+        self._kubeconfig = Path(kubeconfig) if kubeconfig is not None else None
+        self._scratch: Path | None = None
+        self._stopping = asyncio.Event()
+        self._parts: list[Any] = []
+        self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
+        self.front: Front | None = None
+        self.authority: Authority
+        self.front_proxy_authority: Authority
+        self.front_proxy_client: KeyPair
+        self.issuer: TokenIssuer
+        self.rules = LiveRules(self.server) if auth == "rbac" else None
+        self._identity = IdentityReviews()
+        self._authorize()
+        self._declare()
+
+    # What there is
+
+    @property
+    def url(self) -> str:
+        """Where the server listens."""
+        if self.front is None:
+            raise RuntimeError("this control plane does not listen; use server.handle")
+        return self.front.url
+
+    @property
+    def ca(self) -> bytes:
+        """The certificate (PEM) that clients verify the server with."""
+        return self.authority.certificate
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig file of an administrator, readable by its owner only."""
+        if self._kubeconfig is None:
+            raise RuntimeError("this control plane does not listen; use server.handle")
+        return self._kubeconfig
+
+    def write_kubeconfig(self, path: str | Path, *, user: str, groups: Iterable[str] = ()) -> None:
+        """Write a kubeconfig for another user, with a certificate of their own."""
+        if self.front is None:
+            raise RuntimeError("this control plane does not listen; use server.handle")
+        self.front.write_kubeconfig(path, client=self.authority.issue(user, groups=groups))
+
+    # Assembly
+
+    def _authorize(self) -> None:
+        authorizers: list[Authorizer] = [PrivilegedGroups()]
+        authorizers.append(RoleAuthorizer(self.rules) if self.rules is not None else AlwaysAllow())
+        self.server.authorizer = AuthorizerUnion(authorizers)
+
+    def _declare(self) -> None:
+        reviews = AccessReviews(self.server.authorizer, self.rules)
+        handlers = {**reviews.handlers, **self._identity.handlers}
+        for resource in builtin_resources(extra_handlers=handlers):
+            self.server.add(self._adjusted(resource))
+        self.server.delete_options_wire = wire_codec()
+
+    def _adjusted(self, resource: Resource) -> Resource:
+        if (resource.group, resource.plural) == ("", "serviceaccounts"):
+            for version in resource.versions:
+                version.subresources = {
+                    **version.subresources,
+                    "token": TokenRequests(self.server, lambda: self.issuer).subresource(wire_codec()),
+                }
+        return resource
+
+    async def _identify(self) -> None:
+        vault = Vault(self.storage)
+        self.authority = await keep_authority(vault, "authority", "kubewright-ca")
+        self.front_proxy_authority = await keep_authority(
+            vault, "front-proxy-authority", "kubewright-front-proxy-ca"
+        )
+        self.front_proxy_client = await keep_pair(
+            vault, "front-proxy-client", self.front_proxy_authority, "front-proxy-client"
+        )
+        self.admin = await keep_pair(vault, "admin", self.authority, "kubernetes-admin", groups=(MASTERS,))
+        if not self._signing_key:
+            self._signing_key = await keep_signing_key(vault)
+        self.issuer = TokenIssuer(
+            self._issuer_url or "https://kubernetes.default.svc.cluster.local",
+            self._signing_key,
+            keys=self._account_keys,
+            audiences=self.api_audiences,
+        )
+        self.issuer.publish(self.server)
+        first = str(next(ipaddress.ip_network(self.service_range).hosts()))
+        local = {"0.0.0.0": (), "::": ()}.get(self.bind, (self.bind,))  # noqa: S104
+        hosts = (*local, "localhost", "127.0.0.1", "::1", first, *SERVICE_NAMES, *self.hosts)
+        self.serving: KeyPair | None = None
+        if self.cert_dir is not None and (self.cert_dir / "apiserver.crt").exists():
+            self.serving = read_pair(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
+        else:
+            self.serving = await keep_pair(
+                vault, "serving", self.authority, "kubewright-apiserver", hosts=hosts, server=True
+            )
+            if self.cert_dir is not None:
+                self.cert_dir.mkdir(parents=True, exist_ok=True)
+                self.serving.write(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
+
+    def _authenticate(self) -> None:
+        from kubewright.apiserver.authentication.requestheader import RequestHeaders
+        from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
+        from kubewright.apiserver.authentication.x509 import ClientCertificates
+
+        accounts = ServiceAccountTokens(
+            issuers=[self.issuer.issuer],
+            keys=self.issuer.keys,
+            audiences=self.issuer.audiences,
+            lookup=bound_objects_exist(self.server, self.issuer.clock),
+        )
+        proxy = self.front_proxy or FrontProxy(
+            client_ca=self.front_proxy_authority.certificate, allowed_names=("front-proxy-client",)
+        )
+        self.front_proxy = proxy
+        self.server.authenticator = AuthenticatorChain(
+            [
+                RequestHeaders(
+                    proxy.client_ca,
+                    allowed_names=proxy.allowed_names,
+                    username_headers=proxy.username_headers,
+                    uid_headers=proxy.uid_headers,
+                    group_headers=proxy.group_headers,
+                    extra_prefixes=proxy.extra_prefixes,
+                ),
+                ClientCertificates(self.client_authorities),
+                *self.token_files,
+                accounts,
+            ],
+            allow_anonymous=self.anonymous,
+        )
+        self._identity.static = self.token_files
+        self._identity.accounts = [accounts]
+        self._identity.audiences = self.issuer.audiences
+
+    @property
+    def client_authorities(self) -> bytes:
+        """Who may vouch for clients: this control plane's own authority, and `client_ca_file`'s (PEM)."""
+        return self.authority.certificate + (b"\n" + self.client_ca if self.client_ca else b"")
+
+    def _admit(self) -> None:
+        if self.rules is not None:
+            self.server.admission.add(EscalationCheck(self.rules, self.server.authorizer))
+
+    async def _listen(self) -> None:
+        from kubewright.apiserver.http import Front
+
+        assert self.port is not None and self.front_proxy is not None
+        self.front = Front(
+            self.server,
+            host=self.bind,
+            port=self.port,
+            certificate=self.serving,
+            authority=self.authority,
+            client_authorities=(self.client_authorities, self.front_proxy.client_ca),
+        )
+        await self.front.start()
+        self.port = self.front.port
+
+    async def _write_bootstrap(self) -> None:
+        host = (
+            "127.0.0.1" if self.front is None else self.front.url.rpartition(":")[0].removeprefix("https://")
+        )
+        address = host.strip("[]")
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            address = "127.0.0.1"
+        name = hashlib.sha256(self.authority.certificate).hexdigest()[:26]
+        await bootstrap(
+            self.server,
+            service_range=self.service_range,
+            address=address,
+            port=self.port or 443,
+            rbac=self.rules is not None,
+            identity=f"apiserver-{name}_{uuid.uuid4()}",
+        )
+
+    # Life
+
+    async def start(self) -> None:
+        """Start everything; returns when requests are answered."""
+        await self.server.start()
+        try:
+            await self._identify()
+            self._authenticate()
+            self._admit()
+            if self.port is not None:
+                await self._listen()
+            await self._write_bootstrap()
+            if self.front is not None:
+                if self._kubeconfig is None:
+                    self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))
+                    self._kubeconfig = self._scratch / "kubeconfig"
+                self.front.write_kubeconfig(self._kubeconfig, client=self.admin)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End watches and connections, stop controllers, close the store."""
+        self._stopping.set()
+        while self._parts:
+            await self._parts.pop().stop()
+        if self.front is not None and self.front._sockets is not None:
+            self.front._sockets.close()
+        if self.server.started:
+            await self.server.stop()
+        if self.front is not None:
+            await self.front.stop(1.0)
+            self.front = None
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = self._kubeconfig = None
+
+    async def stopped(self) -> None:
+        """Wait until somebody calls `stop`."""
+        await self._stopping.wait()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
