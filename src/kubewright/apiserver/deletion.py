@@ -25,29 +25,34 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
 
-async def delete(store: Store, op: Operation, options: DeleteOptions) -> tuple[Object, bool]:
-    """Delete one object; returns it as it was or now is (requested version), and whether it is gone."""
+async def delete(
+    store: Store, op: Operation, options: DeleteOptions, *, admit: bool = True
+) -> tuple[Object, bool]:
+    """Delete one object; returns it as it was or now is (requested version), and whether it is gone.
+
+    `admit` is false where admission is not to be asked: a server that clears away what nobody can keep.
+    """
     resource = store.resource
     for _ in range(UPDATE_ATTEMPTS):
         item = await store.storage.get(store.key(op.namespace, op.name))
         if item is None:
             raise not_found(resource.group_resource, op.name)
         try:
-            return await _delete_once(store, op, item, options)
+            return await _delete_once(store, op, item, options, admit)
         except RevisionMismatch:
             continue
     raise conflict(resource.group_resource, op.name, MODIFIED)
 
 
 async def _delete_once(
-    store: Store, op: Operation, item: KeyValue, options: DeleteOptions
+    store: Store, op: Operation, item: KeyValue, options: DeleteOptions, admit: bool
 ) -> tuple[Object, bool]:
     resource, strategy, admission = store.resource, store.resource.strategy, store.server.admission
     version = resource.version(resource.hub_version) if resource.hub_version else op.version
     assert version is not None
     obj = await store.load(item, version)
     _check_preconditions(store, op, obj, options)
-    if admission.has_mutating or admission.has_validating:
+    if admit and (admission.has_mutating or admission.has_validating):
         question = admission_request(store, op, "DELETE", None, await store.load(item, op.version))
         await admission.mutate(question)
         await admission.validate(question)

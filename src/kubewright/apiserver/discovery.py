@@ -30,6 +30,12 @@ def _verbs(verbs: Iterable[str]) -> list[str]:
     return sorted(verbs)
 
 
+def _shown_verbs(resource: Resource) -> list[str]:
+    if resource.shown_verbs is not None:
+        return _verbs(resource.shown_verbs)
+    return _verbs({*resource.verbs, *resource.handlers})
+
+
 def storage_version_hash(resource: Resource) -> str:
     """How clients notice that the storage version of a resource has changed."""
     text = f"{resource.group}/{resource.storage_version}/{resource.kind}"
@@ -168,7 +174,7 @@ class Discovery:
                 "singularName": resource.singular,
                 "namespaced": resource.namespaced,
                 "kind": resource.kind,
-                "verbs": _verbs({*resource.verbs, *resource.handlers}),
+                "verbs": _shown_verbs(resource),
             }
             if resource.short_names:
                 entry["shortNames"] = list(resource.short_names)
@@ -242,7 +248,7 @@ class Discovery:
                 "responseKind": {"group": group, "version": version, "kind": resource.kind},
                 "scope": "Namespaced" if resource.namespaced else "Cluster",
                 "singularResource": resource.singular,
-                "verbs": _verbs({*resource.verbs, *resource.handlers}),
+                "verbs": _shown_verbs(resource),
             }
             if resource.short_names:
                 entry["shortNames"] = list(resource.short_names)

@@ -66,11 +66,11 @@ class Endpoint:
         if not named and verb not in ("list", "watch", "create", "deletecollection"):
             if resource.custom and verb:
                 raise BadRequest("name must be provided")
-            raise _no_such_method()
+            raise no_such_method()
         if verb not in self._verbs:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)
-            raise _no_such_method()
+            raise no_such_method()
         if verb == "get":
             return await self._get(request, info)
         if verb == "list":
@@ -81,7 +81,7 @@ class Endpoint:
             return await self._handled(request, info, verb)
         if verb == "create":
             if named and not resource.custom:
-                raise _no_such_method()
+                raise no_such_method()
             return await self._create(request, info)
         if verb == "update":
             return await self._update(request, info, "")
@@ -102,7 +102,7 @@ class Endpoint:
         if self.resource.custom:
             return page_not_found()
         if self.resource.namespaced:
-            raise _no_such_method()
+            raise no_such_method()
         raise NotFound("the server could not find the requested resource", details={})
 
     def accepted(self, request: Request) -> Accepted:
@@ -497,7 +497,7 @@ class Endpoint:
         if verb not in declared.verbs:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)
-            raise _no_such_method()
+            raise no_such_method()
         if isinstance(declared, ScaleSubresource):
             return await serve_scale(self, request, info, declared)
         if isinstance(declared, StatusSubresource):
@@ -539,7 +539,8 @@ class Endpoint:
             await admission.validate(question)
 
 
-def _no_such_method() -> MethodNotAllowed:
+def no_such_method() -> MethodNotAllowed:
+    """405 where not even the route exists."""
     return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 
 

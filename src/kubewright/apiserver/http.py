@@ -14,6 +14,7 @@ import asyncio
 import base64
 import contextlib
 import logging
+import re
 import socket
 import time
 import zlib
@@ -26,10 +27,13 @@ from typing import Any
 import yaml
 from aiohttp import HttpVersion11, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.web_protocol import RequestHandler
 
 from .authentication import AuthenticatorChain
 from .authentication.x509 import ClientCertificates, PeerCertificate
+from .endpoint import no_such_method
+from .negotiation import encode
 from .request import Request, Response, too_large
 from .server import APIServer
 from .user import MASTERS
@@ -40,6 +44,7 @@ logger = logging.getLogger("kubewright.apiserver")
 GZIP_MINIMUM = 128 * 1024
 HEADER_TIMEOUT = 30.0
 KEEPALIVE = 180.0
+_METHOD_LINE = re.compile(r"b'[A-Z]+ /")
 _READ = 64 * 1024
 _WHOLE = 256 * 1024
 """Longer answers wait for the client to keep up."""
@@ -76,6 +81,25 @@ class Connection(RequestHandler):
         if streaming is not None:
             streaming.cancel()
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what could not be read as a request; that is the client's mistake and not worth a traceback."""
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        logger.debug("a request could not be read: %s", exc)
+        if isinstance(exc, BadHttpMethod) and _METHOD_LINE.search(str(exc)):
+            body = encode(no_such_method().to_status())
+            answer = web.Response(status=405, body=body, content_type="application/json")
+        else:
+            answer = web.Response(status=status, text=f"{status} Bad Request: {message or exc}\n")
+        answer.force_close()
+        return answer
 
     def identify(self) -> PeerCertificate | None:
         """The client's certificate, if it has shown one."""

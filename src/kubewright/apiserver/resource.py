@@ -374,6 +374,8 @@ class Resource:
     converter: Converter | None = None
     strategy: Strategy = field(default_factory=Strategy)
     verbs: tuple[str, ...] = ALL_VERBS
+    shown_verbs: tuple[str, ...] | None = None
+    """What discovery says instead of `verbs` (a resource on its way out takes more than it shows)."""
     patch_types: tuple[str, ...] = CUSTOM_PATCH_TYPES
     custom: bool = True
     """Follow the manners of custom resources where Kubernetes' own kinds differ: list items carry their kind,

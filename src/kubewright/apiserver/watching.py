@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Expired
@@ -110,11 +111,20 @@ def _stream(request: Request, watcher: Watcher, media: str) -> Response:
     if request.headers.get("Upgrade", "").lower() == "websocket":
 
         async def converse(socket: WebSocket) -> None:
+            async def listen() -> None:
+                while await socket.receive() is not None:
+                    pass
+                watcher.close()
+
+            listening = asyncio.create_task(listen())
             try:
                 async for chunk in watcher:
                     for line in chunk.splitlines():
                         await socket.send(line.decode())
+            except ConnectionError:
+                pass
             finally:
+                listening.cancel()
                 await watcher.aclose()
 
         return Response(101, websocket=converse, protocols=("",))

@@ -1,0 +1,247 @@
+"""The server on a TLS port, with real connections, good and bad."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+
+import aiohttp
+import pytest
+
+from kubewright.apiserver import Response, Resource, Subresource, Version, serve
+
+BIG = 3 * 1024 * 1024
+
+
+@pytest.fixture
+async def front(new_server):
+    server = new_server()
+
+    async def echo(asked):
+        async def converse(socket):
+            while (message := await socket.receive()) is not None:
+                await socket.send(message)
+
+        return Response(101, websocket=converse, protocols=("echo.example.com",))
+
+    async def ticks(asked):
+        async def stream():
+            for number in range(3):
+                yield f"{number}\n".encode()
+
+        return Response(200, content_type="text/plain", stream=stream())
+
+    version = Version(
+        name="v1",
+        subresources={
+            "echo": Subresource(handler=echo, connects=True),
+            "ticks": Subresource(handler=ticks, connects=True),
+        },
+    )
+    server.add(Resource(group="s.io", kind="Session", plural="sessions", versions=[version]))
+    async with serve(server, header_timeout=0.3) as front:
+        yield front
+
+
+def context(front, *, client=True) -> ssl.SSLContext:
+    made = ssl.create_default_context(cadata=front.authority_pem.decode())
+    if client:
+        import tempfile
+        from pathlib import Path
+
+        with tempfile.TemporaryDirectory() as directory:
+            pair = front.authority.issue("tester", groups=("system:masters",))
+            pair.write(Path(directory, "c"), Path(directory, "k"))
+            made.load_cert_chain(Path(directory, "c"), Path(directory, "k"))
+    return made
+
+
+@pytest.fixture
+async def session(front):
+    connector = aiohttp.TCPConnector(ssl=context(front), limit=0)
+    async with aiohttp.ClientSession(front.url, connector=connector) as session:
+        yield session
+
+
+async def raw(front, data: bytes, *, wait: float = 5.0) -> bytes:
+    """Send bytes, read until the server closes or has answered."""
+    reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front))
+    writer.write(data)
+    try:
+        async with asyncio.timeout(wait):
+            return await reader.read(65536)
+    finally:
+        writer.close()
+
+
+async def test_verbs_over_the_wire(session, widget, base):
+    async with session.post(base, json=widget("a", spec={"size": 1})) as response:
+        assert response.status == 201
+        assert response.headers["Content-Type"] == "application/json"
+        assert response.headers["Cache-Control"] == "no-cache, private"
+        assert len(response.headers["Audit-Id"]) == 36
+    async with session.get(f"{base}/a") as response:
+        assert (await response.json())["spec"]["size"] == 1
+    async with session.head(f"{base}/a") as response:
+        assert response.status == 200
+    async with session.post(base, json=widget("b", spec={"x": 1})) as response:
+        assert response.headers.getall("Warning") == ['299 - "unknown field \\"spec.x\\""']
+    async with session.get("/apis/example.com/v1/namespaces/a%2Fb/widgets") as response:
+        assert response.status in (200, 404)
+
+
+async def test_strangers_only_see_health(front, base):
+    connector = aiohttp.TCPConnector(ssl=context(front, client=False))
+    async with aiohttp.ClientSession(front.url, connector=connector) as session:
+        async with session.get("/healthz") as response:
+            assert await response.text() == "ok"
+        async with session.get(base) as response:
+            assert response.status == 403
+        async with session.get(base, headers={"Authorization": "Bearer x"}) as response:
+            assert response.status == 401
+
+
+async def test_a_watch_over_the_wire(front, session, widget, base):
+    async with session.get(f"{base}?watch=1") as watch:
+        assert watch.status == 200
+        async with session.post(base, json=widget("a")):
+            pass
+        event = json.loads(await watch.content.readline())
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
+    hub = front.server.store("example.com", "widgets").hub
+    async with asyncio.timeout(5):
+        while hub.active:
+            await asyncio.sleep(0.01)
+    async with session.get(f"{base}?watch=1&timeoutSeconds=1") as watch:
+        assert (await watch.content.read()).count(b"\n") == 1
+
+
+async def test_compression_and_long_lists(session, widget, base):
+    for number in range(30):
+        async with session.post(base, json=widget(f"w{number}", metadata={"annotations": {"a": "x" * 9000}})):
+            pass
+    async with session.get(base, headers={"Accept-Encoding": "gzip"}) as response:
+        assert response.headers["Content-Encoding"] == "gzip"
+        packed = await response.json()
+    async with session.get(base, headers={"Accept-Encoding": "identity"}) as response:
+        assert "Content-Encoding" not in response.headers
+        plain = await response.json()
+    assert packed == plain
+    assert len(plain["items"]) == 30
+
+
+async def test_bodies_over_the_limit(front, session, base):
+    for size, status in ((BIG, 400), (BIG + 1, 413)):
+        async with session.post(base, data=b" " * size, headers={"Content-Type": "application/json"}) as response:
+            assert response.status == status
+            if status == 413:
+                assert (await response.json())["message"] == f"Request entity too large: limit is {BIG}"
+
+    async def endless():
+        for _ in range(64):
+            yield b" " * 65536
+
+    async with session.post(base, data=endless(), headers={"Content-Type": "application/json"}) as response:
+        assert response.status == 413
+    async with session.get("/healthz") as response:
+        assert response.status == 200
+
+
+async def test_garbage(front, session):
+    assert b" 400 " in (await raw(front, b"\x00\x01\x02 garbage\r\n\r\n")).split(b"\r\n")[0]
+    assert b" 400 " in (await raw(front, b"GET / HTTP/1.1\r\nbad header\r\n\r\n")).split(b"\r\n")[0]
+    assert b" 400 " in (await raw(front, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n")).split(b"\r\n")[0]
+    assert b" 405 " in (await raw(front, b"FROB /apis HTTP/1.1\r\nHost: x\r\n\r\n")).split(b"\r\n")[0]
+    async with session.get("/healthz") as response:
+        assert response.status == 200
+
+
+async def test_a_truncated_body(front, base):
+    head = f"POST {base} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front))
+    writer.write(head.encode())
+    await writer.drain()
+    writer.close()
+    front.server.request_timeout = 0.2
+    answer = await raw(front, head.encode())
+    assert b" 504 " in answer.split(b"\r\n")[0]
+
+
+async def test_slow_headers_are_cut_off(front):
+    assert await raw(front, b"GET / HTTP/1.1\r\nHost:") == b""
+
+
+async def test_many_connections(front):
+    settings = context(front)
+    gate = asyncio.Semaphore(50)
+
+    async def one():
+        async with gate:
+            reader, writer = await asyncio.open_connection(front.host, front.port, ssl=settings)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        line = await reader.readline()
+        return line, writer
+
+    results = await asyncio.gather(*(one() for _ in range(500)))
+    assert {line for line, _ in results} == {b"HTTP/1.1 200 OK\r\n"}
+    for _, writer in results:
+        writer.close()
+
+
+async def test_a_client_that_does_not_read(front, session, widget, base, monkeypatch):
+    from kubewright.apiserver import watch as watch_module
+
+    monkeypatch.setattr(watch_module, "QUEUE_BYTES", 2_000_000)
+    reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front), limit=1024)
+    writer.write(f"GET {base}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    await reader.readline()
+    hub = front.server.store("example.com", "widgets").hub
+    for number in range(100):
+        body = widget(f"w{number}", metadata={"annotations": {"a": "x" * 200_000}})
+        async with session.post(base, json=body) as response:
+            assert response.status == 201
+        if hub.dropped:
+            break
+    assert hub.dropped == 1
+    writer.close()
+
+
+async def test_web_sockets_and_streams(session, base, widget):
+    path = "/apis/s.io/v1/namespaces/d/sessions/x"
+    async with session.ws_connect(f"{path}/echo", protocols=("echo.example.com",)) as socket:
+        assert socket.protocol == "echo.example.com"
+        await socket.send_bytes(b"hello")
+        assert (await socket.receive(5)).data == b"hello"
+    async with session.get(f"{path}/ticks") as response:
+        assert await response.text() == "0\n1\n2\n"
+    async with session.ws_connect(f"{base}?watch=1") as socket:
+        async with session.post(base, json=widget("a")):
+            pass
+        assert json.loads((await socket.receive(5)).data)["type"] == "ADDED"
+
+
+async def test_stopping_ends_watches_and_finishes_requests(new_server, base):
+    server, entered = new_server(), asyncio.Event()
+
+    async def slow(request):
+        entered.set()
+        await asyncio.sleep(0.1)
+        return Response(200, b"{}")
+
+    server.add_handler("/slow", slow)
+    async with serve(server) as front:
+        connector = aiohttp.TCPConnector(ssl=context(front))
+        session = aiohttp.ClientSession(front.url, connector=connector)
+        watch = await session.get(f"{base}?watch=1")
+        request = asyncio.create_task(session.get("/slow"))
+        await entered.wait()
+    assert (await request).status == 200
+    assert await watch.content.read() == b""
+    await session.close()
+
+
+async def test_a_port_in_use_is_said_plainly(front, new_server):
+    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{front.port}"):
+        async with serve(new_server(), port=front.port):
+            pass
