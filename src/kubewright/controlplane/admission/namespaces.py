@@ -1,0 +1,57 @@
+"""NamespaceLifecycle: objects are created in namespaces that exist and stay.
+
+Also keeps the namespaces that the system needs from being deleted.
+"""
+
+from __future__ import annotations
+
+from kubewright.api.errors import forbidden, not_found
+from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+
+from .live import Live
+from .refusal import refuse
+
+IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
+_NAMESPACES = GroupResource("", "namespaces")
+
+
+class NamespaceLifecycle(AdmissionPlugin):
+    """404 for a namespace that does not exist, 403 for one that is being deleted."""
+
+    name = "NamespaceLifecycle"
+    mutating = True
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Creations in namespaces, connections, and deletions of namespaces."""
+        if request.operation == "DELETE":
+            return request.resource.resource == "namespaces" and not request.resource.group
+        return bool(request.namespace) and request.operation in ("CREATE", "CONNECT")
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        """Refuse; nothing is ever changed."""
+        if request.resource.resource == "namespaces" and not request.resource.group:
+            if request.operation == "DELETE" and not request.subresource and request.name in IMMORTAL:
+                raise forbidden(_NAMESPACES, request.name, "this namespace may not be deleted")
+            return False
+        if request.resource.group == "authorization.k8s.io":
+            return False
+        name = request.namespace
+        namespace = await self._live.namespace(name)
+        if namespace is None:
+            raise not_found(_NAMESPACES, name)
+        if request.operation == "CREATE" and (namespace.get("status") or {}).get("phase") == "Terminating":
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {name} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise refuse(
+                request,
+                f"unable to create new content in namespace {name} because it is being terminated",
+                [cause],
+            )
+        return False

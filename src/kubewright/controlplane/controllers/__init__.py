@@ -1,0 +1,89 @@
+"""The controllers that a control plane cannot do without, in process.
+
+`Controllers` starts and stops them together. Each follows what is stored (`changes`) and works through a
+queue of keys (`loop`); `settle()` waits until none of them has anything to do, which is what a test wants
+to know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .changes import Changes, ObjectChange
+from .loop import Loop
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
+
+    from .garbage import GarbageCollector
+    from .namespaces import NamespaceController
+
+
+class Controller(Protocol):
+    """Something with loops. It asks `Changes` for what it wants to follow when it is made."""
+
+    loops: Sequence[Loop[Any]]
+
+
+class Controllers:
+    """A set of controllers on one server."""
+
+    def __init__(self, server: APIServer, changes: Changes | None = None) -> None:
+        self.server = server
+        self.changes = changes or Changes(server)
+        self._controllers: list[Controller] = []
+
+    def add(self, *controllers: Controller) -> None:
+        """Add controllers, before `start`."""
+        self._controllers += controllers
+
+    def __iter__(self) -> Iterable[Controller]:
+        return iter(self._controllers)
+
+    async def start(self) -> None:
+        """Read what is there and begin. The server has to be running."""
+        await self.changes.start()
+        for loop in self._loops():
+            loop.start()
+
+    async def stop(self) -> None:
+        """Stop following and working."""
+        await self.changes.stop()
+        for loop in self._loops():
+            await loop.stop()
+
+    def _loops(self) -> list[Loop[Any]]:
+        return [loop for controller in self._controllers for loop in controller.loops]
+
+    async def settle(self) -> None:
+        """Wait until every change has been followed and every queue is empty."""
+        while True:
+            await self.changes.caught_up()
+            busy = [loop for loop in self._loops() if loop.busy]
+            if not busy and self.server.feed.revision >= await self.server.storage.revision():
+                return
+            await asyncio.gather(*(loop.idle() for loop in busy))
+
+
+_HOMES = {"GarbageCollector": "garbage", "NamespaceController": "namespaces"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "Changes",
+    "Controller",
+    "Controllers",
+    "GarbageCollector",
+    "Loop",
+    "NamespaceController",
+    "ObjectChange",
+]

@@ -1,0 +1,158 @@
+"""A small server with a garbage collector and a namespace controller, in process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver import (
+    AlwaysAllow,
+    APIServer,
+    Resource,
+    StatusSubresource,
+    Strategy,
+    Subresource,
+    Version,
+)
+from kubewright.apiserver.user import SYSTEM
+from kubewright.controlplane.admission.live import Live
+from kubewright.controlplane.admission.namespaces import NamespaceLifecycle
+from kubewright.controlplane.controllers import Controllers, GarbageCollector, NamespaceController
+from kubewright.controlplane.controllers.requests import Requests
+from kubewright.storage import MemoryStorage
+
+Object = dict[str, Any]
+
+
+class Namespaces(Strategy):
+    """Namespaces as far as their controller needs them."""
+
+    status_fields = ("status",)
+
+    def prepare_for_create(self, op: Any, obj: Object) -> None:
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+
+    def before_delete(self, op: Any, obj: Object) -> None:
+        obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+
+    def may_vanish(self, obj: Object) -> bool:
+        return not (obj.get("spec") or {}).get("finalizers")
+
+
+def resource(kind: str, *, group: str = "", namespaced: bool = True, **more: Any) -> Resource:
+    version = more.pop("version", None) or Version(name="v1")
+    return Resource(
+        group=group, kind=kind, plural=kind.lower() + "s", versions=[version], namespaced=namespaced, **more
+    )
+
+
+@dataclass
+class World:
+    """A server, its controllers and a client."""
+
+    server: APIServer
+    controllers: Controllers
+    collector: GarbageCollector
+    client: Requests
+
+    async def make(
+        self, kind: str, name: str, *, owners: Any = (), namespace: str = "ns", **meta: Any
+    ) -> Object:
+        plural = f"{kind.lower()}s"
+        store = self.server.store("", plural)
+        assert store is not None
+        where = f"/namespaces/{namespace}" if store.resource.namespaced else ""
+        metadata: Object = {"name": name, **meta}
+        if owners:
+            metadata["ownerReferences"] = list(owners)
+        return await self.client.create(
+            f"/api/v1{where}/{plural}", {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+        )
+
+    async def names(self, kind: str, namespace: str = "ns") -> list[str]:
+        store = self.server.store("", f"{kind.lower()}s")
+        assert store is not None
+        where = f"/namespaces/{namespace}" if store.resource.namespaced else ""
+        listed = await self.client.get(f"/api/v1{where}/{kind.lower()}s")
+        return [item["metadata"]["name"] for item in listed["items"]]
+
+    async def settle(self) -> None:
+        await self.controllers.settle()
+
+
+def owner(obj: Object, *, block: bool | None = None, **changes: Any) -> Object:
+    """A reference to an object."""
+    reference = {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+    }
+    if block is not None:
+        reference["blockOwnerDeletion"] = block
+    return {**reference, **changes}
+
+
+@asynccontextmanager
+async def running(*extra: Resource, storage: MemoryStorage | None = None) -> AsyncIterator[World]:
+    server = APIServer(storage or MemoryStorage(), authorizer=AlwaysAllow())
+    server.add(
+        resource(
+            "Namespace",
+            namespaced=False,
+            strategy=Namespaces(),
+            version=Version(
+                name="v1",
+                subresources={"status": StatusSubresource(), "finalize": Subresource(verbs=("update",))},
+            ),
+        )
+    )
+    for kind in ("Thing", "Pod", "Event", "Secret"):
+        server.add(resource(kind))
+    server.add(resource("Zone", namespaced=False))
+    for each in extra:
+        server.add(each)
+    server.admission.add(NamespaceLifecycle(Live(server)))
+    async with server:
+        controllers = Controllers(server)
+        collector = GarbageCollector(server, controllers.changes)
+        controllers.add(collector, NamespaceController(server, controllers.changes))
+        await controllers.start()
+        client = Requests(server, SYSTEM)
+        world = World(server, controllers, collector, client)
+        for name in ("ns", "other"):
+            if not await Live(server).namespace(name):
+                await world.make("Namespace", name)
+        try:
+            yield world
+        finally:
+            await controllers.stop()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with running() as made:
+        yield made
+
+
+@pytest.fixture
+def start() -> Callable[..., Any]:
+    """Start a world of one's own: `async with start(resource, storage=...)`."""
+    return running
+
+
+@pytest.fixture
+def refer() -> Callable[..., Object]:
+    """Make an owner reference."""
+    return owner
+
+
+@pytest.fixture
+def declare() -> Callable[..., Resource]:
+    """Declare a resource."""
+    return resource

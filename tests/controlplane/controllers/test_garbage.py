@@ -1,0 +1,173 @@
+"""Owners, dependents and what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubewright.api.errors import NotFound
+
+GONE = {"apiVersion": "v1", "kind": "Thing", "name": "gone", "uid": "11111111-2222-3333-4444-555555555555"}
+
+
+async def test_dependents_go_with_their_owner_through_all_generations(world: Any, refer: Any) -> None:
+    parent = await world.make("Thing", "parent")
+    child = await world.make("Secret", "child", owners=[refer(parent)])
+    await world.make("Thing", "grandchild", owners=[refer(child)])
+    await world.make("Thing", "stranger")
+    await world.client.delete("/api/v1/namespaces/ns/things/parent")
+    await world.settle()
+    assert await world.names("Thing") == ["stranger"]
+    assert await world.names("Secret") == []
+    assert {node.name for node in world.collector.graph.nodes.values()} == {"stranger", "ns", "other"}
+
+
+async def test_an_owner_that_never_was_is_no_owner(world: Any, refer: Any) -> None:
+    alive = await world.make("Thing", "alive")
+    await world.make("Thing", "lost", owners=[GONE])
+    await world.make("Thing", "mixed", owners=[GONE, refer(alive)])
+    await world.make("Thing", "mistaken", owners=[refer(alive, uid=GONE["uid"])])
+    await world.settle()
+    assert await world.names("Thing") == ["alive", "mixed"]
+    mixed = await world.client.get("/api/v1/namespaces/ns/things/mixed")
+    assert mixed["metadata"]["ownerReferences"] == [refer(alive)]
+
+
+async def test_foreground_waits_for_those_who_block(world: Any, refer: Any) -> None:
+    parent = await world.make("Thing", "parent")
+    await world.make("Thing", "blocks", owners=[refer(parent, block=True)], finalizers=["example.com/hold"])
+    await world.make("Thing", "free", owners=[refer(parent)], finalizers=["example.com/hold"])
+    await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Foreground")
+    await world.settle()
+    for name in ("blocks", "free"):
+        found = await world.client.get(f"/api/v1/namespaces/ns/things/{name}")
+        assert found["metadata"]["deletionTimestamp"], name
+    assert "parent" in await world.names("Thing")
+    await world.client.merge("/api/v1/namespaces/ns/things/blocks", {"metadata": {"finalizers": None}})
+    await world.settle()
+    assert await world.names("Thing") == ["free"]
+
+
+async def test_foreground_goes_down_the_generations(world: Any, refer: Any) -> None:
+    top = await world.make("Thing", "top")
+    middle = await world.make("Thing", "middle", owners=[refer(top, block=True)])
+    await world.make("Thing", "bottom", owners=[refer(middle, block=True)], finalizers=["example.com/hold"])
+    await world.client.delete("/api/v1/namespaces/ns/things/top", propagation="Foreground")
+    await world.settle()
+    found = await world.client.get("/api/v1/namespaces/ns/things/middle")
+    assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
+    await world.client.merge("/api/v1/namespaces/ns/things/bottom", {"metadata": {"finalizers": None}})
+    await world.settle()
+    assert await world.names("Thing") == []
+
+
+async def test_a_dependent_may_stop_to_block(world: Any, refer: Any) -> None:
+    parent = await world.make("Thing", "parent")
+    await world.make("Thing", "child", owners=[refer(parent, block=True)], finalizers=["example.com/hold"])
+    await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Foreground")
+    await world.settle()
+    path = "/api/v1/namespaces/ns/things/child"
+    await world.client.merge(path, {"metadata": {"ownerReferences": [refer(parent, block=False)]}})
+    await world.settle()
+    assert await world.names("Thing") == ["child"]
+
+
+async def test_a_circle_goes_in_the_foreground(world: Any, refer: Any) -> None:
+    first = await world.make("Thing", "first")
+    second = await world.make("Thing", "second", owners=[refer(first, block=True)])
+    path = "/api/v1/namespaces/ns/things/first"
+    await world.client.merge(path, {"metadata": {"ownerReferences": [refer(second, block=True)]}})
+    await world.client.delete(path, propagation="Foreground")
+    await world.settle()
+    assert await world.names("Thing") == []
+
+
+async def test_orphans_forget_their_owner(world: Any, refer: Any) -> None:
+    parent, other = await world.make("Thing", "parent"), await world.make("Thing", "other")
+    await world.make("Thing", "child", owners=[refer(parent), refer(other)])
+    await world.make("Thing", "single", owners=[refer(parent)])
+    await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Orphan")
+    await world.settle()
+    assert await world.names("Thing") == ["child", "other", "single"]
+    child = await world.client.get("/api/v1/namespaces/ns/things/child")
+    assert child["metadata"]["ownerReferences"] == [refer(other)]
+    single = await world.client.get("/api/v1/namespaces/ns/things/single")
+    assert "ownerReferences" not in single["metadata"]
+
+
+async def test_an_owner_in_another_namespace_does_not_count(world: Any, refer: Any) -> None:
+    elsewhere = await world.make("Thing", "elsewhere", namespace="other")
+    await world.make("Thing", "child", owners=[refer(elsewhere)])
+    await world.settle()
+    assert await world.names("Thing") == []
+    events = await world.client.get("/api/v1/namespaces/ns/events")
+    assert [event["reason"] for event in events["items"]] == ["OwnerRefInvalidNamespace"]
+
+
+async def test_a_namespaced_owner_of_a_cluster_scoped_object_is_reported_and_left(
+    world: Any, refer: Any
+) -> None:
+    await world.make("Namespace", "default")
+    thing = await world.make("Thing", "thing")
+    await world.make("Zone", "zone", owners=[refer(thing)])
+    await world.settle()
+    assert await world.names("Zone") == ["zone"]
+    events = await world.client.get("/api/v1/namespaces/default/events")
+    (event,) = events["items"]
+    assert event["involvedObject"]["name"] == "zone"
+    assert 'does not exist in namespace ""' in event["message"]
+
+
+async def test_owners_of_unknown_kinds_are_waited_for(world: Any, declare: Any) -> None:
+    reference = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": GONE["uid"]}
+    await world.make("Thing", "child", owners=[reference])
+    await world.settle()
+    assert await world.names("Thing") == ["child"]
+    world.server.add(declare("Widget", group="example.com"))
+    await world.settle()
+    await world.settle()
+    assert await world.names("Thing") == []
+
+
+async def test_kinds_that_come_later_are_followed(world: Any, declare: Any, refer: Any) -> None:
+    world.server.add(declare("Widget", group="example.com"))
+    path = "/apis/example.com/v1/namespaces/ns/widgets"
+    widget = await world.client.create(
+        path, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    )
+    await world.make("Thing", "child", owners=[refer(widget)])
+    await world.settle()
+    assert await world.names("Thing") == ["child"]
+    await world.client.delete(f"{path}/w")
+    await world.settle()
+    assert await world.names("Thing") == []
+
+
+async def test_a_new_object_of_the_same_name_is_not_the_owner(world: Any, refer: Any) -> None:
+    parent = await world.make("Thing", "parent")
+    await world.make("Thing", "child", owners=[refer(parent)])
+    await world.client.delete("/api/v1/namespaces/ns/things/parent")
+    await world.make("Thing", "parent")
+    await world.settle()
+    assert await world.names("Thing") == ["parent"]
+
+
+async def test_what_was_left_behind_is_collected_after_a_start(start: Any, refer: Any) -> None:
+    from kubewright.storage import MemoryStorage
+
+    class Kept(MemoryStorage):
+        async def close(self) -> None:
+            """Outlives the server."""
+
+    storage = Kept()
+    async with start(storage=storage) as world:
+        parent = await world.make("Thing", "parent")
+        await world.make("Thing", "child", owners=[refer(parent)])
+        await world.controllers.stop()
+        await world.client.delete("/api/v1/namespaces/ns/things/parent")
+        assert await world.names("Thing") == ["child"]
+    async with start(storage=storage) as world:
+        await world.settle()
+        with pytest.raises(NotFound):
+            await world.client.get("/api/v1/namespaces/ns/things/child")
