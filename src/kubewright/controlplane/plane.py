@@ -254,8 +254,32 @@ class ControlPlane:
         return self.authority.certificate + (b"\n" + self.client_ca if self.client_ca else b"")
 
     def _admit(self) -> None:
+        from .admission import arranged, default_plugins
+
+        plugins = default_plugins(self.server)
+        for plugin in arranged(plugins, enable=self.enabled_plugins, disable=self.disabled_plugins):
+            self.server.admission.add(plugin)
         if self.rules is not None:
             self.server.admission.add(EscalationCheck(self.rules, self.server.authorizer))
+
+    async def _control(self) -> None:
+        """Start what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
+        from .controllers import Controllers
+        from .controllers.garbage import GarbageCollector
+        from .controllers.namespaces import NamespaceController
+
+        self.controllers = Controllers(self.server)
+        if self.runs_controllers:
+            changes = self.controllers.changes
+            self.controllers.add(
+                GarbageCollector(self.server, changes), NamespaceController(self.server, changes)
+            )
+        await self.controllers.start()
+        self._parts.append(self.controllers)
+
+    async def settle(self) -> None:
+        """Wait until the controllers have nothing to do."""
+        await self.controllers.settle()
 
     async def _listen(self) -> None:
         from kubewright.apiserver.http import Front
@@ -303,6 +327,7 @@ class ControlPlane:
             if self.port is not None:
                 await self._listen()
             await self._write_bootstrap()
+            await self._control()
             if self.front is not None:
                 if self._kubeconfig is None:
                     self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))

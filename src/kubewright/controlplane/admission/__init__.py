@@ -1,7 +1,26 @@
 """The admission plug-ins of Kubernetes, one a file.
 
-`default_plugins` makes those that are on by default, in their order. Each looks at live objects in process:
-a policy or a quota works from the moment it is stored.
+`default_plugins` makes them, `arranged` puts those that are on in their order. Each looks at live objects in
+process: a policy or a quota works from the moment it is stored.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .live import Live
+from .namespaces import NamespaceLifecycle
+from .order import OFF_BY_DEFAULT, ORDER, arranged
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.admission import AdmissionPlugin
+    from kubewright.apiserver.server import APIServer
+
+
+def default_plugins(server: APIServer, live: Live | None = None) -> list[AdmissionPlugin]:
+    """The plug-ins that need nothing but the server (webhooks are not among them)."""
+    live = live or Live(server)
+    return [NamespaceLifecycle(live)]
+
+
+__all__ = ["OFF_BY_DEFAULT", "ORDER", "Live", "NamespaceLifecycle", "arranged", "default_plugins"]
