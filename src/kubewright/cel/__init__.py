@@ -13,8 +13,9 @@ Types say where the data means more than JSON can: a `timestamp_type()`, `durati
 field holds a string that an expression sees as a timestamp, a duration or bytes.
 
 `Env(variables, types=..., bindings=False)`: `variables` maps names to types; `types` lists objects that an
-expression may construct (`OBJECT` and `JSON_PATCH` are those of mutating policies); `bindings` turns on `cel.bind`, which Kubernetes
-does for device selectors only. `check(text, expected=T)` raises `CelResultError` if the result is no T.
+expression may construct (`OBJECT` and `JSON_PATCH` are those of mutating policies); `bindings` turns on
+`cel.bind`, which Kubernetes does for device selectors only. `check(text, expected=T)` raises
+`CelResultError` if the result is no T.
 
 A `Budget(limit)` counts the cost of all programs that are run with it; each run is also limited by itself
 (`per_call`). `budget.used` and `budget.remaining` say where it stands.

@@ -66,6 +66,8 @@ def call(compiler: Compiler, expr: Call) -> Code:
         specialised = _text_call(expr, operands, codes)
         if specialised is not None:
             return specialised
+    if function in ("find", "findAll") and codes[1].constant and type(value_of(codes[1])) is str:
+        compiled_pattern(value_of(codes[1]))
     return _general(expr, operands, codes)
 
 

@@ -22,9 +22,10 @@ from kubewright.cel.ast import (
     StructExpr,
     children,
 )
-from kubewright.cel.errors import MAX_REPORTED, Issue
+from kubewright.cel.errors import MAX_REPORTED, CelError, Issue
 from kubewright.cel.functions import FunctionTable, Overload
 from kubewright.cel.lexer import Source
+from kubewright.cel.library.strings import clause_problem, format_clauses
 from kubewright.cel.types import (
     BOOL,
     DYN,
@@ -85,7 +86,9 @@ class Checker:
             self.issues.append(self._source.issue(pos, message))
 
     def _check_literals(self) -> None:
-        for expr in self._checked.values():
+        for expr in list(self._checked.values()):
+            if isinstance(expr, Call) and expr.function == "format":
+                self._check_format(expr)
             if not isinstance(expr, Call) or not expr.args or not isinstance(expr.args[0], Literal):
                 continue
             check = self._literal_checks.get(expr.function)
@@ -96,6 +99,30 @@ class Checker:
                 check(value)
             except Exception:
                 self.report(expr.args[0].pos, f"invalid {expr.function} argument")
+
+    def _check_format(self, expr: Call) -> None:
+        """A constant template is checked against the types of its arguments."""
+        if not isinstance(expr.target, Literal) or not isinstance(expr.args[0], ListExpr):
+            return
+        arguments = expr.args[0].elements
+        try:
+            clauses = list(format_clauses(expr.target.value))
+            for index, clause in enumerate(clauses):
+                if index >= len(arguments):
+                    raise CelError(f"index {index} out of range")
+                problem = clause_problem(clause, arguments[index].type)
+                if problem:
+                    self.report(arguments[index].pos, f"error during formatting: {problem}")
+                    return
+        except CelError as error:
+            self.report(expr.pos, str(error))
+            return
+        if len(clauses) < len(arguments):
+            self.report(
+                arguments[len(clauses)].pos,
+                "too many arguments supplied to string.format"
+                f" (expected {len(clauses)}, got {len(arguments)})",
+            )
 
     def _check_aggregates(self, root: Expr) -> None:
         """Literal lists and maps hold one type, except in the arguments of `format`."""

@@ -2,7 +2,8 @@
 
 A program runs on the data as it is. Only where an expression reaches a value whose type says more than JSON
 can (a timestamp, a duration, bytes, a double written without a dot, a list that is a set) is that value
-converted, and only then. `to_json` is the way back. `converter` makes the function for a type, or `None` where nothing needs converting.
+converted, and only then. `converter` makes the function for a type, or `None` where nothing needs
+converting; `to_json` is the way back.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from kubewright.cel.compiler import Compiler
 from kubewright.cel.errors import CelCheckError, CelError, CelResultError, CelSyntaxError, CostExceeded, Issue
 from kubewright.cel.estimate import CostRange, Estimator
 from kubewright.cel.frame import Budget
-from kubewright.cel.library import standard_functions, type_names
+from kubewright.cel.library import patch_functions, standard_functions, type_names
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.time import parse_duration, parse_timestamp
 from kubewright.cel.parser import ParseOptions, parse
@@ -136,7 +136,12 @@ class Env:
         """The checked expression; raises `CelSyntaxError`, `CelCheckError` or `CelResultError`."""
         tree, source = parse(text, self._options)
         checker = Checker(
-            source, self.variables, standard_functions(), self._type_names, self.messages, _LITERAL_CHECKS
+            source,
+            self.variables,
+            patch_functions() if JSON_PATCH.name in self.messages else standard_functions(),
+            self._type_names,
+            self.messages,
+            _LITERAL_CHECKS,
         )
         try:
             checker.check(tree)

@@ -45,8 +45,10 @@ _TOKEN: Final = re.compile(
     r"|(?P<ESC_IDENTIFIER>`[A-Za-z0-9_.\-/ ]+`)"
     r"|(?P<OP>==|!=|<=|>=|&&|\|\||[\[\]{}().,\-!?:+*/%<>])"
 )
+_PARTIAL: Final = r"(?:\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?)?"
 _UNFINISHED: Final = re.compile(
-    rf"[bB]?(?:[rR]?(?:'[^'\n\r]*|\"[^\"\n\r]*)|'(?:{_ESCAPE}|[^\\'\n\r])*|\"(?:{_ESCAPE}|[^\\\"\n\r])*)"
+    rf"[bB]?(?:[rR](?:'[^'\n\r]*|\"[^\"\n\r]*)"
+    rf"|'(?:{_ESCAPE}|[^\\'\n\r])*{_PARTIAL}|\"(?:{_ESCAPE}|[^\\\"\n\r])*{_PARTIAL})|[=|&]"
 )
 KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
 

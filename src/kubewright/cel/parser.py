@@ -9,11 +9,11 @@ plain recursion. The first thing that does not fit the grammar ends the parse, w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NoReturn
+from typing import Final
 
 from kubewright.cel import limits, macros
 from kubewright.cel.ast import Call, Entry, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
-from kubewright.cel.errors import CelSyntaxError, Issue
+from kubewright.cel.errors import MAX_REPORTED, CelSyntaxError, Issue
 from kubewright.cel.lexer import EOF, Source, Token, shown, tokenize, unescape_bytes, unescape_string
 from kubewright.cel.types import BOOL, BYTES, DOUBLE, INT, NULL, RESERVED, STRING, UINT
 from kubewright.cel.values import MAX_INT, MAX_UINT, MIN_INT, UInt
@@ -39,6 +39,7 @@ _OPERAND: Final = (
     *("BYTES", "IDENTIFIER"),
 )
 _AFTER_OPERAND: Final = frozenset({EOF, ")", "]", "}", ",", ":", "?", ".", "[", *_PRECEDENCE})
+_FOLLOWING: Final = {**dict.fromkeys((")", "]", "}"), _AFTER_OPERAND), ":": frozenset(_OPERAND)}
 _SYMBOLIC: Final = frozenset(name for name in _GRAMMAR_ORDER if name[0].isupper())
 
 
@@ -103,6 +104,8 @@ class _Parser:
         self._issues = issues
         self._depth = 0
         self._options = options
+        self._recovering = False
+        self._closers = [EOF]
 
     def start(self) -> Expr:
         tree = self._expression()
@@ -113,15 +116,39 @@ class _Parser:
         """Record an issue and go on."""
         self._issues.append(self._source.issue(pos, message))
 
-    def _fail(self, message: str) -> NoReturn:
-        self._issues.append(self._source.issue(self._token.pos, f"Syntax error: {message}"))
-        raise _Stop
+    def _syntax(self, message: str) -> None:
+        """Report what does not fit, unless that only follows from what was reported just before."""
+        if not self._recovering:
+            self.report(self._token.pos, f"Syntax error: {message}")
+            if len(self._issues) > MAX_REPORTED:
+                raise _Stop
+        self._recovering = True
 
-    def _unexpected(self, kinds: Iterable[str]) -> NoReturn:
-        self._fail(f"mismatched input '{shown(self._token.text)}' expecting {_names(kinds)}")
+    def _unexpected(self, kinds: Iterable[str]) -> bool:
+        """Report a token that cannot stand here; true if leaving it out makes the text fit."""
+        kinds = tuple(kinds)
+        text = shown(self._token.text)
+        if self._token.kind != EOF and self._peek() in kinds:
+            self._syntax(f"extraneous input '{text}' expecting {_names(kinds)}")
+            self._next()
+            return True
+        self._syntax(f"mismatched input '{text}' expecting {_names(kinds)}")
+        self._skip()
+        return False
+
+    def _skip(self) -> None:
+        """Leave out tokens up to one that can go on from here."""
+        while self._token.kind not in _PRECEDENCE and self._token.kind not in self._closers:
+            self._index += 1
+            self._token = self._tokens[self._index]
+
+    def _missing(self) -> Expr:
+        """Stands for an operand that is not there."""
+        return Literal(self._token.pos, None, NULL)
 
     def _next(self) -> Token:
         token = self._token
+        self._recovering = False
         if token.kind != EOF:
             self._index += 1
             self._token = self._tokens[self._index]
@@ -133,11 +160,17 @@ class _Parser:
     def _match(self, kind: str) -> Token:
         if self._token.kind == kind:
             return self._next()
-        if self._token.kind != EOF and self._peek() == kind:
-            self._fail(f"extraneous input '{shown(self._token.text)}' expecting {_names([kind])}")
-        if kind in (")", "]", "}") and self._token.kind in _AFTER_OPERAND:
-            self._fail(f"missing {_names([kind])} at '{shown(self._token.text)}'")
-        return self._unexpected([kind])
+        if self._peek() != kind and self._token.kind in _FOLLOWING.get(kind, ()):
+            self._syntax(f"missing {_names([kind])} at '{shown(self._token.text)}'")
+            return self._token
+        found = self._unexpected([kind])
+        return self._next() if found or self._token.kind == kind else self._token
+
+    def _closing(self, kind: str) -> None:
+        """The end of a list or map, which may follow a comma."""
+        if self._token.kind not in (kind, ",") and not self._recovering:
+            self._unexpected([kind, ","])
+        self._match(kind)
 
     def _enter(self) -> None:
         self._depth += 1
@@ -186,11 +219,25 @@ class _Parser:
             while self._token.kind == token.kind:
                 self._next()
                 count += 1
+            if self._token.kind not in _OPERAND:
+                return self._dangling(token)
             operand = self._member(self._primary(), depth)
             if count % 2 == 0:
                 return operand
             return Call(token.pos, "!_" if token.kind == "!" else "-_", None, [operand])
         return self._member(self._primary(), depth)
+
+    def _dangling(self, operator: Token) -> Expr:
+        """A unary operator with nothing to work on."""
+        if operator.kind == "!":
+            self._syntax(f"extraneous input '{shown(self._token.text)}' expecting {_names(_OPERAND)}")
+        else:
+            seen = shown(self._source.text[operator.pos : self._end()])
+            self._syntax(f"no viable alternative at input '{seen}'")
+            self._recovering = self._token.kind != EOF
+            self._unexpected(_OPERAND)
+        self._skip()
+        return self._missing()
 
     def _member(self, left: Expr, depth: int) -> Expr:
         while True:
@@ -200,7 +247,7 @@ class _Parser:
             elif kind == "[":
                 token = self._next()
                 optional = self._optional_mark()
-                index = self._expression()
+                index = self._inside("]")
                 self._match("]")
                 left = Call(token.pos, "_[?_]" if optional else "_[_]", None, [left, index])
             else:
@@ -219,13 +266,7 @@ class _Parser:
         optional = self._optional_mark()
         token = self._token
         if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-            if token.kind in ("true", "false", "null") and not optional:
-                self._fail(f"mismatched input '{token.text}' expecting IDENTIFIER")
-            if optional:
-                self._unexpected(["IDENTIFIER", "ESC_IDENTIFIER"])
-            end = token.pos + (0 if token.kind == EOF else len(token.text))
-            seen = shown(self._source.text[dot.pos : end]).rstrip()
-            self._fail(f"no viable alternative at input '{seen}'")
+            return self._no_field(dot, optional)
         self._next()
         if self._token.kind == "(" and token.kind == "IDENTIFIER" and not optional:
             bracket = self._next()
@@ -235,13 +276,36 @@ class _Parser:
             return Call(dot.pos, "_?._", None, [left, Literal(token.pos, name, STRING)])
         return Select(dot.pos, left, name)
 
+    def _no_field(self, dot: Token, optional: bool) -> Expr:
+        token = self._token
+        if optional:
+            self._unexpected(["IDENTIFIER", "ESC_IDENTIFIER"])
+            self.report(token.pos, "unsupported ident kind")
+        elif token.kind in ("true", "false", "null"):
+            self._syntax(f"mismatched input '{token.text}' expecting IDENTIFIER")
+        else:
+            seen = shown(self._source.text[dot.pos : self._end()]).rstrip()
+            self._syntax(f"no viable alternative at input '{seen}'")
+        raise _Stop
+
+    def _inside(self, closer: str) -> Expr:
+        """An expression that ends at a closer, or before one further out."""
+        self._closers.append(closer)
+        inner = self._expression()
+        self._closers.pop()
+        return inner
+
     def _arguments(self) -> list[Expr]:
         arguments: list[Expr] = []
         if self._token.kind != ")":
-            arguments.append(self._expression())
+            if self._token.kind not in _OPERAND and not self._unexpected([*_OPERAND, ")"]):
+                return arguments
+            self._closers.append(",")
+            arguments.append(self._inside(")"))
             while self._token.kind == ",":
                 self._next()
-                arguments.append(self._expression())
+                arguments.append(self._inside(")"))
+            self._closers.pop()
         self._match(")")
         return arguments
 
@@ -260,7 +324,7 @@ class _Parser:
             return self._named()
         if kind == "(":
             self._next()
-            inner = self._expression()
+            inner = self._inside(")")
             self._match(")")
             return inner
         if kind == "[":
@@ -277,9 +341,9 @@ class _Parser:
             self._next()
             prefix = "."
             if self._token.kind != "IDENTIFIER":
-                self._fail(
-                    f"no viable alternative at input '{shown(self._source.text[first.pos : self._end()])}'"
-                )
+                seen = shown(self._source.text[first.pos : self._end()])
+                self._syntax(f"no viable alternative at input '{seen}'")
+                raise _Stop
         token = self._next()
         if self._is_message():
             names = [token.text]
@@ -320,8 +384,12 @@ class _Parser:
                 break
             if self._optional_mark():
                 optionals.add(len(elements))
-            elements.append(self._expression())
-        self._match("]")
+            elif not elements and self._token.kind not in _OPERAND:
+                if not self._unexpected([*_OPERAND, "]", ",", "?"]):
+                    break
+                continue
+            elements.append(self._inside("]"))
+        self._closing("]")
         return ListExpr(bracket.pos, elements, frozenset(optionals))
 
     def _entries(self, *, fields: bool) -> list[Entry]:
@@ -337,17 +405,23 @@ class _Parser:
                 self._next()
                 break
             optional = self._optional_mark()
+            if not fields and not entries and not optional and self._token.kind not in _OPERAND:
+                if not self._unexpected([*_OPERAND, "}", ",", "?"]):
+                    break
+                continue
             if fields:
                 token = self._token
                 if token.kind not in ("IDENTIFIER", "ESC_IDENTIFIER"):
-                    self._unexpected(["}", ",", "?", "IDENTIFIER", "ESC_IDENTIFIER"])
+                    if not self._unexpected(["}", ",", "?", "IDENTIFIER", "ESC_IDENTIFIER"]):
+                        raise _Stop
+                    continue
                 self._next()
                 key: object = token.text[1:-1] if token.kind == "ESC_IDENTIFIER" else token.text
             else:
-                key = self._expression()
+                key = self._inside(":")
             colon = self._match(":")
-            entries.append(Entry(colon.pos, key, self._expression(), optional))
-        self._match("}")
+            entries.append(Entry(colon.pos, key, self._inside("}"), optional))
+        self._closing("}")
         return entries
 
     def _literal(self) -> Expr:
@@ -359,7 +433,9 @@ class _Parser:
             token = self._token
         kind, text = token.kind, token.text
         if kind not in ("NUM_INT", "NUM_UINT", "NUM_FLOAT", "STRING", "BYTES", "true", "false", "null"):
-            self._unexpected(_OPERAND)
+            if self._unexpected(_OPERAND):
+                return self._operand()
+            return self._missing()
         self._next()
         if kind == "NUM_INT":
             value = int(text, 16) if text[:2] == "0x" else self._decimal(text)

@@ -70,12 +70,16 @@ class Duration:
 
 
 class Timestamp:
-    """A point in time in nanoseconds since 1970, from year 1 to year 9999."""
+    """A point in time in nanoseconds since 1970, from year 1 to year 9999.
 
-    __slots__ = ("ns",)
+    `offset`, in seconds, is the zone it was written in; it counts for nothing but `string(timestamp)`.
+    """
 
-    def __init__(self, ns: int) -> None:
+    __slots__ = ("ns", "offset")
+
+    def __init__(self, ns: int, offset: int = 0) -> None:
         self.ns = ns
+        self.offset = offset
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Timestamp) and other.ns == self.ns

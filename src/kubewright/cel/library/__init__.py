@@ -67,6 +67,13 @@ def standard_functions() -> FunctionTable:
 
 
 @cache
+def patch_functions() -> FunctionTable:
+    """The functions of expressions that construct JSON patches."""
+    every = [overload for module in _MODULES for overload in module.OVERLOADS]
+    return FunctionTable([*every, *jsonpatch.POLICY_OVERLOADS])
+
+
+@cache
 def type_names() -> dict[str, Type]:
     """The types an expression may name as values."""
     named = {

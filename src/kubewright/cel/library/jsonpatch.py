@@ -29,8 +29,11 @@ def insert_all(mapping: dict[Any, Any], entries: dict[Any, Any]) -> dict[Any, An
     return mapping
 
 
-OVERLOADS: Final[list[Overload]] = [
+POLICY_OVERLOADS: Final[list[Overload]] = [
     overload("jsonpatch.escapeKey", "string_jsonpatch_escapeKey_string", "(string) -> string", escape_key),
+]
+"""Only where expressions construct JSON patches."""
+OVERLOADS: Final[list[Overload]] = [
     overload("cel.@mapInsert", "@mapInsert_map_key_value", "(map(K, V), K, V) -> map(K, V)", insert),
     overload("cel.@mapInsert", "@mapInsert_map_map", "(map(K, V), map(K, V)) -> map(K, V)", insert_all),
 ]

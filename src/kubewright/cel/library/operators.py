@@ -125,15 +125,15 @@ def _subtract_durations(left: Duration, right: Duration) -> Duration:
 
 
 def _later(left: Timestamp, right: Duration) -> Timestamp:
-    return checked_timestamp(left.ns + right.ns)
+    return checked_timestamp(left.ns + right.ns, left.offset)
 
 
 def _later_reversed(left: Duration, right: Timestamp) -> Timestamp:
-    return checked_timestamp(left.ns + right.ns)
+    return checked_timestamp(left.ns + right.ns, right.offset)
 
 
 def _earlier(left: Timestamp, right: Duration) -> Timestamp:
-    return checked_timestamp(left.ns - right.ns)
+    return checked_timestamp(left.ns - right.ns, left.offset)
 
 
 def _between(left: Timestamp, right: Timestamp) -> Duration:

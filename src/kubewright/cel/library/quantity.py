@@ -86,7 +86,7 @@ _Q: Final = "kubernetes.Quantity"
 OVERLOADS: Final[list[Overload]] = [
     overload("quantity", "string_to_quantity", f"(string) -> {_Q}", parse),
     overload("isQuantity", "is_quantity_string", "(string) -> bool", is_quantity),
-    overload("sign", "quantity_sign", f"{_Q}.() -> int", _sign),
+    overload("sign", "quantity_sign", f"({_Q}) -> int", _sign),
     overload(
         "isGreaterThan",
         "quantity_is_greater_than",

@@ -15,13 +15,32 @@ _OPTIONS.log_errors = False
 _OPTIONS.max_mem = 8 << 20
 
 
+_REASONS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""What Go calls the mistakes that the library names differently."""
+
+
+def _reason(error: Exception) -> str:
+    text = error.args[0] if error.args else ""
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    reason, colon, where = text.partition(": ")
+    return f"{_REASONS.get(reason, reason)}: `{where}`" if colon else _REASONS.get(reason, reason)
+
+
 @lru_cache(maxsize=512)
 def compiled(pattern: str) -> Any:
     """The compiled pattern; raises `CelError`."""
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
-        raise CelError(f"error parsing regexp: {error}") from None
+        raise CelError(f"error parsing regexp: {_reason(error)}") from None
     except UnicodeEncodeError:
         raise CelError("error parsing regexp: invalid UTF-8") from None
 

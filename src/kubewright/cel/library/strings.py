@@ -6,6 +6,7 @@ Positions and lengths count code points. Results cannot grow beyond a limit, wha
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kubewright.cel.errors import CelError
@@ -13,6 +14,7 @@ from kubewright.cel.functions import Overload, overload
 from kubewright.cel.library.conversions import string_of_double
 from kubewright.cel.library.regex import matches
 from kubewright.cel.library.time import format_duration, format_timestamp
+from kubewright.cel.types import Kind, Type
 from kubewright.cel.values import Duration, Timestamp, TypeValue, UInt, type_of_value
 
 MAX_RESULT: Final = 10_000_000
@@ -24,6 +26,8 @@ _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".j
 _SUPERSCRIPT: Final = str.maketrans(
     "0123456789-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
 )
+_SHOWABLE: Final = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+_HEXADECIMAL: Final = "only integers, byte buffers, and strings can be formatted as hex"
 _LOWER: Final = {code: code + 32 for code in range(65, 91)}
 _UPPER: Final = {code: code - 32 for code in range(97, 123)}
 
@@ -288,6 +292,45 @@ def format_string(template: str, args: list[Any]) -> str:
         position += 1
 
 
+def format_clauses(template: str) -> Iterator[str]:
+    """The letters of the clauses of a template; raises `CelError` for one that is none."""
+    position = 0
+    while (position := template.find("%", position)) >= 0:
+        position += 1
+        if position >= len(template):
+            raise CelError("unexpected end of string")
+        if template[position] != "%":
+            _, position = _precision(template, position)
+            letter = template[position : position + 1]
+            if letter not in _CLAUSES:
+                raise CelError(
+                    f'could not parse formatting clause: unrecognized formatting clause "{letter}"'
+                )
+            yield letter
+        position += 1
+
+
+_INTEGERS: Final = frozenset({Kind.INT, Kind.UINT})
+_CLAUSES: Final[dict[str, tuple[frozenset[Kind], str]]] = {
+    "s": (frozenset(Kind) - {Kind.OPAQUE, Kind.OBJECT}, "string clause can only be used on " + _SHOWABLE),
+    "d": (_INTEGERS, "decimal clause can only be used on integers"),
+    "f": (frozenset({Kind.DOUBLE}), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset({Kind.DOUBLE}), "scientific clause can only be used on doubles"),
+    "b": (_INTEGERS | {Kind.BOOL}, "only integers and bools can be formatted as binary"),
+    "x": (_INTEGERS | {Kind.STRING, Kind.BYTES}, _HEXADECIMAL),
+    "X": (_INTEGERS | {Kind.STRING, Kind.BYTES}, _HEXADECIMAL),
+    "o": (_INTEGERS, "octal clause can only be used on integers"),
+}
+
+
+def clause_problem(letter: str, item: Type) -> str | None:
+    """Why a clause cannot show values of a type."""
+    kinds, rule = _CLAUSES[letter]
+    if item.kind in kinds or item.kind <= Kind.DYN:
+        return None
+    return f"{rule}, was given {item}"
+
+
 def _precision(template: str, position: int) -> tuple[int, int]:
     if template[position] != ".":
         return 6, position
@@ -321,7 +364,7 @@ def _clause(letter: str, precision: int, value: Any) -> str:
         return _hexadecimal(value).upper()
     if letter == "o":
         return _octal(value)
-    raise CelError(f'unrecognized formatting clause "{letter}"')
+    raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{letter}"')
 
 
 def contains(text: str, part: str) -> bool:

@@ -56,10 +56,10 @@ def conversion_error(source: str, target: str) -> CelError:
     return CelError(f"type conversion error from '{source}' to '{target}'")
 
 
-def checked_timestamp(ns: int) -> Timestamp:
+def checked_timestamp(ns: int, offset: int = 0) -> Timestamp:
     """A timestamp if it is between the years 1 and 9999."""
     if MIN_SECONDS <= ns // NANOS <= MAX_SECONDS:
-        return Timestamp(ns)
+        return Timestamp(ns, offset)
     raise CelError("timestamp overflow")
 
 
@@ -84,7 +84,7 @@ def _timestamp_of(match: re.Match[str]) -> Timestamp:
         offset = (hours * 60 + minutes) * 60 * (-1 if zone[0] == "-" else 1)
     difference = moment - _EPOCH
     seconds = difference.days * 86400 + difference.seconds - offset
-    return checked_timestamp(seconds * NANOS + int(fraction))
+    return checked_timestamp(seconds * NANOS + int(fraction), offset)
 
 
 def parse_timestamp(text: str) -> Timestamp:
@@ -168,10 +168,15 @@ def read_duration(text: str) -> Duration:
 def format_timestamp(value: Timestamp) -> str:
     """RFC 3339 with as many digits as needed."""
     seconds, fraction = divmod(value.ns, NANOS)
-    moment = _EPOCH + timedelta(seconds=seconds)
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds + value.offset)
+    except OverflowError:
+        return format_timestamp(Timestamp(value.ns))
     text = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
     digits = f"{fraction:09d}".rstrip("0")
-    return f"{text}.{digits}Z" if digits else f"{text}Z"
+    hours, minutes = divmod(abs(value.offset) // 60, 60)
+    zone = f"{'-' if value.offset < 0 else '+'}{hours:02d}:{minutes:02d}" if value.offset else "Z"
+    return f"{text}.{digits}{zone}" if digits else f"{text}{zone}"
 
 
 def format_duration(value: Duration) -> str:
