@@ -4,6 +4,8 @@ The server runs in a process of its own, on uvloop, over the store in memory; it
 after. The client's cost is not counted.
 """
 
+# ruff: noqa: ASYNC220, ASYNC240 (files and processes around a measurement may block)
+
 from __future__ import annotations
 
 import asyncio
@@ -67,7 +69,7 @@ SCHEMA = {
 
 def widget(name: str, size: int) -> dict[str, Any]:
     """An object of about `size` bytes."""
-    body = {
+    body: dict[str, Any] = {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Widget",
         "metadata": {"name": name, "labels": {"app": "bench", "tier": "one"}},
@@ -129,7 +131,9 @@ class Server:
         text = Path(f"/proc/{self.process.pid}/statm").read_text().split()
         return int(text[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-    async def request(self, method: str, path: str, body: Any = None, status: int = 200, **headers: str) -> bytes:
+    async def request(
+        self, method: str, path: str, body: Any = None, status: int = 200, **headers: str
+    ) -> bytes:
         """One request; the status must be as expected."""
         data = json.dumps(body).encode() if body is not None else None
         async with self.session.request(method, self.url + path, data=data, headers=headers) as response:
@@ -170,7 +174,9 @@ async def running() -> AsyncIterator[Server]:
             context.load_cert_chain(Path(directory, "client.crt"), Path(directory, "client.key"))
             connector = aiohttp.TCPConnector(ssl=context, limit=0)
             timeout = aiohttp.ClientTimeout(total=None)
-            async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
+            async with aiohttp.ClientSession(
+                connector=connector, timeout=timeout, auto_decompress=False
+            ) as session:
                 session.headers["Accept-Encoding"] = "identity"
                 yield Server(process, session, f"https://127.0.0.1:{port.read_text()}")
         finally:
@@ -214,7 +220,9 @@ async def status_cost() -> float:
             obj = json.loads(await server.request("GET", f"{BASE}/one-{number}"))
             for ready in range(count):
                 obj["status"] = {"ready": ready, "conditions": [{"type": "Ready", "status": str(ready)}]}
-                obj = json.loads(await server.request("PUT", f"{BASE}/one-{number}/status", obj, **_JSON))
+                obj = json.loads(
+                    await server.request("PUT", f"{BASE}/one-{number}/status", obj, 200, **_JSON)
+                )
 
         await asyncio.gather(*(work(number, 40) for number in range(8)))
         before = server.cpu()
@@ -227,7 +235,9 @@ async def list_cost() -> float:
     async with running() as server:
         empty = server.rss()
         await server.create_many(10_000, 2000, "many")
-        print(f"    server memory, empty {empty:.0f} MB, with 10,000 x 2 KB: {server.rss():.0f} MB (target 100)")
+        print(
+            f"    server memory, empty {empty:.0f} MB, with 10,000 x 2 KB: {server.rss():.0f} MB (target 100)"
+        )
         await server.request("GET", BASE)
         before = server.cpu()
         for _ in range(5):

@@ -1,7 +1,7 @@
 """A custom API server: one kind, two versions, one subresource of its own.
 
-    python examples/toy_apiserver.py
-    kubectl --kubeconfig toy.kubeconfig get pizzas
+python examples/toy_apiserver.py
+kubectl --kubeconfig toy.kubeconfig get pizzas
 """
 
 import asyncio
@@ -17,19 +17,27 @@ from kubewright.storage.memory import MemoryStorage
 
 
 class Topping(Spec):
+    """What goes on it, and how often."""
+
     name: str
     quantity: int = 1
 
 
 class PizzaSpec(Spec):
+    """Toppings with quantities."""
+
     toppings: list[Topping] = []
 
 
 class OldPizzaSpec(Spec):
+    """Toppings by name."""
+
     toppings: list[str] = []
 
 
-@resource(group="toy.example.com", version="v1", columns=[Column("Toppings", ".spec.toppings[*].name")], hub=True)
+@resource(
+    group="toy.example.com", version="v1", columns=[Column("Toppings", ".spec.toppings[*].name")], hub=True
+)
 class Pizza(CustomResource[PizzaSpec, Status]):
     """A pizza."""
 
@@ -39,12 +47,14 @@ class OldPizza(CustomResource[OldPizzaSpec, Status]):
     """A pizza, when toppings were just names."""
 
     def convert_to(self, hub: type[Pizza]) -> Pizza:
+        """Count names."""
         names = dict.fromkeys(self.spec.toppings)
         toppings = [Topping(name=name, quantity=self.spec.toppings.count(name)) for name in names]
         return hub(metadata=self.metadata, spec=PizzaSpec(toppings=toppings))
 
     @classmethod
     def convert_from(cls, pizza: Pizza) -> Self:
+        """Repeat names."""
         names = [topping.name for topping in pizza.spec.toppings for _ in range(topping.quantity)]
         return cls(metadata=pizza.metadata, spec=OldPizzaSpec(toppings=names))
 
@@ -53,7 +63,12 @@ async def bill(asked: SubresourceRequest) -> dict[str, object]:
     """GET .../pizzas/<name>/bill"""
     pizza = await asked.get()
     pieces = sum(topping["quantity"] for topping in pizza["spec"].get("toppings", ()))
-    return {"kind": "Bill", "apiVersion": "toy.example.com/v1", "metadata": {"name": asked.name}, "cost": 4 + pieces}
+    return {
+        "kind": "Bill",
+        "apiVersion": "toy.example.com/v1",
+        "metadata": {"name": asked.name},
+        "cost": 4 + pieces,
+    }
 
 
 def make_server() -> APIServer:
@@ -71,4 +86,3 @@ async def main() -> None:
 
 if __name__ == "__main__":
     run(main)
-

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import SYSTEM, APIServer, Request, Resource, Response, StatusSubresource, User, Version
+from kubewright.apiserver import (
+    SYSTEM,
+    APIServer,
+    Request,
+    Resource,
+    Response,
+    StatusSubresource,
+    User,
+    Version,
+)
 from kubewright.schema.structural import Node
 from kubewright.storage.memory import MemoryStorage
 
@@ -75,7 +84,9 @@ def make_server(**settings: Any) -> APIServer:
         subresources={"status": StatusSubresource()},
         field_selectors={"spec.color": ".spec.color"},
     )
-    server.add(Resource(group=GROUP, kind="Widget", plural="widgets", versions=[version], short_names=("wd",)))
+    server.add(
+        Resource(group=GROUP, kind="Widget", plural="widgets", versions=[version], short_names=("wd",))
+    )
     return server
 
 

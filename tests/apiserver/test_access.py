@@ -68,7 +68,7 @@ async def test_tokens(tmp_path):
     with pytest.raises(Unauthorized):
         await chain.authenticate(bearer("wrong"))
     path.write_text("only-a-token\n")
-    with pytest.raises(ValueError, match="tokens.csv:1"):
+    with pytest.raises(ValueError, match=r"tokens\.csv:1"):
         StaticTokens.from_file(path)
 
 
@@ -100,7 +100,12 @@ async def test_service_account_tokens():
     user = await tokens.authenticate(bearer(sign()))
     assert user.name == "system:serviceaccount:ns:bot"
     assert user.groups[:2] == ("system:serviceaccounts", "system:serviceaccounts:ns")
-    for bad in (sign(exp=1), sign(aud=["other"]), sign()[:-6] + "AAAAAA", sign(sub="system:serviceaccount:x:bot")):
+    for bad in (
+        sign(exp=1),
+        sign(aud=["other"]),
+        sign()[:-6] + "AAAAAA",
+        sign(sub="system:serviceaccount:x:bot"),
+    ):
         with pytest.raises(Unauthorized):
             await tokens.authenticate(bearer(bad))
     assert await tokens.authenticate(bearer(sign(iss="https://other/"))) is None
@@ -134,7 +139,9 @@ async def test_delegation_asks_once_in_a_while():
     for _ in range(2):
         answer = await authorizer.authorize(Attributes(user, "get", "g", "v1", "pods", namespace="n"))
         assert answer == (Decision.ALLOW, "rule")
-        assert (await authorizer.authorize(Attributes(user, "list", resource="pods")))[0] is Decision.NO_OPINION
+        assert (await authorizer.authorize(Attributes(user, "list", resource="pods")))[
+            0
+        ] is Decision.NO_OPINION
     assert len(asked) == 2
     assert asked[0]["spec"]["groups"] == ["dev"]
 
@@ -149,7 +156,14 @@ class Roles:
         }
         self.roles = {
             ("n", "one"): {
-                "rules": [{"verbs": ["update"], "apiGroups": [""], "resources": ["pods/status"], "resourceNames": ["p"]}]
+                "rules": [
+                    {
+                        "verbs": ["update"],
+                        "apiGroups": [""],
+                        "resources": ["pods/status"],
+                        "resourceNames": ["p"],
+                    }
+                ]
             }
         }
 
@@ -188,13 +202,29 @@ class Roles:
 @pytest.mark.parametrize(
     ("user", "question", "allowed"),
     [
-        ("ada", {"verb": "update", "resource": "pods", "subresource": "status", "namespace": "n", "name": "p"}, True),
-        ("ada", {"verb": "update", "resource": "pods", "subresource": "status", "namespace": "n", "name": "q"}, False),
+        (
+            "ada",
+            {"verb": "update", "resource": "pods", "subresource": "status", "namespace": "n", "name": "p"},
+            True,
+        ),
+        (
+            "ada",
+            {"verb": "update", "resource": "pods", "subresource": "status", "namespace": "n", "name": "q"},
+            False,
+        ),
         ("ada", {"verb": "update", "resource": "pods", "namespace": "n", "name": "p"}, False),
         ("ada", {"verb": "get", "path": "/logs/x"}, True),
         ("ada", {"verb": "get", "path": "/log"}, False),
-        ("system:serviceaccount:m:bot", {"verb": "get", "resource": "x", "group": "g", "namespace": "n"}, True),
-        ("system:serviceaccount:m:bot", {"verb": "get", "resource": "x", "group": "g", "namespace": "m"}, False),
+        (
+            "system:serviceaccount:m:bot",
+            {"verb": "get", "resource": "x", "group": "g", "namespace": "n"},
+            True,
+        ),
+        (
+            "system:serviceaccount:m:bot",
+            {"verb": "get", "resource": "x", "group": "g", "namespace": "m"},
+            False,
+        ),
         ("system:serviceaccount:m:bot", {"verb": "get", "resource": "x", "group": "g"}, False),
     ],
 )
@@ -232,11 +262,15 @@ async def test_impersonation(guarded, base):
     root = {"Authorization": "Bearer root"}
     status, error = await guarded("GET", base, **root, Impersonate_User="bob")
     assert 'User "bob" cannot list' in error["message"]
-    assert (await guarded("GET", base, **root, Impersonate_User="x", Impersonate_Group="system:masters"))[0] == 200
+    assert (await guarded("GET", base, **root, Impersonate_User="x", Impersonate_Group="system:masters"))[
+        0
+    ] == 200
     status, error = await guarded("GET", base, **root, Impersonate_Group="g")
     assert (status, error["message"].endswith("without impersonating a user name")) == (400, True)
     status, error = await guarded("GET", base, Authorization="Bearer ada", Impersonate_User="root")
-    assert error["message"].startswith('users "root" is forbidden: User "ada" cannot impersonate resource "users"')
+    assert error["message"].startswith(
+        'users "root" is forbidden: User "ada" cannot impersonate resource "users"'
+    )
 
 
 async def test_too_many_at_once(new_server, talk_to, base):
@@ -273,5 +307,3 @@ async def test_the_deadline(new_server, talk_to):
         status, error = await talk_to(server)("GET", "/never?timeout=20ms")
         assert (status, error["reason"]) == (504, "Timeout")
         assert (await talk_to(server)("GET", "/never?timeout=soon"))[0] == 400
-
-

@@ -12,7 +12,13 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 async def test_groups_versions_resources(talk, server):
     server.add(
-        Resource(group="z.io", kind="Z", plural="zs", versions=[Version(name="v1beta1"), Version(name="v1")], group_priority=2000)
+        Resource(
+            group="z.io",
+            kind="Z",
+            plural="zs",
+            versions=[Version(name="v1beta1"), Version(name="v1")],
+            group_priority=2000,
+        )
     )
     groups = await talk.ok("GET", "/apis")
     assert [group["name"] for group in groups["groups"]] == ["z.io", "example.com"]
@@ -49,7 +55,11 @@ async def test_openapi_v3(talk):
     assert response.headers["Cache-Control"] == "public, immutable"
     document = json.loads(response.body)
     patch = document["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
-    assert patch["x-kubernetes-group-version-kind"] == {"group": "example.com", "version": "v1", "kind": "Widget"}
+    assert patch["x-kubernetes-group-version-kind"] == {
+        "group": "example.com",
+        "version": "v1",
+        "kind": "Widget",
+    }
     assert "fieldValidation" in [parameter["name"] for parameter in patch["parameters"]]
     assert "application/apply-patch+yaml" in patch["requestBody"]["content"]
     schema = document["components"]["schemas"]["com.example.v1.Widget"]
@@ -113,9 +123,7 @@ async def test_other_paths(talk, server, base):
 
 
 async def test_typed_kinds_answer_as_built_in_ones(talk, server):
-    server.add(
-        Resource(group="", kind="Note", plural="notes", versions=[Version(name="v1")], custom=False)
-    )
+    server.add(Resource(group="", kind="Note", plural="notes", versions=[Version(name="v1")], custom=False))
     path = "/api/v1/namespaces/d/notes"
     made = await talk.ok("POST", path, {"metadata": {"name": "a"}})
     assert (made["kind"], made["apiVersion"]) == ("Note", "v1")

@@ -9,7 +9,7 @@ import ssl
 import aiohttp
 import pytest
 
-from kubewright.apiserver import Response, Resource, Subresource, Version, serve
+from kubewright.apiserver import Resource, Response, Subresource, Version, serve
 
 BIG = 3 * 1024 * 1024
 
@@ -133,7 +133,9 @@ async def test_compression_and_long_lists(session, widget, base):
 
 async def test_bodies_over_the_limit(front, session, base):
     for size, status in ((BIG, 400), (BIG + 1, 413)):
-        async with session.post(base, data=b" " * size, headers={"Content-Type": "application/json"}) as response:
+        async with session.post(
+            base, data=b" " * size, headers={"Content-Type": "application/json"}
+        ) as response:
             assert response.status == status
             if status == 413:
                 assert (await response.json())["message"] == f"Request entity too large: limit is {BIG}"
@@ -158,8 +160,10 @@ async def test_garbage(front, session):
 
 
 async def test_a_truncated_body(front, base):
-    head = f"POST {base} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
-    reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front))
+    head = (
+        f"POST {base} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    )
+    _, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front))
     writer.write(head.encode())
     await writer.drain()
     writer.close()

@@ -20,7 +20,9 @@ async def five(talk, widget, base):
         color = "blue" if number % 2 else "red"
         labels = {"n": str(number)}
         made.append(
-            await talk.ok("POST", base, widget(f"w{number}", spec={"color": color}, metadata={"labels": labels}))
+            await talk.ok(
+                "POST", base, widget(f"w{number}", spec={"color": color}, metadata={"labels": labels})
+            )
         )
     return made
 
@@ -69,7 +71,9 @@ async def test_selectors(talk, base, five):
     page = await talk.ok("GET", f"{base}?fieldSelector=spec.color=red&limit=2")
     assert names(page) == ["w0", "w2"]
     assert "remainingItemCount" not in page["metadata"]
-    rest = await talk.ok("GET", f"{base}?fieldSelector=spec.color=red&continue={page['metadata']['continue']}")
+    rest = await talk.ok(
+        "GET", f"{base}?fieldSelector=spec.color=red&continue={page['metadata']['continue']}"
+    )
     assert names(rest) == ["w4"]
     assert (await talk("GET", f"{base}?labelSelector=a+in"))[0] == 400
     status, error = await talk("GET", f"{base}?fieldSelector=spec.size=1")
@@ -130,7 +134,9 @@ async def test_media_types(talk, base, five):
     assert response.content_type == "application/yaml"
     assert b"kind: Widget\n" in response.body
     assert (await talk("GET", f"{base}/w0", Accept="text/plain"))[0] == 406
-    assert (await talk.send("GET", f"{base}/no", Accept="application/yaml")).content_type == "application/yaml"
+    assert (
+        await talk.send("GET", f"{base}/no", Accept="application/yaml")
+    ).content_type == "application/yaml"
     pretty = await talk.send("GET", f"{base}/w0?pretty=true")
     assert pretty.body.startswith(b'{\n  "apiVersion"')
     assert (await talk.send("GET", f"{base}/w0", User_Agent="curl/8")).body.startswith(b"{\n")

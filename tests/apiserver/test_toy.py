@@ -37,7 +37,9 @@ async def test_with_a_client(front, tmp_path):
     front.authority.issue("me", groups=("system:masters",)).write(tmp_path / "c", tmp_path / "k")
     context = ssl.create_default_context(cadata=front.authority_pem.decode())
     context.load_cert_chain(tmp_path / "c", tmp_path / "k")
-    old, new = (f"/apis/toy.example.com/{version}/namespaces/default/pizzas" for version in ("v1alpha1", "v1"))
+    old, new = (
+        f"/apis/toy.example.com/{version}/namespaces/default/pizzas" for version in ("v1alpha1", "v1")
+    )
     body = {
         "apiVersion": "toy.example.com/v1alpha1",
         "kind": "Pizza",
@@ -88,7 +90,9 @@ async def test_with_kubectl(front, tmp_path):
     assert "created" in await kubectl("apply", "-f", str(manifest))
     assert "unchanged" in await kubectl("apply", "-f", str(manifest))
     assert "basil" in await kubectl("get", "pizzas")
-    assert "serverside-applied" in await kubectl("apply", "--server-side", "--force-conflicts", "-f", str(manifest))
+    assert "serverside-applied" in await kubectl(
+        "apply", "--server-side", "--force-conflicts", "-f", str(manifest)
+    )
     old = await kubectl("get", "pizzas.v1alpha1.toy.example.com", "m", "-o", "jsonpath={.spec.toppings}")
     assert old == '["basil","ham","ham"]'
     assert "quantity" in await kubectl("explain", "pizza.spec.toppings")

@@ -29,7 +29,10 @@ def to_hub(obj):
     counts = {}
     for name in obj["spec"].get("toppings", []):
         counts[name] = counts.get(name, 0) + 1
-    return {**obj, "spec": {"toppings": [{"name": name, "quantity": count} for name, count in counts.items()]}}
+    return {
+        **obj,
+        "spec": {"toppings": [{"name": name, "quantity": count} for name, count in counts.items()]},
+    }
 
 
 def from_hub(obj):
@@ -158,7 +161,12 @@ async def test_a_new_schema_shows_on_old_objects(talk, server: APIServer):
         schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
         version = Version(name="v1", schema=Node(schema))
         return Resource(
-            group="t.io", kind="Thing", plural="things", versions=[version], namespaced=False, schema_revision=revision
+            group="t.io",
+            kind="Thing",
+            plural="things",
+            versions=[version],
+            namespaced=False,
+            schema_revision=revision,
         )
 
     server.add(things({"a": {"type": "string"}, "b": {"type": "string"}}))
@@ -199,7 +207,9 @@ async def test_subresources_of_ones_own(talk, server, base, widget):
         parent = await asked.get()
         return {"kind": "Double", "value": 2 * parent["spec"]["size"], "sent": asked.body}
 
-    version = Version(name="v1", subresources={"double": Subresource(handler=double, verbs=("get", "create"))})
+    version = Version(
+        name="v1", subresources={"double": Subresource(handler=double, verbs=("get", "create"))}
+    )
     server.add(Resource(group="example.com", kind="Widget", plural="widgets", versions=[version]))
     await talk.ok("POST", base, widget("a", spec={"size": 3}))
     assert (await talk.ok("GET", f"{base}/a/double"))["value"] == 6

@@ -10,7 +10,9 @@ APPLY = "application/apply-patch+yaml"
 
 
 async def test_create_fills_what_the_server_owns(talk, widget, base):
-    sent = widget("a", spec={"size": 1}, status={"ready": 1}, metadata={"uid": "mine", "creationTimestamp": "x"})
+    sent = widget(
+        "a", spec={"size": 1}, status={"ready": 1}, metadata={"uid": "mine", "creationTimestamp": "x"}
+    )
     sent["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
     made = await talk.ok("POST", base, sent, User_Agent="tool/1.0")
     meta = made["metadata"]
@@ -64,7 +66,9 @@ async def test_unknown_fields_warn_or_fail(talk, widget, base):
     status, error = await talk("POST", f"{base}?fieldValidation=Strict", widget("b", spec={"nope": 1}))
     assert status == 400
     assert error["message"].endswith('strict decoding error: unknown field "spec.nope"')
-    twice = b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c"},"spec":{"size":1,"size":2}}'
+    twice = (
+        b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"c"},"spec":{"size":1,"size":2}}'
+    )
     status, error = await talk("POST", f"{base}?fieldValidation=Strict", twice)
     assert (status, 'duplicate field "spec.size"' in error["message"]) == (400, True)
     assert "Warning" not in (await talk.send("POST", f"{base}?fieldValidation=Ignore", twice)).headers
@@ -125,13 +129,20 @@ async def test_patches(talk, widget, base):
     )
     assert done["spec"]["size"] == 2
     assert "labels" not in done["metadata"]
-    operations = [{"op": "test", "path": "/spec/size", "value": 2}, {"op": "add", "path": "/spec/size", "value": 3}]
+    operations = [
+        {"op": "test", "path": "/spec/size", "value": 2},
+        {"op": "add", "path": "/spec/size", "value": 3},
+    ]
     assert (await talk.ok("PATCH", f"{base}/a", operations, Content_Type=JSON_PATCH))["spec"]["size"] == 3
     assert (await talk("PATCH", f"{base}/a", operations, Content_Type=JSON_PATCH))[0] == 422
-    assert (await talk("PATCH", f"{base}/a", {}, Content_Type="application/strategic-merge-patch+json"))[0] == 415
+    assert (await talk("PATCH", f"{base}/a", {}, Content_Type="application/strategic-merge-patch+json"))[
+        0
+    ] == 415
     assert (await talk("PATCH", f"{base}/a", {"metadata": {"name": "b"}}, Content_Type=MERGE))[0] == 400
     assert (await talk("PATCH", f"{base}/no", {}, Content_Type=MERGE))[0] == 404
-    status, error = await talk("PATCH", f"{base}/a", {"metadata": {"resourceVersion": "1"}}, Content_Type=MERGE)
+    status, error = await talk(
+        "PATCH", f"{base}/a", {"metadata": {"resourceVersion": "1"}}, Content_Type=MERGE
+    )
     assert (status, error["reason"]) == (409, "Conflict")
 
 

@@ -36,7 +36,8 @@ class AdmissionRequest:
     name: str
     """Empty while a generated name is outstanding."""
     object: Object | None
-    """The new object; `None` on DELETE; the options on CONNECT. Mutating plug-ins change it in place or replace it."""
+    """The new object; `None` on DELETE; the options on CONNECT. Mutating plug-ins change it in place or
+    replace it."""
     old_object: Object | None
     options: Object
     dry_run: bool

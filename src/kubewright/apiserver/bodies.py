@@ -130,7 +130,7 @@ def unrecognized(kind: str, why: str, data: bytes) -> BadRequest:
 
 
 def read_plain(data: bytes, media: str, kind: str, wire: Any = None) -> tuple[Any, list[str]]:
-    """Plain data of a body and complaints about repeated keys (found lazily for JSON: see `duplicate_fields`)."""
+    """Plain data of a body, and complaints about repeated keys (for JSON see `duplicate_fields`)."""
     if media == JSON:
         try:
             return _decode(data), []
@@ -181,7 +181,8 @@ def read_object(
         obj = {}
     if type(obj) is not dict:
         shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
-        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value of type {_TYPE_META}"
+        problem = f"json: cannot unmarshal {shown} into Go value of type {_TYPE_META}"
+        why = f"couldn't get version/kind; json parse error: {problem}"
         raise unrecognized(kind, why, data)
     repeats = duplicate_fields(data, obj) if media == JSON and validation != "Ignore" else ()
     check_type(obj, resource, version, kind, data)
@@ -210,18 +211,19 @@ def check_type(obj: Object, resource: Resource, version: Version, kind: str, dat
             raise unrecognized(kind, f"Object 'apiVersion' is missing in '{text}'", data)
         if given != api_version:
             raise BadRequest(
-                f"the API version in the data ({given}) does not match the expected API version ({api_version})"
+                f"the API version in the data ({given}) does not match "
+                f"the expected API version ({api_version})"
             )
         return
     if given_kind and given_kind != kind:
         raise BadRequest(
-            f'{given_kind} in version "{version.name}" cannot be handled as a {kind}: no kind "{given_kind}" is '
-            f'registered for version "{given or api_version}"'
+            f'{given_kind} in version "{version.name}" cannot be handled as a {kind}: '
+            f'no kind "{given_kind}" is registered for version "{given or api_version}"'
         )
     if given and given != api_version:
         raise BadRequest(
-            f'{kind} in version "{GroupVersion.parse(given).version if given.count("/") < 2 else given}" cannot be '
-            f'handled as a {kind}: no kind "{kind}" is registered for version "{given}"'
+            f'{kind} in version "{given.rpartition("/")[2]}" cannot be handled as a {kind}: '
+            f'no kind "{kind}" is registered for version "{given}"'
         )
     obj["apiVersion"] = api_version
     obj["kind"] = kind

@@ -1,7 +1,7 @@
 """Deleting objects: finalizers, grace, propagation, preconditions.
 
-An object with finalizers, or with a period of grace, stays: it gets a deletionTimestamp and goes when the last
-finalizer is removed (see `writes`). Otherwise it is gone at once.
+An object with finalizers, or with a period of grace, stays: it gets a deletionTimestamp and goes when the
+last finalizer is removed (see `writes`). Otherwise it is gone at once.
 """
 
 from __future__ import annotations
@@ -96,11 +96,12 @@ async def _delete_once(
                 revision = await store.storage.update(
                     item.key, value, expected=item.mod_revision, ttl=strategy.ttl
                 )
+                store.written = revision
                 metadata["resourceVersion"] = str(revision)
                 await settle(strategy.stored(op, obj, obj))
         return await store.convert(obj, version.name, op.version.name), False
     if not op.dry_run:
-        await store.storage.delete(item.key, expected=item.mod_revision)
+        store.written = await store.storage.delete(item.key, expected=item.mod_revision)
         await settle(strategy.deleted(op, obj))
     if not strategy.graceful:
         obj["metadata"] = before

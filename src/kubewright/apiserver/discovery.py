@@ -1,9 +1,10 @@
 """Discovery: what a server serves, for clients that want to know.
 
-Every answer is made from the resources when it is first asked for after a change, and kept. The aggregated form
-(all groups in one answer) carries an ETag, so that clients that know it already get a 304.
+Every answer is made from the resources when it is first asked for after a change, and kept. The aggregated
+form (all groups in one answer) carries an ETag, so that clients that know it already get a 304.
 
-`external` adds groups that are served elsewhere (an aggregator's): objects in the shape of the aggregated form.
+`external` adds groups that are served elsewhere (an aggregator's): objects in the shape of the aggregated
+form.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Discovery:
         self._etags: dict[bytes, str] = {}
         self.external: Callable[[], Iterable[dict[str, Any]]] = tuple
         """Further groups in aggregated form, each with `metadata.name` and, for order, `_priority`."""
+        self.addresses: Callable[[], list[dict[str, str]]] = list
+        """Where clients reach the server: `clientCIDR` and `serverAddress`."""
         self.hidden: Callable[[Resource], bool] = lambda resource: False
         """Resources that are served but not yet (or no longer) shown."""
 
@@ -136,7 +139,7 @@ class Discovery:
         return {
             "kind": "APIVersions",
             "versions": list(self._versions().get("", {})),
-            "serverAddressByClientCIDRs": [],
+            "serverAddressByClientCIDRs": self.addresses(),
         }
 
     def _group_list(self) -> dict[str, Any]:

@@ -36,8 +36,8 @@ from .endpoint import no_such_method
 from .negotiation import encode
 from .request import Request, Response, too_large
 from .server import APIServer
-from .user import MASTERS
 from .tls import Authority, KeyPair, server_context, write_private
+from .user import MASTERS
 
 logger = logging.getLogger("kubewright.apiserver")
 
@@ -89,7 +89,7 @@ class Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what could not be read as a request; that is the client's mistake and not worth a traceback."""
+        """Answer what could not be read as a request: the client's mistake, not worth a traceback."""
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         logger.debug("a request could not be read: %s", exc)
@@ -266,7 +266,7 @@ class Front:
         self.port = self._sockets.sockets[0].getsockname()[1]
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Stop listening and close connections; call after `APIServer.stop` so that requests have finished."""
+        """Stop listening and close connections; stop the `APIServer` first, so that requests are done."""
         if self._sockets is not None:
             self._sockets.close()
             self._sockets = None
@@ -324,7 +324,9 @@ class Front:
             return await self._converse(native, response)
         if response.pieces is not None:
             length = response.length
-            if length > _READ and not (length > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", "")):
+            if length > _READ and not (
+                length > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", "")
+            ):
                 return await self._write_pieces(native, response, length)
         body = response.body
         if len(body) > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", ""):

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 _GONE = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new "
+    "list without the continue parameter, or use the continue token in this response to retrieve the "
+    "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+    "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+    "up in the list."
 )
 
 
@@ -109,7 +110,8 @@ async def list_collection(endpoint: Endpoint, request: Request, info: RequestInf
     accepted = endpoint.accepted(request)
     if accepted.transform == "PartialObjectMetadata":
         raise NotAcceptable(
-            f"you requested PartialObjectMetadata, but the requested object is a list ({endpoint.resource.list_kind})"
+            f"you requested PartialObjectMetadata, but the requested object is a list "
+            f"({endpoint.resource.list_kind})"
         )
     include = endpoint.include(request, accepted)
     page, options = await collect(endpoint, request, info)

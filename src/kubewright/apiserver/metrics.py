@@ -64,7 +64,8 @@ class ServerMetrics:
         labels = ("verb", "group", "version", "resource", "subresource", "scope")
         self.requests = Counter(
             "apiserver_request_total",
-            "Counter of apiserver requests broken out for each verb, group, version, resource, scope and code.",
+            "Counter of apiserver requests broken out for each verb, group, version, resource, scope and "
+            "code.",
             ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "code"),
             registry=self.registry,
         )

@@ -1,7 +1,7 @@
 """Content negotiation: which representation a client gets, and how bodies are read.
 
 Answers are JSON or YAML; clients that prefer protobuf also take JSON, which they recognise by its
-Content-Type. A media type may ask for a transformation (`as=Table;v=v1;g=meta.k8s.io`). Header texts are few
+Content-Type, and those that take nothing else get protobuf of the kinds that have it. A media type may ask for a transformation (`as=Table;v=v1;g=meta.k8s.io`). Header texts are few
 and repeat, so what they mean is remembered.
 """
 
@@ -72,17 +72,18 @@ def parse_accept(header: str) -> tuple[Clause, ...]:
 
 
 def _media(wanted: str, protobuf: bool) -> str:
-    if wanted in ("*/*", "application/*", JSON):
+    if wanted in ("*/*", JSON):
         return JSON
     if wanted == YAML:
         return YAML
-    return JSON if wanted == PROTOBUF and protobuf else ""
+    return PROTOBUF if wanted == PROTOBUF and protobuf else ""
 
 
 @lru_cache(maxsize=512)
 def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
     """The choice, or the text of the refusal."""
     known = False
+    binary: Accepted | None = None
     for clause in parse_accept(header):
         media = _media(clause.media, protobuf)
         if not media:
@@ -90,6 +91,9 @@ def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
         known = True
         transform = clause.parameters.get("as", "")
         if not transform:
+            if media == PROTOBUF:
+                binary = binary or Accepted(media)
+                continue
             return Accepted(media)
         version = clause.parameters.get("v", "")
         if (
@@ -97,7 +101,12 @@ def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
             and version in _TRANSFORMS.get(transform, ())
             and not (transform == "Table" and clause.media == PROTOBUF)
         ):
+            if media == PROTOBUF:
+                binary = binary or Accepted(media, transform, version)
+                continue
             return Accepted(media, transform, version)
+    if binary is not None:
+        return binary
     return None if known else "unknown"
 
 
@@ -151,6 +160,10 @@ def respond(request: Request, accepted: Accepted, body: bytes | Pieces, status: 
         body = b"".join(body)
     if accepted.media == YAML:
         return Response(status, to_yaml(msgspec.json.decode(body)), content_type=YAML)
+    if accepted.media == PROTOBUF:
+        from .protobuf import builtin_codec
+
+        return Response(status, builtin_codec().encode(msgspec.json.decode(body)), content_type=PROTOBUF)
     if wants_pretty(request):
         body = msgspec.json.format(body, indent=2) + b"\n"
     return Response(status, body)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_STATUS_DESCRIPTION = "Status is a return value for calls that don't return other objects."
+_STATUS_DESCRIPTION = "What became of a request that has no object to answer with."
 
 
 class OpenAPI:
@@ -242,20 +242,9 @@ def relink(value: Any, root: str) -> Any:
     return [relink(item, root) for item in value] if isinstance(value, list) else value
 
 
-_API_VERSION = (
-    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
-    "schemas to the latest internal value, and may reject unrecognized values. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources"
-)
-_KIND = (
-    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the "
-    "endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds"
-)
-_METADATA = (
-    "Standard object's metadata. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
+_API_VERSION = "The group and version of this object's schema."
+_KIND = "The kind of this object, in CamelCase; it cannot be changed."
+_METADATA = "Name, labels and everything else that objects of all kinds have."
 
 
 def _query(name: str, kind: str, description: str, v2: bool) -> Schema:

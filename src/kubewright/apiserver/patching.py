@@ -77,7 +77,8 @@ def field_manager(resource: Resource, version: Version, subresource: str) -> Fie
 def unsupported_patch(allowed: tuple[str, ...]) -> UnsupportedMediaType:
     """415 for a kind of patch that the resource does not take."""
     return UnsupportedMediaType(
-        f"the body of the request was in an unknown format - accepted media types include: {', '.join(allowed)}"
+        f"the body of the request was in an unknown format - accepted media types include: "
+        f"{', '.join(allowed)}"
     )
 
 
@@ -107,7 +108,8 @@ class Patch:
         if self.kind != JSON_PATCH:
             if not isinstance(body, dict):
                 raise BadRequest(
-                    "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
+                    "error decoding patch: json: cannot unmarshal into Go value of type "
+                    "map[string]interface {}"
                 )
             self.repeated = [f'duplicate field "{path}"' for path in duplicate_fields(self.data, body)]
         return body

@@ -15,10 +15,12 @@ from __future__ import annotations
 import binascii
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
+from kubewright.api.builtin_schema import message_name, wire_messages
 from kubewright.api.wire_format import SCALARS, Field, Message, Messages
 
 from .protobuf_values import (
@@ -50,6 +52,20 @@ _OMITTED: Final[tuple[Any, ...]] = ("", 0, None, {})
 """Values that JSON leaves out of a field that may be empty (`False` is one: it equals 0)."""
 
 Plain = dict[str, Any]
+
+
+@cache
+def builtin_codec() -> ProtobufCodec:
+    """Reads and writes every built-in kind."""
+    return ProtobufCodec(wire_messages(), message_name)
+
+
+def watch_frame(event: Plain) -> bytes:
+    """A watch event as it stands in a stream: its length in four bytes, then its type and its object."""
+    codec = builtin_codec()
+    raw = put_bytes(1, codec.encode(event["object"]))
+    message = put_bytes(1, event["type"].encode()) + put_bytes(2, raw)
+    return struct.pack(">I", len(message)) + message
 
 
 class _Decoding:
@@ -112,7 +128,9 @@ class ProtobufCodec:
 
     def _open(self, body: bytes, depth: int) -> Plain:
         if body[:4] != MAGIC:
-            raise ProtobufError("the body does not start with the protobuf marker k8s\\0")
+            raise ProtobufError(
+                "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+            )
         parts = parts_of(body, 4, len(body))
         header, raw = parts.get(1, b""), parts.get(2, b"")
         if not isinstance(header, bytes) or not isinstance(raw, bytes):

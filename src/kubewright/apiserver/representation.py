@@ -21,7 +21,7 @@ from kubewright.api.gvk import GroupVersion
 from kubewright.storage.contract import KeyValue
 
 from . import tables
-from .negotiation import JSON, YAML, Accepted, encode, to_yaml
+from .negotiation import JSON, PROTOBUF, YAML, Accepted, encode, to_yaml
 from .request import Pieces
 from .shaping import prune, repair
 
@@ -64,7 +64,9 @@ def _head(api_version: str, kind: str) -> bytes:
 class Representation:
     """One form in which a resource is served: a version, and plain, Table or metadata only.
 
-    `direct` representations are made by splicing. `awaits` ones need an async conversion.
+    `direct` representations are made by splicing. `awaits` ones may need an async conversion: objects that
+    were written before the storage version changed are converted even where the storage version is asked
+    for.
     """
 
     def __init__(
@@ -80,7 +82,9 @@ class Representation:
         self.include = include
         self.converts = version.name != resource.storage_version
         converter = resource.converter
-        self.awaits = self.converts and inspect.iscoroutinefunction(getattr(converter, "convert", None))
+        self.awaits = len(resource.versions) > 1 and inspect.iscoroutinefunction(
+            getattr(converter, "convert", None)
+        )
         self.direct = not self.transform and not self.converts and self.media == JSON
         self.api_version = str(GroupVersion(resource.group, version.name))
         self._table = tables.TableMaker(resource, version, include) if self.transform == "Table" else None
@@ -98,36 +102,42 @@ class Representation:
     def objects(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
         """Decoded objects in this version; for representations that need not wait."""
         stored = [self._stored(value, revision) for value, revision in items]
-        if self.converts:
-            converted: Any = self._convert(stored)
-            return [self._pruned(obj) for obj in converted]
+        for source, positions in self._foreign(stored).items():
+            converted: Any = self._convert([stored[position] for position in positions], source)
+            for position, obj in zip(positions, converted, strict=True):
+                stored[position] = self._pruned(obj)
         return stored
 
     async def objects_async(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
         """Decoded objects in this version."""
         if not self.awaits:
             return self.objects(items)
-        return await self.convert_async([self._stored(value, revision) for value, revision in items])
+        stored = [self._stored(value, revision) for value, revision in items]
+        for source, positions in self._foreign(stored).items():
+            converted: Any = await self._convert([stored[position] for position in positions], source)
+            for position, obj in zip(positions, converted, strict=True):
+                stored[position] = self._pruned(obj)
+        return stored
 
-    async def convert_async(self, stored: list[Object]) -> list[Object]:
-        """Convert objects of the storage version."""
-        if not self.converts:
-            return stored
-        converted: Any = self._convert(stored)
-        if inspect.isawaitable(converted):
-            converted = await converted
-        return [self._pruned(obj) for obj in converted]
+    def _foreign(self, stored: list[Object]) -> dict[str, list[int]]:
+        """Where objects of other versions are, by version."""
+        found: dict[str, list[int]] = {}
+        mine = self.api_version
+        for position, obj in enumerate(stored):
+            if obj["apiVersion"] != mine:
+                found.setdefault(obj["apiVersion"].rpartition("/")[2], []).append(position)
+        return found
 
-    def _convert(self, stored: list[Object]) -> Any:
+    def _convert(self, objects: list[Object], source: str) -> Any:
         assert self.resource.converter is not None
-        return self.resource.converter.convert(stored, self.resource.storage_version, self.version.name)
+        return self.resource.converter.convert(objects, source, self.version.name)
 
     def _stored(self, value: bytes, revision: int) -> Object:
         obj = self.layout.unpack(value, revision)
         if revision <= self.resource.schema_revision:
-            version = self.resource.version(self.resource.storage_version)
-            assert version is not None
-            repair(obj, version, self.resource)
+            version = self.resource.version(obj["apiVersion"].rpartition("/")[2])
+            if version is not None:
+                repair(obj, version, self.resource)
         return obj
 
     def _pruned(self, obj: Object) -> Object:
@@ -230,6 +240,10 @@ class Representation:
         """One event in the framing of a stream."""
         if self.media == YAML:
             return b"---\n" + to_yaml(event)
+        if self.media == PROTOBUF:
+            from .protobuf import watch_frame
+
+            return watch_frame(event)
         return encode(event) + b"\n"
 
     def bookmark(self, revision: int, *, initial: bool = False) -> bytes:

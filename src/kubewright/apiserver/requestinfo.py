@@ -60,7 +60,7 @@ class RequestInfo:
         self.subresource = subresource
         self.name = name
         self.parts = parts
-        """The path below the group version, without `namespaces/<namespace>`: resource, name, subresource..."""
+        """The path below the group version and the namespace: resource, name, subresource..."""
         self.field_selector = field_selector
         self.label_selector = label_selector
 
@@ -105,11 +105,10 @@ def parse(request: Request) -> RequestInfo:
     elif rest[0] == "proxy":
         return RequestInfo(method.lower(), path)
     namespace = ""
-    if rest[0] == "namespaces":
-        if len(rest) > 1:
-            namespace = rest[1]
-            if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-                rest = rest[2:]
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
     resource = rest[0]
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 PATCH_TYPES = (
     "application/json-patch+json",
@@ -101,7 +102,8 @@ class Version:
 
     name: str
     schema: Node | None = None
-    """What objects look like: decides pruning, defaults, validation, patches and apply. `None`: anything goes."""
+    """What objects look like: decides pruning, defaults, validation, patches and apply. `None`: anything
+    goes."""
     checks: SchemaVersion | None = None
     """The compiled form of `schema`; made from it when not given."""
     validates: bool = True
@@ -118,7 +120,8 @@ class Version:
     """Makes a whole row at once (with the name); `columns` then must include the name's."""
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)
-    """Selectable fields beyond `metadata.name` and `metadata.namespace`: a label to its dotted path or function."""
+    """Selectable fields beyond `metadata.name` and `metadata.namespace`: a label to its dotted path or
+    function."""
     wire: Any = None
     """The protobuf table of this kind, where clients may send protobuf."""
 
@@ -269,7 +272,8 @@ class Strategy:
         """Change an object that stays for finalizers or grace; may also add finalizers."""
 
     def may_vanish(self, obj: Object) -> bool:
-        """Whether an object that is being deleted may go once its finalizers are gone (namespaces have more)."""
+        """Whether an object that is being deleted may go once its finalizers are gone (namespaces have
+        more)."""
         return True
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
@@ -351,7 +355,7 @@ class ScaleSubresource(Subresource):
     default_replicas: int | None = None
     """What an absent replica count means; `None` makes reading it an error, as for custom resources."""
     verbs: tuple[str, ...] = ("get", "patch", "update")
-    kind: GroupVersionKind | None = GroupVersionKind("autoscaling", "v1", "Scale")
+    kind: GroupVersionKind | None = SCALE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -383,12 +387,13 @@ class Resource:
     storage_prefix: str = ""
     """Where in storage the objects are, after the server's own prefix; `<group>/<plural>` by default."""
     schema_revision: int = 0
-    """Objects last written at or before this revision may follow an older schema: they are pruned and defaulted
-    when read. Later ones are served as they are stored."""
+    """Objects last written at or before this revision may follow an older schema: they are pruned and
+    defaulted when read. Later ones are served as they are stored."""
     group_priority: int = 1000
     version_priority: int = 100
     handlers: Mapping[str, Callable[[Any], Awaitable[Response | Object]]] = field(default_factory=dict)
-    """Whole verbs answered by a function instead of storage (reviews): verb to handler of a SubresourceRequest."""
+    """Whole verbs answered by a function instead of storage (reviews): verb to handler of a
+    SubresourceRequest."""
     body_limit: int = 0
     """Bytes that a body may have; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None

@@ -129,7 +129,7 @@ async def serve_scale(
             )
         if replicas < 0:
             raise _negative(endpoint, declared, op.name, replicas)
-        new = copied(live)
+        new: Object = copied(live)
         SimplePath.parse(declared.spec_replicas_path).set(new, replicas)
         if patch is None or "resourceVersion" in (patch.body if isinstance(patch.body, dict) else {}).get(
             "metadata", {}

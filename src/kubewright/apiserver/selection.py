@@ -88,7 +88,8 @@ class Selection:
 def selection_of(
     resource: Resource, version: Version, labels: Selector | None, fields: FieldSelector | None
 ) -> Selection | None:
-    """The selection of a request, or `None` for everything; raises `BadRequest` for fields nobody can select."""
+    """The selection of a request, or `None` for everything; raises `BadRequest` for fields nobody can
+    select."""
     if fields is not None:
         for term in fields.terms:
             if term.field not in version.field_selectors and (

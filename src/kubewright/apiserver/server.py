@@ -6,8 +6,8 @@
         response = await server.handle(Request("GET", "/apis/example.com/v1/widgets", user=SYSTEM))
 
 `handle` is the whole pipeline: identify, impersonate, limit, authorise, dispatch; what goes wrong becomes a
-`Status`. `kubewright.apiserver.http` puts it on a TLS port. Everything is injectable: authenticator, authorizer,
-admission plug-ins, health checks, handlers of other paths; resources come and go while it runs.
+`Status`. `kubewright.apiserver.http` puts it on a TLS port. Everything is injectable: authenticator,
+authorizer, admission plug-ins, health checks, handlers of other paths; resources come and go while it runs.
 
 Paths are looked up in this order: `add_prefix_handler` (an aggregator takes whole group versions away), the
 resources, `add_handler` (exact non-resource paths), prefixes that asked to be last.
@@ -61,7 +61,8 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
 class APIServer:
-    """The request pipeline over a store. `async with` starts and stops it (and opens and closes the storage)."""
+    """The request pipeline over a store. `async with` starts and stops it (and opens and closes the
+    storage)."""
 
     def __init__(
         self,
@@ -185,7 +186,8 @@ class APIServer:
         self._handlers[path] = handler
 
     def add_prefix_handler(self, prefix: str, handler: Handler, *, last: bool = False) -> None:
-        """Answer every path at or below `prefix`, before the resources are asked (or after all, with `last`)."""
+        """Answer every path at or below `prefix`, before the resources are asked (or after all, with
+        `last`)."""
         wanted = self._fallbacks if last else self._prefixes
         wanted[:] = [entry for entry in wanted if entry[0] != prefix]
         wanted.append((prefix.rstrip("/"), handler))

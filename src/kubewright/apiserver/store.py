@@ -1,7 +1,8 @@
 """One resource's objects in storage: keys, reading, converting.
 
-Writes are in `writes` and `deletion`; this is what they, the endpoints and other parts of a server (controllers
-in process, admission plug-ins) read with. Objects are dicts in the version asked for and belong to the caller.
+Writes are in `writes` and `deletion`; this is what they, the endpoints and other parts of a server
+(controllers in process, admission plug-ins) read with. Objects are dicts in the version asked for and
+belong to the caller.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Store:
             bookmark_interval=server.bookmark_interval,
         )
         self.hub.on_count = server.metrics.watch_counter(resource)
+        self.written = 0
+        """The revision of the last write through this store; the hub hears of it a little later."""
         self._representations: dict[tuple[str, Accepted, str], Representation] = {}
         self._managers: dict[tuple[str, str], FieldManager] = {}
 

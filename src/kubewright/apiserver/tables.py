@@ -8,23 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kubewright.schema.columns import PrinterColumns, age
+from kubewright.schema.columns import AGE_COLUMN, NAME_COLUMN, PrinterColumns, age
+
+from .resource import Column
 
 if TYPE_CHECKING:
-    from .resource import Column, Object, Resource, Version
-
-_NAME_DESCRIPTION = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may "
-    "allow a client to request the generation of an appropriate name automatically. Name is primarily intended "
-    "for creation idempotence and configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-)
-_AGE_DESCRIPTION = (
-    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
-    "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It "
-    "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More "
-    "info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
+    from .resource import Object, Resource, Version
 
 
 class TableMaker:
@@ -37,20 +26,10 @@ class TableMaker:
             self.definitions = [definition(column) for column in columns or ()]
             self._cells = version.cells
             return
-        self.definitions = [
-            {
-                "name": "Name",
-                "type": "string",
-                "format": "name",
-                "description": _NAME_DESCRIPTION,
-                "priority": 0,
-            }
-        ]
+        self.definitions = [dict(NAME_COLUMN)]
         getters: list[Callable[[Object], Any]] = [_name]
         if not columns:
-            self.definitions.append(
-                {"name": "Age", "type": "date", "format": "", "description": _AGE_DESCRIPTION, "priority": 0}
-            )
+            self.definitions.append(definition(Column("Age", "date", description=AGE_COLUMN["description"])))
             getters.append(_age)
         for column in columns or ():
             self.definitions.append(definition(column))

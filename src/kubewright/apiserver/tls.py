@@ -153,7 +153,8 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def server_context(pair: KeyPair, client_authorities: Iterable[bytes] = ()) -> ssl.SSLContext:
-    """TLS 1.2 or later; client certificates are asked for, and verified if given, when there are authorities."""
+    """TLS 1.2 or later; client certificates are asked for, and verified if given, when there are
+    authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

@@ -3,8 +3,9 @@
     server.add(resource_of(Guestbook))
     server.add(resource_of(PizzaV1Alpha1, PizzaV1Beta1, hub=PizzaV1Beta1, strategy=PizzaStrategy()))
 
-Several classes are several versions of one kind. Conversion goes through the hub: a spoke class has the methods
-`convert_to(hub_class) -> hub object` and `convert_from(hub object) -> spoke object` (a class method).
+Several classes are several versions of one kind. Conversion goes through the hub: a spoke class has the
+methods `convert_to(hub_class) -> hub object` and `convert_from(hub object) -> spoke object` (a class
+method).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def resource_of(
     subresources: Mapping[str, Subresource] | None = None,
     **settings: Any,
 ) -> Resource:
-    """The resource that these classes declare, one version each; `settings` are further fields of `Resource`."""
+    """The resource that these classes declare, one version each; `settings` are further fields of
+    `Resource`."""
     if not classes:
         raise TypeError("resource_of needs at least one class")
     infos = [resource_info(cls) for cls in classes]

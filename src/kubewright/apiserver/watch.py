@@ -1,12 +1,13 @@
 """Watching: one reader of storage, any number of watchers.
 
-`Feed` follows everything in storage through a single watch and hands each change to the `Hub` of its resource.
-A hub keeps a window of recent events, for watches that start at an older version, and the watchers, indexed by
-the namespace and name they ask for. A `Watcher` is the stream of one client: a bounded queue of encoded events,
-taken out all at once by whoever writes to the client. An event is encoded once per representation.
+`Feed` follows everything in storage through a single watch and hands each change to the `Hub` of its
+resource. A hub keeps a window of recent events, for watches that start at an older version, and the
+watchers, indexed by the namespace and name they ask for. A `Watcher` is the stream of one client: a bounded
+queue of encoded events, taken out all at once by whoever writes to the client. An event is encoded once per
+representation.
 
-A client that does not read fast enough loses its watch, and nobody else notices. Timeouts and bookmarks of all
-watchers hang on one timer.
+A client that does not read fast enough loses its watch, and nobody else notices. Timeouts and bookmarks of
+all watchers hang on one timer.
 """
 
 from __future__ import annotations
@@ -399,8 +400,11 @@ class Hub:
             representation = watcher.representation
             try:
                 key = (representation, type_)
-                if key not in change.encoded or representation.per_watcher:
-                    items = [(change.source(type_), change.event.revision)]
+                source = change.source(type_)
+                if representation.direct and representation.splice(source, change.event.revision):
+                    change.bytes_for(representation, type_)
+                elif key not in change.encoded or representation.per_watcher:
+                    items = [(source, change.event.revision)]
                     obj = (await representation.objects_async(items))[0]
                     if representation.per_watcher:
                         watcher.push(watcher.encode_object(type_, obj))
@@ -547,8 +551,6 @@ class Feed:
                     self.revision = batch[-1].revision
                     if self._waiters:
                         self._wake()
-                if not self.running:
-                    return
             except (Compacted, StorageError) as error:
                 logger.warning("lost the watch on storage, starting again: %s", error)
             finally:
@@ -590,7 +592,8 @@ class Feed:
             await future
 
     async def reach(self, revision: int, timeout: float) -> None:
-        """Wait until storage has reached `revision`; raises `Timeout` if it does not within `timeout` seconds."""
+        """Wait until storage has reached `revision`; raises `Timeout` if it does not within `timeout`
+        seconds."""
         if revision <= self.revision or revision <= await self.storage.revision():
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -128,5 +128,5 @@ def _stream(request: Request, watcher: Watcher, media: str) -> Response:
                 await watcher.aclose()
 
         return Response(101, websocket=converse, protocols=("",))
-    content_type = f"{YAML};stream=watch" if media == YAML else media
+    content_type = media if media == JSON else f"{media};stream=watch"
     return Response(200, content_type=content_type, stream=watcher)

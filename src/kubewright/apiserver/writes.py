@@ -1,7 +1,8 @@
 """Creating and updating objects: the steps between a decoded body and a stored one.
 
-See `resource` for the order. An update is a loop around a compare-and-swap: read the live object, work out the
-new one, try to store it, and start over if somebody else was faster (unless the client named a version).
+See `resource` for the order. An update is a loop around a compare-and-swap: read the live object, work out
+the new one, try to store it, and start over if somebody else was faster (unless the client named a
+version).
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
                     raise KeyExists(taken)
             else:
                 value = await store.pack(obj, hub)
-                revision = await store.storage.create(key, value, ttl=strategy.ttl)
+                revision = store.written = await store.storage.create(key, value, ttl=strategy.ttl)
             break
         except KeyExists as error:
             if prefix and attempt + 1 < GENERATE_ATTEMPTS:
@@ -214,8 +215,10 @@ def _drop_repeated_owners(op: Operation, metadata: Object) -> None:
         uid = owner.get("uid", "")
         if uid in seen and seen[uid] == owner:
             op.warn(
-                f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
-                f"1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
+                f".metadata.ownerReferences contains duplicate entries; API server dedups owner "
+                "references in "
+                f"1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+                "duplicate UID(s) "
                 f"observed: {uid}"
             )
             continue
@@ -247,7 +250,8 @@ async def update(
     may_create: Callable[[], Awaitable[None]] | None = None,
     own_fields: bool = True,
 ) -> tuple[Object, bool]:
-    """Replace an object by what `compute(live)` makes of it; returns it (requested version) and whether it is new.
+    """Replace an object by what `compute(live)` makes of it; returns it (requested version) and whether it
+    is new.
 
     `conditional` is for PUT: the new object must name the version it replaces where the strategy says so.
     `own_fields` is false where `compute` has worked out managedFields itself (apply).
@@ -315,8 +319,10 @@ def uid_conflict(store: Store, op: Operation, wanted: str, found: str) -> APIErr
     return conflict(
         store.resource.group_resource,
         op.name,
-        f"StorageError: invalid object, Code: 4, Key: {store.key(op.namespace, op.name)}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+        f"StorageError: invalid object, Code: 4, Key: {store.key(op.namespace, op.name)}, "
+        "ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
+        f"{found}",
     )
 
 
@@ -398,7 +404,7 @@ async def _swap(store: Store, op: Operation, item: KeyValue, new: Object, old: O
     )
     if finished:
         if not op.dry_run:
-            await store.storage.delete(item.key, expected=item.mod_revision)
+            store.written = await store.storage.delete(item.key, expected=item.mod_revision)
             await settle(strategy.deleted(op, new))
         return new
     value = await store.pack(new, hub)
@@ -406,6 +412,7 @@ async def _swap(store: Store, op: Operation, item: KeyValue, new: Object, old: O
         return new
     if not op.dry_run:
         revision = await store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
+        store.written = revision
         metadata["resourceVersion"] = str(revision)
         await settle(strategy.stored(op, new, old))
     return new
@@ -453,7 +460,8 @@ def _metadata_update_errors(metadata: Object, old: Object) -> list[FieldError]:
             errors.append(
                 fe.forbidden(
                     "metadata.finalizers",
-                    f"no new finalizers can be added if the object is being deleted, found new finalizers {listed}",
+                    f"no new finalizers can be added if the object is being deleted, found new finalizers "
+                    f"{listed}",
                 )
             )
     for field in _IMMUTABLE:

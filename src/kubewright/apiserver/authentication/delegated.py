@@ -1,7 +1,7 @@
 """Delegated authentication: ask another API server (or a webhook) with a TokenReview.
 
-`review` is an async function from a TokenReview to its answer: a client's `create`, or anything that posts it.
-Answers are kept for ten seconds.
+`review` is an async function from a TokenReview to its answer: a client's `create`, or anything that posts
+it. Answers are kept for ten seconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Service-account tokens: JSON web tokens signed by the cluster.
 
-The subject is `system:serviceaccount:<namespace>:<name>`; a private claim names the account's uid and the pod,
-secret or node the token is bound to. Signature, issuer, audience and time are checked here; whether the account
-(and what it is bound to) still exists is asked of `lookup`.
+The subject is `system:serviceaccount:<namespace>:<name>`; a private claim names the account's uid and the
+pod, secret or node the token is bound to. Signature, issuer, audience and time are checked here; whether
+the account (and what it is bound to) still exists is asked of `lookup`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class ServiceAccountTokens:
         self._keys = [_public_key(pem) for pem in keys]
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> Claims | None:
-        """The claims of a valid token of ours; `None` if it is no JWT of one of our issuers; raises otherwise."""
+        """The claims of a valid token of ours; `None` if it is no JWT of one of our issuers; raises
+        otherwise."""
         import jwt
 
         try:

@@ -131,7 +131,8 @@ def forbidden(attributes: Attributes, reason: str = "") -> APIError:
     if attributes.subresource:
         resource = f"{resource}/{attributes.subresource}"
     where = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
-    why = f'User "{user}" cannot {attributes.verb} resource "{resource}" in API group "{attributes.group}" {where}'
+    what = f'resource "{resource}" in API group "{attributes.group}" {where}'
+    why = f'User "{user}" cannot {attributes.verb} {what}'
     if reason:
         why = f"{why}: {reason}"
     return forbidden_object(GroupResource(attributes.group, attributes.resource), attributes.name, why)

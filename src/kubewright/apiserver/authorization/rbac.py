@@ -64,8 +64,8 @@ class RuleSource(Protocol):
     """Where rules come from."""
 
     def rules(self, user: User, namespace: str) -> Iterable[tuple[Rule, str]]:
-        """Rules that apply to `user` cluster-wide and in `namespace` (if not empty), each with the words that say
-        which binding granted it. Rules of roles must not carry paths."""
+        """Rules that apply to `user` cluster-wide and in `namespace` (if not empty), each with the words
+        that say which binding granted it. Rules of roles must not carry paths."""
 
 
 class RBAC:
