@@ -260,7 +260,7 @@ ERRORS = [
     ("m['zz']", "no such key: zz"),
     ("m.zz", "no such key: zz"),
     ("d.zz", "no such key: zz"),
-    ("d.a.b", "no such overload"),
+    ("d.a.b", "unsupported index type 'string' in list"),
     ("dyn(1) + 'a'", "no such overload"),
     ("dyn('a').size() > dyn('a')", "no such overload"),
     ("int(s)", "type conversion error from 'string' to 'int'"),

@@ -32,7 +32,7 @@ from kubewright.cel.code import Code, Run, constant, value_of
 from kubewright.cel.convert import converter
 from kubewright.cel.errors import CelError
 from kubewright.cel.frame import FIRST_SLOT, Frame, work
-from kubewright.cel.library.operators import has_key, show_key
+from kubewright.cel.library.operators import no_such_key
 from kubewright.cel.library.optionals import select as optional_select
 from kubewright.cel.types import Kind, Type, find_message, is_optional
 from kubewright.cel.values import Optional, TypeValue, no_overload
@@ -202,8 +202,6 @@ class Compiler:
                     if not _unwrap(value):
                         continue
                     value = value.value
-                if has_key(mapping, key):
-                    raise CelError(f"Failed with repeated key: {show_key(key)}")
                 mapping[key] = value
             return mapping
 
@@ -284,7 +282,7 @@ def _path_run(slot: int, keys: list[str]) -> Run:
             except KeyError:
                 raise _missing(only) from None
             except TypeError:
-                raise no_overload() from None
+                raise no_such_key(frame[slot], only) from None
 
         return one
     if len(keys) == 2:
@@ -348,7 +346,7 @@ def _key_run(run: Run, key: str) -> Run:
                 raise _missing(key) from None
         if isinstance(value, Optional):
             return optional_select(value, key)
-        raise no_overload()
+        raise no_such_key(value, key)
 
     return select
 
@@ -358,8 +356,6 @@ def _has_key(run: Run, key: str) -> Run:
         value = run(frame)
         if isinstance(value, Mapping):
             return key in value
-        if isinstance(value, Optional):
-            return optional_select(value, key).has_value
-        raise no_overload()
+        return isinstance(value, Optional) and optional_select(value, key).has_value
 
     return has

@@ -16,7 +16,7 @@ from kubewright.cel.errors import CelError, CostExceeded
 from kubewright.cel.frame import Frame
 from kubewright.cel.library.jsonpatch import insert, insert_all
 from kubewright.cel.types import Kind
-from kubewright.cel.values import no_overload
+from kubewright.cel.values import no_overload, type_of_value
 
 if TYPE_CHECKING:
     from kubewright.cel.compiler import Compiler
@@ -62,7 +62,8 @@ def _elements(value: Any, two: bool) -> Iterable[Any]:
         return enumerate(value) if two else value
     if isinstance(value, dict):
         return value.items() if two else value
-    raise no_overload()
+    kind = str(type_of_value(value)).capitalize()
+    raise CelError(f"got 'types.{kind}', expected iterable type")
 
 
 def _over(cost: int, frame: Frame) -> bool:

@@ -170,7 +170,11 @@ def equal(left: Any, right: Any) -> bool:
     kind = type(left)
     other = type(right)
     if kind in _NUMBERS:
-        return other in _NUMBERS and bool(left == right)
+        if other not in _NUMBERS:
+            return False
+        if (kind is float) is not (other is float):
+            return float(left) == float(right)
+        return bool(left == right)
     if kind in _LISTS:
         return other in _LISTS and lists_equal(left, right)
     if kind is not other:

@@ -31,7 +31,10 @@ from kubewright.cel.values import (
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _UNSIGNED: Final = re.compile(r"[0-9]{1,40}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _SPECIAL: Final = re.compile(r"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+_PLAIN_DIGITS: Final = 6
+"""Numbers with more digits before the point are shown with an exponent."""
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
@@ -84,8 +87,8 @@ def double_of_string(text: str) -> float:
     """`double(string)`."""
     if _SPECIAL.fullmatch(text):
         return float(text)
-    if _NUMBER.fullmatch(text):
-        number = float(text)
+    if _NUMBER.fullmatch(_UNDERSCORE.sub("", text)):
+        number = float(_UNDERSCORE.sub("", text))
         if math.isfinite(number):
             return number
     raise conversion_error("string", "double")
@@ -120,7 +123,7 @@ def string_of_double(number: float) -> str:
         return "-0" if math.copysign(1, number) < 0 else "0"
     scientific = f"{number:.{max(len(digits) - 1, 0)}e}"
     power = int(scientific.partition("e")[2])
-    if -4 <= power < 21:
+    if -4 <= power < _PLAIN_DIGITS:
         return f"{number:.{max(len(digits) - 1 - power, 0)}f}"
     head, _, _ = scientific.partition("e")
     return f"{head}e{'-' if power < 0 else '+'}{abs(power):02d}"

@@ -18,6 +18,7 @@ from kubewright.cel.values import (
     checked_uint,
     equal,
     hashable_set,
+    no_overload,
     type_of_value,
 )
 
@@ -54,6 +55,8 @@ def _extreme(items: list[Any], name: str, better: Callable[[Any, Any], bool]) ->
 def _sum_int(items: list[int]) -> int:
     total = 0
     for item in items:
+        if type(item) is not int:
+            raise no_overload()
         total = add_int(total, item)
     return total
 

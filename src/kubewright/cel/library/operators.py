@@ -22,7 +22,7 @@ from kubewright.cel.values import (
     checked_uint,
     contains,
     equal,
-    no_overload,
+    type_of_value,
 )
 
 
@@ -177,7 +177,7 @@ def list_item(items: list[Any], index: Any) -> Any:
     elif kind is not int and kind is not UInt:
         if kind is float:
             raise CelError(f"unsupported index value {index} in list")
-        raise CelError(f"unsupported index type '{kind.__name__}' in list")
+        raise CelError(f"unsupported index type '{type_of_value(index)}' in list")
     if 0 <= index < len(items):
         return items[index]
     raise CelError(f"index out of bounds: {int(index)}")
@@ -212,13 +212,20 @@ def show_key(key: Any) -> str:
     return str(key)
 
 
+def no_such_key(container: Any, key: Any) -> CelError:
+    """The error of a selection from a value that has no such key, or no keys at all."""
+    if isinstance(container, list) and type(key) is str:
+        return CelError("unsupported index type 'string' in list")
+    return CelError(f"no such key: {show_key(key)}")
+
+
 def index_any(container: Any, key: Any) -> Any:
     """`container[key]` of values not known before."""
     if isinstance(container, list):
         return list_item(container, key)
     if type(container) is dict:
         return map_value(container, key)
-    raise no_overload()
+    raise no_such_key(container, key)
 
 
 def in_list(value: Any, items: list[Any]) -> bool:

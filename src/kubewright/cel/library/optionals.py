@@ -45,7 +45,7 @@ def select(container: Any, key: Any) -> Optional:
         if type(key) is not int and type(key) is not UInt:
             raise no_overload()
         return Optional(container[key]) if 0 <= key < len(container) else NONE
-    raise no_overload()
+    return NONE
 
 
 OVERLOADS: Final[list[Overload]] = [

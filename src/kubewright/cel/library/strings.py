@@ -219,11 +219,13 @@ def _fixed(value: Any, precision: int) -> str:
 
 
 def _scientific(value: Any, precision: int) -> str:
+    """Always six digits: in Kubernetes the precision of this clause is a width."""
     number = _number(value, "scientific")
     if not math.isfinite(number):
         return _special(number)
-    mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
-    return f"{mantissa}\u00d710{exponent.lstrip('+').translate(_SUPERSCRIPT)}"
+    mantissa, _, exponent = f"{number:.6e}".partition("e")
+    text = f"{mantissa}\u00d710{exponent.lstrip('+').translate(_SUPERSCRIPT)}"
+    return text.rjust(precision)
 
 
 def _special(number: float) -> str:

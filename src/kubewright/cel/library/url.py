@@ -17,6 +17,7 @@ _ALLOWED_PATH: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@%!'()*[]"
 )
 _HOST_FORBIDDEN: Final = re.compile(r"[\s\"<>\\^`{|}]")
+_HOST_ESCAPE: Final = re.compile(r"%(?!25|[89a-fA-F][0-9a-fA-F]).{0,2}", re.DOTALL)
 _PORT: Final = re.compile(r":[0-9]*")
 
 
@@ -59,7 +60,7 @@ def _reason(text: str) -> str | tuple[str, str, str, str, str]:
         rest, _, fragment = rest.partition("#")
     path, _, query = rest.partition("?")
     if not rest.startswith("/"):
-        return "invalid URI for request"
+        return (scheme, "", "", query, rest) if scheme else "invalid URI for request"
     host = ""
     user = ""
     if path.startswith("//") and (scheme or not path.startswith("///")):
@@ -77,6 +78,9 @@ def _reason(text: str) -> str | tuple[str, str, str, str, str]:
 
 
 def _host_problem(host: str) -> str | None:
+    escape = _HOST_ESCAPE.search(host)
+    if escape:
+        return f'invalid URL escape "{escape[0]}"'
     if host.startswith("["):
         end = host.find("]")
         if end < 0:
