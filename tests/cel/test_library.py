@@ -133,6 +133,8 @@ VALUES: list[tuple[str, Any]] = [
     ("isQuantity('1.3Gi') && !isQuantity('1.3GiB')", True),
     ("quantity('50k').asInteger()", 50000),
     ("quantity('1.5').isInteger()", False),
+    ("quantity('1000m').isInteger() || quantity('1.0').isInteger() || quantity('1.5Gi').isInteger()", False),
+    ("quantity('1.5k').isInteger() && quantity('1Gi').isInteger()", True),
     ("quantity('1Gi').isGreaterThan(quantity('1G'))", True),
     ("quantity('1M').compareTo(quantity('1000k'))", 0),
     ("quantity('100m').asApproximateFloat()", 0.1),

@@ -26,6 +26,7 @@ TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kuberne
 """
 
 from kubewright.cel import limits
+from kubewright.cel.call_estimates import CostRange
 from kubewright.cel.convert import to_json
 from kubewright.cel.env import JSON_PATCH, OBJECT, Checked, Env, Program
 from kubewright.cel.errors import (
@@ -37,7 +38,6 @@ from kubewright.cel.errors import (
     CostExceeded,
     Issue,
 )
-from kubewright.cel.estimate import CostRange
 from kubewright.cel.frame import Budget
 from kubewright.cel.library.authorization import (
     AUTHORIZER,

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from kubewright.cel import limits
 from kubewright.cel.ast import Expr
+from kubewright.cel.call_estimates import CostRange
 from kubewright.cel.checker import Checker
 from kubewright.cel.compiler import Compiler
 from kubewright.cel.errors import CelCheckError, CelError, CelResultError, CelSyntaxError, CostExceeded, Issue
-from kubewright.cel.estimate import CostRange, Estimator
+from kubewright.cel.estimate import Estimator
 from kubewright.cel.frame import Budget
 from kubewright.cel.library import patch_functions, standard_functions, type_names
 from kubewright.cel.library.regex import compiled as compiled_pattern

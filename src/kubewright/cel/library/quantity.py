@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from kubewright.api.quantity import Quantity, QuantityError
@@ -10,15 +11,24 @@ from kubewright.cel.functions import Overload, overload
 from kubewright.cel.types import opaque_type
 from kubewright.cel.values import MAX_INT, MIN_INT, Opaque
 
+_PARTS: Final = re.compile(
+    r"[+-]?[0-9]*(?:\.(?P<fraction>[0-9]*))?(?:[eE](?P<exponent>[+-]?[0-9]{1,9})|(?P<suffix>[A-Za-z]{0,2}))"
+)
+_POWERS: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
 
 class QuantityValue(Opaque):
-    """A quantity as an expression sees it."""
+    """A quantity as an expression sees it.
 
-    __slots__ = ("amount",)
+    `whole` says whether it was written without a fraction. Kubernetes takes `1000m` and `1.0` for fractions.
+    """
+
+    __slots__ = ("amount", "whole")
     cel_type = opaque_type("kubernetes.Quantity")
 
-    def __init__(self, amount: Quantity) -> None:
+    def __init__(self, amount: Quantity, whole: bool) -> None:
         self.amount = amount
+        self.whole = whole
 
     def equals(self, other: object) -> bool:
         """Equality by amount, whatever the suffix."""
@@ -28,9 +38,19 @@ class QuantityValue(Opaque):
 def parse(text: str) -> QuantityValue:
     """`quantity(text)`."""
     try:
-        return QuantityValue(Quantity(text))
+        return QuantityValue(Quantity(text), _is_whole(text))
     except QuantityError as error:
         raise CelError(str(error)) from None
+
+
+def _is_whole(text: str) -> bool:
+    match = _PARTS.fullmatch(text)
+    if match is None:
+        return False
+    digits, suffix, exponent = len(match["fraction"] or ""), match["suffix"] or "", match["exponent"]
+    if suffix.endswith("i"):
+        return digits == 0
+    return (int(exponent) if exponent else _POWERS.get(suffix, 0)) >= digits
 
 
 def is_quantity(text: str) -> bool:
@@ -55,7 +75,7 @@ def _sign(value: QuantityValue) -> int:
 
 def _is_integer(value: QuantityValue) -> bool:
     fraction = value.amount.as_fraction()
-    return fraction.denominator == 1 and MIN_INT <= fraction <= MAX_INT
+    return value.whole and fraction.denominator == 1 and MIN_INT <= fraction <= MAX_INT
 
 
 def _as_integer(value: QuantityValue) -> int:
@@ -65,13 +85,15 @@ def _as_integer(value: QuantityValue) -> int:
 
 
 def _add(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    other = right.amount if isinstance(right, QuantityValue) else right
-    return QuantityValue(left.amount.add(other))
+    if isinstance(right, QuantityValue):
+        return QuantityValue(left.amount.add(right.amount), left.whole and right.whole)
+    return QuantityValue(left.amount.add(right), left.whole)
 
 
 def _subtract(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    other = right.amount if isinstance(right, QuantityValue) else right
-    return QuantityValue(left.amount.sub(other))
+    if isinstance(right, QuantityValue):
+        return QuantityValue(left.amount.sub(right.amount), left.whole and right.whole)
+    return QuantityValue(left.amount.sub(right), left.whole)
 
 
 def _greater(left: QuantityValue, right: QuantityValue) -> bool:
