@@ -7,45 +7,30 @@ compiled once, membership in a constant list is a set lookup, conversions of con
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.cel import charges
 from kubewright.cel.ast import Call, Comprehension, Expr, Literal
 from kubewright.cel.code import Code, Run, constant, value_of
+from kubewright.cel.comparisons import ORDER, comparison, equality, text_call
 from kubewright.cel.convert import converter
-from kubewright.cel.errors import CelError, CostExceeded
-from kubewright.cel.frame import Frame, charge, work
+from kubewright.cel.errors import CelError
+from kubewright.cel.frame import Frame, charge
 from kubewright.cel.functions import Overload
 from kubewright.cel.library import operators as ops
 from kubewright.cel.library.conversions import CONVERSIONS
 from kubewright.cel.library.optionals import select as optional_select
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.strings import add_bounded
-from kubewright.cel.types import SCALARS, Kind, Type
-from kubewright.cel.values import NONE, Optional, equal, hashable_set, no_overload
+from kubewright.cel.types import Kind, Type
+from kubewright.cel.values import NONE, Optional, hashable_set, no_overload
 
 if TYPE_CHECKING:
     from kubewright.cel.compiler import Compiler
 
-Binary = Callable[[Any, Any], Any]
 
 _EXACT: Final = frozenset({Kind.INT, Kind.UINT, Kind.BOOL, Kind.TIMESTAMP, Kind.DURATION})
-_TEXT: Final = frozenset({Kind.STRING, Kind.BYTES})
-_ORDER: Final[dict[str, Binary]] = {
-    "_<_": operator.lt,
-    "_<=_": operator.le,
-    "_>_": operator.gt,
-    "_>=_": operator.ge,
-}
-_STRING_COST: Final = [charges.strings(size) for size in range(1024)]
-
-
-def string_cost(size: int) -> int:
-    """`charges.strings`, from a table for usual sizes."""
-    return _STRING_COST[size] if size < 1024 else charges.strings(size)
 
 
 def call(compiler: Compiler, expr: Call) -> Code:
@@ -59,13 +44,14 @@ def call(compiler: Compiler, expr: Call) -> Code:
     if function in CONVERSIONS and len(codes) == 1 and codes[0].constant:
         return constant(_general(expr, operands, codes).run([0, 1 << 62, 0]))
     if function == "_==_" or function == "_!=_":
-        return _equality(expr, operands, codes)
-    if function in _ORDER:
-        return _comparison(expr, operands, codes)
-    if function in ("startsWith", "endsWith", "matches"):
-        specialised = _text_call(expr, operands, codes)
-        if specialised is not None:
-            return specialised
+        return equality(expr, operands, codes)
+    specialised: Code | None = None
+    if function in ORDER:
+        specialised = comparison(expr, operands, codes)
+    elif function in ("startsWith", "endsWith", "matches"):
+        specialised = text_call(expr, operands, codes)
+    if specialised is not None:
+        return specialised
     if function in ("find", "findAll") and codes[1].constant and type(value_of(codes[1])) is str:
         compiled_pattern(value_of(codes[1]))
     return _general(expr, operands, codes)
@@ -338,114 +324,6 @@ def _not_strictly_false(compiler: Compiler, expr: Call) -> Code:
             return True
 
     return Code(test, inner.cost + 1)
-
-
-def _equality(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
-    left, right = (code.run for code in codes)
-    cost = codes[0].cost + codes[1].cost
-    kinds = {operand.type.kind for operand in operands}
-    negate = expr.function == "_!=_"
-    if kinds <= SCALARS and (len(kinds) == 1 or kinds <= {Kind.INT, Kind.UINT, Kind.DOUBLE}):
-        compare: Binary = operator.ne if negate else operator.eq
-        if codes[1].constant:
-            value = value_of(codes[1])
-            return Code(lambda frame: compare(left(frame), value), cost + 1)
-        return Code(lambda frame: compare(left(frame), right(frame)), cost + 1)
-    if kinds <= _TEXT and len(kinds) == 1:
-        return Code(_text_comparison(left, right, operator.ne if negate else operator.eq), cost)
-    price = charges.charge_for(expr.function, "not_equals" if negate else "equals")
-    assert price is not None
-    count = price
-
-    def run(frame: Frame) -> bool:
-        a, b = left(frame), right(frame)
-        charge(frame, count((a, b), None))
-        work(frame, a)
-        return equal(a, b) is not negate
-
-    return Code(run, cost)
-
-
-def _text_comparison(left: Run, right: Run, compare: Binary) -> Run:
-    def run(frame: Frame) -> bool:
-        a, b = left(frame), right(frame)
-        try:
-            frame[0] += string_cost(min(len(a), len(b)))
-            if frame[0] > frame[1]:
-                raise CostExceeded
-            return compare(a, b)  # type: ignore[no-any-return]
-        except TypeError:
-            return _null_comparison(a, b, compare)
-
-    return run
-
-
-def _null_comparison(left: Any, right: Any, compare: Binary) -> bool:
-    """Equality goes for any values; there is no order with a null."""
-    if compare is operator.eq or compare is operator.ne:
-        return equal(left, right) is (compare is operator.eq)
-    raise no_overload()
-
-
-def _comparison(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
-    left, right = (code.run for code in codes)
-    cost = codes[0].cost + codes[1].cost
-    kinds = {operand.type.kind for operand in operands}
-    compare = _ORDER[expr.function]
-    if kinds <= {Kind.INT, Kind.UINT, Kind.BOOL}:
-        return Code(_ordered(compare, left, right, codes[1]), cost + 1)
-    if kinds == {Kind.STRING}:
-        return Code(_text_comparison(left, right, _ORDER[expr.function]), cost)
-    return _general(expr, operands, codes)
-
-
-def _ordered(compare: Binary, left: Run, right: Run, right_code: Code) -> Run:
-    """Comparison of numbers that Python orders as CEL does; null is not among them."""
-    value = value_of(right_code) if right_code.constant else None
-
-    def against_constant(frame: Frame) -> bool:
-        try:
-            return compare(left(frame), value)  # type: ignore[no-any-return]
-        except TypeError:
-            raise no_overload() from None
-
-    def both(frame: Frame) -> bool:
-        try:
-            return compare(left(frame), right(frame))  # type: ignore[no-any-return]
-        except TypeError:
-            raise no_overload() from None
-
-    return against_constant if right_code.constant else both
-
-
-def _text_call(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code | None:
-    if not codes[-1].constant or not all(operand.type.kind is Kind.STRING for operand in operands):
-        return None
-    text, argument = codes[0].run, value_of(codes[1])
-    cost = codes[0].cost
-    if expr.function == "matches":
-        search = compiled_pattern(argument).search
-        factor = ceil(len(argument) * charges.REGEX_FACTOR)
-
-        def match(frame: Frame) -> bool:
-            value = text(frame)
-            if type(value) is not str:
-                raise no_overload()
-            frame[0] += ceil((1.0 + len(value)) * charges.STRING_FACTOR) * factor
-            if frame[0] > frame[1]:
-                raise CostExceeded
-            return search(value) is not None
-
-        return Code(match, cost)
-    test = str.startswith if expr.function == "startsWith" else str.endswith
-
-    def affix(frame: Frame) -> bool:
-        try:
-            return test(text(frame), argument)
-        except TypeError:
-            raise no_overload() from None
-
-    return Code(affix, cost + charges.strings(len(argument)))
 
 
 def _in(compiler: Compiler, expr: Call) -> Code:
