@@ -1,0 +1,197 @@
+"""What the status of a definition says: conditions, and the names that it was granted.
+
+All functions work on a definition in place; `review` is the whole judgement about a definition as far as it can
+be made without touching instances:
+
+    names in the group that others have already    -> status.acceptedNames, condition NamesAccepted
+    names accepted for the first time              -> condition Established, which stays
+    a protected group                              -> condition KubernetesAPIApprovalPolicyConformant
+    an old schema that is not structural           -> condition NonStructuralSchema
+
+Names are given to whoever comes first. A definition whose names are taken waits; it is looked at again when
+another definition of its group changes or goes.
+"""
+
+from __future__ import annotations
+
+import ssl
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubewright.api.field_errors import aggregate, quote
+from kubewright.api.times import format_time, now
+
+Definition = dict[str, Any]
+
+NAMES: Final = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+
+
+def find(crd: Definition, kind: str) -> dict[str, Any] | None:
+    """The condition of that type, if there is one."""
+    for condition in (crd.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind:
+            return condition  # type: ignore[no-any-return]
+    return None
+
+
+def is_true(crd: Definition, kind: str) -> bool:
+    """Whether the condition of that type is there and true."""
+    condition = find(crd, kind)
+    return condition is not None and condition.get("status") == "True"
+
+
+def put(crd: Definition, kind: str, status: str, reason: str, message: str) -> None:
+    """Set a condition; its time changes with its status."""
+    moment = format_time(now())
+    condition = find(crd, kind)
+    if condition is None:
+        condition = {"type": kind}
+        holder = crd.setdefault("status", {})
+        holder["conditions"] = [*(holder.get("conditions") or ()), condition]
+    if condition.get("status") != status or not condition.get("lastTransitionTime"):
+        condition["lastTransitionTime"] = moment
+    condition.update(status=status, reason=reason, message=message)
+
+
+def is_terminating(crd: Definition) -> bool:
+    """Whether a definition is on its way out."""
+    return "deletionTimestamp" in crd["metadata"] or is_true(crd, "Terminating")
+
+
+def is_served(crd: Definition) -> bool:
+    """Whether instances can be read and written."""
+    return is_true(crd, "Established") or is_true(crd, "NamesAccepted")
+
+
+def review(crd: Definition, siblings: Iterable[Definition]) -> None:
+    """Bring names and conditions up to date. `siblings` are the other definitions of the group."""
+    _accept_names(crd, siblings)
+    _judge_approval(crd)
+    _judge_structure(crd)
+
+
+def _accept_names(crd: Definition, siblings: Iterable[Definition]) -> None:
+    wanted = crd["spec"].get("names") or {}
+    status = crd.setdefault("status", {})
+    accepted = status.get("acceptedNames") or {}
+    if find(crd, "NamesAccepted") is None or _shown(wanted) != _shown(accepted):
+        resources, kinds = _taken(siblings)
+        granted, conflict = _grant(wanted, accepted, resources, kinds)
+        status["acceptedNames"] = granted
+        if conflict is None:
+            put(crd, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+        else:
+            put(crd, "NamesAccepted", "False", *conflict)
+    if is_true(crd, "Established"):
+        return
+    if not is_true(crd, "NamesAccepted"):
+        if find(crd, "Established") is None:
+            put(crd, "Established", "False", "NotAccepted", "not all names are accepted")
+    elif _has_bad_bundle(crd):
+        text = "The conversion webhook CABundle is invalid"
+        put(crd, "Established", "False", "InvalidCABundle", text)
+    else:
+        put(crd, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+
+
+def _shown(names: dict[str, Any]) -> list[Any]:
+    return [names.get(name) or None for name in NAMES]
+
+
+def _taken(siblings: Iterable[Definition]) -> tuple[set[str], set[str]]:
+    """Resource names and kinds that others of the group have been granted."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for sibling in siblings:
+        names = (sibling.get("status") or {}).get("acceptedNames") or {}
+        resources.update(
+            (names.get("plural") or "", names.get("singular") or "", *(names.get("shortNames") or ()))
+        )
+        kinds.update((names.get("kind") or "", names.get("listKind") or ""))
+    return resources, kinds
+
+
+def _grant(
+    wanted: dict[str, Any], accepted: dict[str, Any], resources: set[str], kinds: set[str]
+) -> tuple[dict[str, Any], tuple[str, str] | None]:
+    """The names that can be had, and the last conflict as reason and message."""
+    granted = {name: accepted[name] for name in NAMES if accepted.get(name)}
+    conflict: tuple[str, str] | None = None
+    for name, taken, reason in (
+        ("plural", resources, "PluralConflict"),
+        ("singular", resources, "SingularConflict"),
+        ("shortNames", resources, "ShortNamesConflict"),
+        ("kind", kinds, "KindConflict"),
+        ("listKind", kinds, "ListKindConflict"),
+    ):
+        values = wanted.get(name) or ("" if name != "shortNames" else [])
+        listed = values if name == "shortNames" else [values]
+        ours = accepted.get(name) or ()
+        held = set(ours) if name == "shortNames" else {ours or ""}
+        problems = [
+            f"{quote(value)} is already in use" for value in listed if value not in held and value in taken
+        ]
+        if problems:
+            conflict = reason, aggregate(problems)
+        elif values:
+            granted[name] = values
+        else:
+            granted.pop(name, None)
+    if wanted.get("categories"):
+        granted["categories"] = wanted["categories"]
+    else:
+        granted.pop("categories", None)
+    granted.setdefault("plural", "")
+    granted.setdefault("kind", "")
+    return granted, conflict
+
+
+def _has_bad_bundle(crd: Definition) -> bool:
+    webhook = (crd["spec"].get("conversion") or {}).get("webhook") or {}
+    bundle = (webhook.get("clientConfig") or {}).get("caBundle") or ""
+    try:
+        text = b64decode(bundle).decode("ascii", "replace").strip()
+        if text:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ValueError, ssl.SSLError):
+        return True
+    return False
+
+
+def _judge_approval(crd: Definition) -> None:
+    group = crd["spec"].get("group") or ""
+    if not any(group == domain or group.endswith(f".{domain}") for domain in ("k8s.io", "kubernetes.io")):
+        return
+    value = (crd["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
+    needed = f'protected groups must have approval annotation "{_APPROVAL}"'
+    kind = "KubernetesAPIApprovalPolicyConformant"
+    if not value:
+        put(crd, kind, "False", "MissingAnnotation", f"{needed}, {_APPROVAL_LINK}")
+    elif value.startswith("unapproved"):
+        put(crd, kind, "False", "UnapprovedAnnotation", f"not approved: {quote(value)}")
+    elif "://" in value:
+        put(crd, kind, "True", "ApprovedAnnotation", f"approved in {value}")
+    else:
+        text = f'{needed} with either a URL or a reason starting with "unapproved", {_APPROVAL_LINK}'
+        put(crd, kind, "False", "InvalidAnnotation", text)
+
+
+def _judge_structure(crd: Definition) -> None:
+    """Only definitions from before schemas had to be structural can break this; new ones are refused."""
+    if not crd["spec"].get("preserveUnknownFields"):
+        if find(crd, "NonStructuralSchema") is not None:
+            kept = [each for each in crd["status"]["conditions"] if each.get("type") != "NonStructuralSchema"]
+            crd["status"]["conditions"] = kept
+        return
+    from kubewright.schema import fielderrors as fe
+    from kubewright.schema.crd_structural import structural_errors, unsupported
+
+    errors = [fe.invalid("spec.preserveUnknownFields", True, "must be false")]
+    for position, version in enumerate(crd["spec"].get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema and not unsupported(schema):
+            errors += structural_errors(schema, f"spec.versions[{position}].schema.openAPIV3Schema")
+    put(crd, "NonStructuralSchema", "True", "Violations", aggregate(errors))

@@ -1,0 +1,297 @@
+"""CustomResourceDefinitions at work: what they define is served as soon as they are accepted.
+
+    definitions = CustomResourceDefinitions(server, client)
+    await definitions.start()        # after the server: serves what is in storage
+
+Every write of a definition ends here (`written`), still inside its request: names are granted, conditions set,
+and the resource is put on the server, so that a client that has its answer finds what it defined. A definition
+whose spec or names change is served anew: watches of its instances end and clients start them again. A deleted
+one is kept by a finalizer until its instances are gone (see `finalization`).
+
+Definitions that another process wrote to the same storage arrive through the hub and are served the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubewright.api.errors import APIError, NotFound
+from kubewright.apiserver import APIServer, Store, User
+from kubewright.apiserver.resource import ALL_VERBS, Converter, Operation, Resource
+from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.user import AUTHENTICATED, MASTERS
+from kubewright.apiserver.watch import Change
+from kubewright.apiserver.writes import update
+from kubewright.storage.contract import StorageError
+
+from ..webhooks.client import WebhookClient
+from . import conditions
+from .conditions import Definition
+from .conversion import WebhookConverter
+from .finalization import finalize
+from .serving import TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
+from .strategy import CLEANUP, DefinitionStrategy
+
+logger = logging.getLogger("kubewright.controlplane")
+
+GROUP: Final = "apiextensions.k8s.io"
+PLURAL: Final = "customresourcedefinitions"
+CONTROLLER: Final = User("system:apiserver", (MASTERS, AUTHENTICATED))
+"""Who sets the status of definitions. Its writes are recognised by being this very user."""
+_RETRY: Final = 1.0
+
+
+@dataclass(slots=True)
+class Served:
+    """A definition and the resource that was made of it."""
+
+    crd: Definition
+    resource: Resource
+    strategy: CustomResourceStrategy
+
+
+class CustomResourceDefinitions:
+    """Serves what the definitions of a server define. The server must have the definitions' own resource."""
+
+    def __init__(self, server: APIServer, client: WebhookClient) -> None:
+        store = server.store(GROUP, PLURAL)
+        if store is None:
+            raise ValueError(f"the server does not serve {PLURAL}.{GROUP}")
+        self.server = server
+        self.store: Store = store
+        self._client = client
+        self._version = store.resource.versions[0]
+        self._known: dict[str, Definition] = {}
+        self._served: dict[str, Served] = {}
+        self._lock = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._finalizing: set[str] = set()
+        store.resource.strategy = DefinitionStrategy(self)
+
+    async def start(self) -> None:
+        """Serve every definition in storage, and finish what was interrupted."""
+        self.store.hub.listeners.append(self._observe)
+        found, _ = await self.store.list_objects(self._version)
+        for crd in found:
+            self._known[crd["metadata"]["name"]] = crd
+            self._serve(crd)
+        for crd in found:
+            if not conditions.is_served(crd):
+                await self._review(crd["metadata"]["name"])
+            self._finish_deletion(crd)
+
+    async def stop(self) -> None:
+        """Stop what runs in the background."""
+        if self._observe in self.store.hub.listeners:
+            self.store.hub.listeners.remove(self._observe)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # What happens to definitions
+
+    async def written(self, op: Operation, crd: Definition) -> None:
+        """A definition has been stored by this process."""
+        if self._note(copied(crd)) and op.user is not CONTROLLER:
+            await self._review(crd["metadata"]["name"])
+            self._finish_deletion(crd)
+
+    async def gone(self, crd: Definition) -> None:
+        """A definition has been removed; others of its group may have its names."""
+        name = crd["metadata"]["name"]
+        known = self._known.get(name)
+        if known is None or known["metadata"]["uid"] != crd["metadata"]["uid"]:
+            return
+        del self._known[name]
+        self._unserve(name)
+        self._later(self._review_waiting(crd["spec"]["group"]))
+
+    def _observe(self, change: Change) -> None:
+        """Follow writes that did not pass through this process."""
+        known = self._known.get(change.name)
+        seen = int(known["metadata"]["resourceVersion"]) if known is not None else 0
+        if change.type == "DELETED":
+            if known is not None and seen < change.event.revision:
+                self._later(self.gone(known))
+        elif seen < change.event.revision:
+            self._later(self._adopt(change.name))
+
+    async def _adopt(self, name: str) -> None:
+        try:
+            crd = await self.store.get_object(self._version, "", name)
+        except NotFound:
+            return
+        if self._note(crd):
+            await self._review(name)
+            self._finish_deletion(crd)
+
+    def _note(self, crd: Definition) -> bool:
+        """Remember a definition, unless a newer state of it is known."""
+        metadata = crd["metadata"]
+        known = self._known.get(metadata["name"])
+        if known is not None and int(known["metadata"]["resourceVersion"]) > int(metadata["resourceVersion"]):
+            return False
+        self._known[metadata["name"]] = crd
+        return True
+
+    def known(self, name: str) -> Definition | None:
+        """A definition as it was last seen."""
+        return self._known.get(name)
+
+    def store_of(self, name: str) -> Store | None:
+        """Where the instances of a definition are, while it is served."""
+        served = self._served.get(name)
+        if served is None:
+            return None
+        return self.server.store(served.resource.group, served.resource.plural)
+
+    # Names and conditions
+
+    async def _review(self, name: str) -> None:
+        """Grant names, set conditions, serve; then look again at those who wait for a name."""
+        async with self._lock:
+            crd = self._known.get(name)
+            if crd is None:
+                return
+            group, names = crd["spec"]["group"], (crd.get("status") or {}).get("acceptedNames")
+            crd = await self._reviewed(crd)
+            if crd is None:
+                return
+            self._serve(crd)
+            released = names is not None and names != crd["status"]["acceptedNames"]
+        if released:
+            await self._review_waiting(group, but=name)
+
+    async def _reviewed(self, crd: Definition) -> Definition | None:
+        name, group = crd["metadata"]["name"], crd["spec"]["group"]
+        siblings = [
+            each for each in self._known.values() if each["spec"]["group"] == group and each is not crd
+        ]
+        judged = copied(crd)
+        conditions.review(judged, siblings)
+        if judged["status"] == crd["status"]:
+            return crd
+        try:
+            return await self.write_status(name, lambda live: conditions.review(live, siblings))
+        except (APIError, StorageError) as error:
+            logger.warning("the status of definition %s could not be written: %s", name, error)
+            self._later(self._try_again(name))
+            return None
+
+    async def _try_again(self, name: str) -> None:
+        await asyncio.sleep(_RETRY)
+        await self._review(name)
+
+    async def _review_waiting(self, group: str, but: str = "") -> None:
+        for name, crd in list(self._known.items()):
+            if name != but and crd["spec"]["group"] == group and not conditions.is_true(crd, "NamesAccepted"):
+                await self._review(name)
+
+    async def write_status(self, name: str, change: Callable[[Definition], None]) -> Definition | None:
+        """Change a definition as its controllers do; `None` if it is gone, or goes by this."""
+
+        async def compute(live: Definition | None) -> Definition:
+            new: Definition = copied(live)
+            change(new)
+            return new
+
+        op = Operation(
+            verb="update",
+            resource=self.store.resource,
+            version=self._version,
+            namespace="",
+            name=name,
+            subresource="status",
+            user=CONTROLLER,
+            dry_run=False,
+            options={"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
+            request=None,
+            warnings=[],
+            field_manager="kube-apiserver",
+        )
+        try:
+            crd, _ = await update(self.store, op, compute)
+        except NotFound:
+            return None
+        return self._known.get(name) and crd
+
+    # Serving
+
+    def _serve(self, crd: Definition) -> None:
+        """Put a definition on the server as it is now."""
+        name = crd["metadata"]["name"]
+        served = self._served.get(name)
+        if not conditions.is_served(crd):
+            self._unserve(name)
+            return
+        if served is None or not _same_service(served.crd, crd):
+            group, plural = crd["spec"]["group"], crd["status"]["acceptedNames"]["plural"]
+            existing = self.server.store(group, plural)
+            if existing is not None and (served is None or existing.resource is not served.resource):
+                logger.warning("definition %s is not served: the resource is a built-in one", name)
+                return
+            revision = max(
+                int(crd["metadata"]["resourceVersion"]), self.server.feed.revision if served else 0
+            )
+            resource = resource_of_definition(crd, schema_revision=revision, converter=self._converter)
+            strategy = resource.strategy
+            assert isinstance(strategy, CustomResourceStrategy)
+            served = self._served[name] = Served(crd, resource, strategy)
+            self.server.add(resource)
+        served.crd = crd
+        terminating = conditions.is_terminating(crd)
+        served.strategy.terminating = terminating
+        verbs = TERMINATING_VERBS if terminating else ALL_VERBS
+        if served.resource.shown_verbs != verbs:
+            served.resource.shown_verbs = verbs
+            self.server.discovery.changed()
+
+    def _unserve(self, name: str) -> None:
+        served = self._served.pop(name, None)
+        if served is not None:
+            self.server.remove(served.resource.group, served.resource.plural)
+
+    def _converter(self, crd: Definition) -> Converter | None:
+        conversion = crd["spec"].get("conversion") or {}
+        return WebhookConverter(self._client, crd) if conversion.get("strategy") == "Webhook" else None
+
+    # Deletion
+
+    def _finish_deletion(self, crd: Definition) -> None:
+        metadata = crd["metadata"]
+        name = metadata["name"]
+        if (
+            "deletionTimestamp" in metadata
+            and CLEANUP in (metadata.get("finalizers") or ())
+            and name not in self._finalizing
+        ):
+            self._finalizing.add(name)
+            self._later(self._finalize(name))
+
+    async def _finalize(self, name: str) -> None:
+        try:
+            await finalize(self, name)
+        finally:
+            self._finalizing.discard(name)
+
+    def _later(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("work on definitions failed", exc_info=task.exception())
+
+
+def _same_service(old: Definition, new: Definition) -> bool:
+    return bool(
+        old["metadata"]["uid"] == new["metadata"]["uid"]
+        and old["spec"] == new["spec"]
+        and old["status"]["acceptedNames"] == new["status"]["acceptedNames"]
+    )

@@ -1,0 +1,180 @@
+"""From a definition to a resource that is served: versions, schemas, subresources, columns, conversion.
+
+A definition is a plain object, so everything here is a reading of it. Schemas are compiled when the first
+request needs them: a server that starts with hundreds of definitions compiles the ones that are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from kubewright.api.errors import forbidden
+from kubewright.api.field_errors import quote
+from kubewright.api.names import check_qualified_name
+from kubewright.apiserver.resource import (
+    ALL_VERBS,
+    Column,
+    Converter,
+    Object,
+    Operation,
+    Resource,
+    ScaleSubresource,
+    StatusSubresource,
+    Strategy,
+    Subresource,
+    Version,
+)
+from kubewright.schema.scale import ScalePaths
+from kubewright.schema.structural import Node
+from kubewright.schema.version import SchemaVersion
+
+from . import conditions
+from .conditions import Definition
+
+TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
+"""What discovery shows of a resource whose definition is being deleted."""
+_STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
+
+
+class CustomVersion(Version):
+    """A version of a custom resource, compiled at first use."""
+
+    __slots__ = ("_compiled", "_declared", "_preserve_unknown")
+
+    def __init__(self, declared: dict[str, Any], *, preserve_unknown: bool = False) -> None:
+        self._declared = declared
+        self._preserve_unknown = preserve_unknown
+        self._compiled: SchemaVersion | None = None
+        super().__init__(
+            name=declared["name"],
+            served=bool(declared.get("served")),
+            deprecated=bool(declared.get("deprecated")),
+            deprecation_warning=declared.get("deprecationWarning") or "",
+            columns=_columns(declared),
+            subresources=_subresources(declared),
+            field_selectors={
+                entry["jsonPath"].removeprefix("."): entry["jsonPath"]
+                for entry in declared.get("selectableFields") or ()
+            },
+        )
+
+    def __post_init__(self) -> None:
+        """Nothing is compiled ahead."""
+
+    @property
+    def checks(self) -> SchemaVersion:  # type: ignore[override]
+        """The compiled schema."""
+        compiled = self._compiled
+        if compiled is None:
+            schema = (self._declared.get("schema") or {}).get("openAPIV3Schema") or {}
+            scale = (self._declared.get("subresources") or {}).get("scale")
+            compiled = self._compiled = SchemaVersion(
+                schema,
+                scale=ScalePaths.of(scale) if scale is not None else None,
+                preserve_unknown=self._preserve_unknown or not schema,
+            )
+        return compiled
+
+    @checks.setter
+    def checks(self, value: SchemaVersion | None) -> None:
+        """The definition decides."""
+
+    @property
+    def schema(self) -> Node:  # type: ignore[override]
+        """The schema as a graph."""
+        return self.checks.node
+
+    @schema.setter
+    def schema(self, value: Node | None) -> None:
+        """The definition decides."""
+
+
+def _columns(declared: dict[str, Any]) -> list[Column] | None:
+    return [
+        Column(
+            column.get("name") or "",
+            column.get("type") or "",
+            column.get("jsonPath") or "",
+            format=column.get("format") or "",
+            description=column.get("description") or "",
+            priority=column.get("priority") or 0,
+        )
+        for column in declared.get("additionalPrinterColumns") or ()
+    ] or None
+
+
+def _subresources(declared: dict[str, Any]) -> dict[str, Subresource]:
+    found: dict[str, Subresource] = {}
+    wanted = declared.get("subresources") or {}
+    if wanted.get("status") is not None:
+        found["status"] = StatusSubresource()
+    scale = wanted.get("scale")
+    if scale is not None:
+        found["scale"] = ScaleSubresource(
+            spec_replicas_path=scale.get("specReplicasPath") or "",
+            status_replicas_path=scale.get("statusReplicasPath") or "",
+            label_selector_path=scale.get("labelSelectorPath") or "",
+        )
+    return found
+
+
+class CustomResourceStrategy(Strategy):
+    """The manners of custom resources; creates are refused while the definition is being deleted."""
+
+    def __init__(self) -> None:
+        self.terminating = False
+
+    def prepare_for_create(self, op: Operation, obj: Object) -> None:
+        """Nothing new for a definition that is about to go."""
+        if self.terminating:
+            text = "create not allowed while custom resource definition is terminating"
+            raise forbidden(op.resource.group_resource, op.name, text)
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Finalizers that may clash with somebody else's."""
+        finalizers = obj["metadata"].get("finalizers")
+        if not finalizers:
+            return
+        known = set((old or {"metadata": {}})["metadata"].get("finalizers") or ())
+        for name in sorted(set(finalizers) - known):
+            start = f"metadata.finalizers: {quote(name)}: "
+            for problem in check_qualified_name(name):
+                yield start + problem
+            if "/" not in name and name not in _STANDARD_FINALIZERS:
+                path = " including a path (/)" if "." in name else ""
+                yield (
+                    f"{start}prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with "
+                    "other finalizer writers"
+                )
+
+
+def resource_of_definition(
+    crd: Definition, *, schema_revision: int, converter: Callable[[Definition], Converter | None]
+) -> Resource:
+    """The resource that a definition declares, under the names that it was granted.
+
+    Objects written up to `schema_revision` are brought up to the present schema when they are read.
+    """
+    spec = crd["spec"]
+    names = crd["status"]["acceptedNames"]
+    preserve = bool(spec.get("preserveUnknownFields"))
+    versions = [CustomVersion(version, preserve_unknown=preserve) for version in spec["versions"]]
+    strategy = CustomResourceStrategy()
+    strategy.terminating = conditions.is_terminating(crd)
+    return Resource(
+        group=spec["group"],
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular") or "",
+        list_kind=names.get("listKind") or "",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        namespaced=spec.get("scope") == "Namespaced",
+        versions=versions,
+        storage_version=next(version["name"] for version in spec["versions"] if version.get("storage")),
+        converter=converter(crd),
+        strategy=strategy,
+        verbs=ALL_VERBS,
+        schema_revision=schema_revision,
+    )

@@ -1,0 +1,248 @@
+"""Calling webhooks: one HTTP client for admission and conversion.
+
+A `clientConfig` names a URL, or a service of the cluster that a resolver turns into an address. Either way the
+certificate of the server is verified against the bundle of the configuration alone, or against the roots of the
+system where there is none. A bundle may hold the server's own certificate instead of its issuer's: any
+certificate in it is trusted for itself.
+
+What goes wrong raises `CallError`, in the words that Go's HTTP client uses and that people know to search for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from posixpath import normpath
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+
+from kubewright.api.errors import APIError, from_response
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+_MAX_ANSWER: Final = 10 * 1024 * 1024
+_CONTEXTS: Final = 200
+_TYPE_META: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_GO_KINDS: Final = {
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    list: "array",
+    type(None): "null",
+}
+
+Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
+"""From namespace, name and port of a service to an address; raises `ServiceNotResolved`."""
+
+
+class CallError(Exception):
+    """A webhook could not be called, or what it answered cannot be read."""
+
+
+class ServiceNotResolved(Exception):
+    """There is no address for a service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a webhook is: what its `clientConfig` says."""
+
+    url: str
+    """As it is shown in messages."""
+    bundle: bytes
+    service: tuple[str, str, int] | None = None
+    """Namespace, name and port, where the address has to be found first."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Target:
+        """Read a `clientConfig` of a webhook configuration or of a conversion."""
+        try:
+            bundle = b64decode(config.get("caBundle") or "").strip()
+        except Base64Error:
+            bundle = b"-"
+        service = config.get("service")
+        if service:
+            namespace, name = service.get("namespace") or "", service.get("name") or ""
+            port = service.get("port") or 443
+            path = _clean(service.get("path") or "")
+            return cls(f"https://{name}.{namespace}.svc:{port}{path}", bundle, (namespace, name, port))
+        parts = urlsplit(config.get("url") or "")
+        return cls(f"{parts.scheme}://{parts.netloc}{_clean(parts.path)}", bundle)
+
+
+def _clean(path: str) -> str:
+    """A path as a Go client sends it: without dots, repeated slashes or one at the end."""
+    return "/" + normpath("/" + path).lstrip("/")
+
+
+class WebhookClient:
+    """A pool of connections to webhooks. Close it when the server stops."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._session: ClientSession | None = None
+        self._contexts: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post(self, target: Target, body: bytes, *, timeout: float | None = None) -> Any:
+        """Send a review; returns the decoded answer. A timeout is also told to the webhook."""
+        query = f"?timeout={_seconds(timeout)}" if timeout is not None else ""
+        shown = f'Post "{target.url}{query}": '
+        try:
+            async with asyncio.timeout(timeout):
+                status, data, text = await self._exchange(target, query, body)
+        except TimeoutError:
+            raise CallError(f"{shown}context deadline exceeded") from None
+        except ServiceNotResolved as error:
+            raise CallError(f"{shown}{error}") from None
+        except (OSError, ssl.SSLError) as error:
+            raise CallError(shown + _explain(error)) from None
+        if not 200 <= status <= 206:
+            raise CallError(_failure(status, data, text))
+        return _decode(data)
+
+    async def _exchange(self, target: Target, query: str, body: bytes) -> tuple[int, bytes, bool]:
+        import aiohttp
+
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=100, keepalive_timeout=90)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(),
+                auto_decompress=True,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        url, name = target.url, None
+        headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
+        headers["User-Agent"] = "kube-apiserver-admission"
+        if target.service is not None:
+            host, port = await self._resolve(*target.service)
+            parts = urlsplit(target.url)
+            headers["Host"] = parts.netloc
+            name = parts.hostname
+            url = f"https://{f'[{host}]' if ':' in host else host}:{port}{parts.path}"
+        try:
+            async with self._session.post(
+                url + query,
+                data=body,
+                headers=headers,
+                ssl=self._context(target.bundle),
+                server_hostname=name,
+                allow_redirects=False,
+            ) as response:
+                data = await response.content.read(_MAX_ANSWER + 1)
+                while len(data) <= _MAX_ANSWER and not response.content.at_eof():
+                    data += await response.content.read(_MAX_ANSWER + 1 - len(data))
+                if len(data) > _MAX_ANSWER:
+                    raise CallError(f"the answer is longer than {_MAX_ANSWER} bytes")
+                text = response.content_type.startswith("text/") or not response.headers.get("Content-Type")
+                return response.status, data, text
+        except aiohttp.ClientConnectorDNSError as error:
+            raise OSError(f"dial tcp: lookup {error.host}: no such host") from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise error.certificate_error from None
+        except aiohttp.ClientConnectorError as error:
+            address = f"{error.host}:{error.port}"
+            raise OSError(f"dial tcp {address}: connect: {_errno_text(error.os_error)}") from None
+        except aiohttp.ServerDisconnectedError:
+            raise OSError("EOF") from None
+        except aiohttp.InvalidURL as error:
+            raise OSError(f"invalid URL {error}") from None
+        except aiohttp.ClientError as error:
+            raise OSError(str(error)) from None
+
+    def _context(self, bundle: bytes) -> ssl.SSLContext:
+        context = self._contexts.get(bundle)
+        if context is None:
+            context = self._contexts[bundle] = _trusting(bundle)
+            if len(self._contexts) > _CONTEXTS:
+                self._contexts.popitem(last=False)
+        self._contexts.move_to_end(bundle)
+        return context
+
+
+def _trusting(bundle: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not bundle:
+        context.load_default_certs()
+        return context
+    try:
+        context.load_verify_locations(cadata=bundle.decode("ascii"))
+    except (ValueError, ssl.SSLError):
+        raise OSError("unable to load root certificates: unable to parse bytes as PEM block") from None
+    return context
+
+
+def _seconds(timeout: float) -> str:
+    whole = -int(-timeout // 1)
+    return f"{whole // 60}m{whole % 60}s" if whole >= 60 else f"{whole}s"
+
+
+def _errno_text(error: OSError) -> str:
+    return (error.strerror or str(error)).lower() if error.errno else str(error)
+
+
+def _explain(error: Exception) -> str:
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return f"tls: {error}" if isinstance(error, ssl.SSLError) else str(error)
+    start = "tls: failed to verify certificate: x509: "
+    message = error.verify_message
+    if "mismatch" in message or "not valid for" in message:
+        return start + f"certificate is not valid for the name or address that was called ({message})"
+    if "expired" in message or "not yet valid" in message:
+        return start + f"certificate has expired or is not yet valid: {message}"
+    if error.verify_code in (18, 19, 20, 21):
+        return start + "certificate signed by unknown authority"
+    return start + message
+
+
+def _failure(status: int, data: bytes, text: bool) -> str:
+    """What is said about an answer that is no success; a `Status` in it speaks for itself."""
+    try:
+        body = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        body = None
+    if isinstance(body, dict) and body.get("kind") == "Status" and body.get("apiVersion") == "v1":
+        if body.get("status") != "Success":
+            return APIError.from_status(body, status).message
+    shown = data[:2048].decode("utf-8", "replace").strip() if text else ""
+    return from_response(status, shown or "unknown").message
+
+
+def _decode(data: bytes) -> Any:
+    """JSON, or YAML: Go servers that print either are understood."""
+    try:
+        answer = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            answer = yaml.load(data, yaml.CSafeLoader)  # noqa: S506 - the C loader is a safe one
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+            problem = getattr(error, "problem", None) or error
+            raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
+    if not isinstance(answer, dict):
+        kind = _GO_KINDS.get(type(answer), "string")
+        raise CallError(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type "
+            f"{_TYPE_META}"
+        )
+    return answer

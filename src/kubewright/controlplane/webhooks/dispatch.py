@@ -1,0 +1,324 @@
+"""The plug-ins that ask admission webhooks.
+
+Mutating webhooks are asked one after the other, each about what the last one made of the object. If the object
+changed after a webhook with reinvocationPolicy IfNeeded has seen it, that webhook is asked once more. Validating
+webhooks are asked all at once; the first refusal counts.
+
+A webhook that cannot be asked, or whose answer is no answer, refuses the request or is passed over, as its
+failurePolicy says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
+from kubewright.api.gvk import GroupResource
+from kubewright.api.typed_json import TypedError
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.negotiation import encode
+from kubewright.apiserver.resource import Object
+from kubewright.apiserver.shaping import copied, prune, read
+from kubewright.patch import json_patch
+from kubewright.patch.errors import PatchDoesNotApply
+from kubewright.schema.metadata import MetadataError
+from kubewright.schema.version import TooDeepError
+
+from .client import CallError, WebhookClient
+from .expressions import authorizer_values
+from .hook import Form, Hook, is_namespace
+from .index import HookIndex
+from .review import Answer, BadPatch, question, read_answer, rejection, request_value
+
+if TYPE_CHECKING:
+    from kubewright.apiserver import APIServer
+
+    from ..admission.live import Live
+
+logger = logging.getLogger("kubewright.controlplane")
+
+_EXEMPT: Final = frozenset(
+    (
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    )
+)
+
+
+class _Versions:
+    """The objects of a request in the versions that webhooks want."""
+
+    def __init__(self, request: AdmissionRequest) -> None:
+        self._request = request
+        self.version = request.kind.version
+        self.object = request.object
+        self._old: dict[str, Object | None] = {self.version: request.old_object}
+
+    async def show(self, form: Form) -> tuple[Object | None, Object | None]:
+        """The object and the old one in a version; the object stays in it."""
+        wanted = form.kind.version
+        if wanted != self.version:
+            self.object = await self._converted(self.object, self.version, wanted)
+            self.version = wanted
+        if wanted not in self._old:
+            before = self._request.old_object
+            self._old[wanted] = await self._converted(before, self._request.kind.version, wanted)
+        return self.object, self._old[wanted]
+
+    async def _converted(self, obj: Object | None, source: str, target: str) -> Object | None:
+        definition = self._request.definition
+        if obj is None or definition is None or definition.converter is None:
+            return obj
+        made: Any = definition.converter.convert([copied(obj)], source, target)
+        if inspect.isawaitable(made):
+            made = await made
+        version = definition.version(target)
+        if version is not None:
+            prune(made[0], version)
+        return made[0]  # type: ignore[no-any-return]
+
+    async def settle(self) -> Object | None:
+        """The object in the version of the request again."""
+        wanted = self._request.kind.version
+        if self.version != wanted:
+            self.object = await self._converted(self.object, self.version, wanted)
+            self.version = wanted
+        return self.object
+
+
+class _Webhooks(AdmissionPlugin):
+    """What both kinds have in common."""
+
+    plural = ""
+
+    def __init__(self, server: APIServer, client: WebhookClient, live: Live) -> None:
+        self._server = server
+        self._client = client
+        self._live = live
+        self._index = HookIndex(server, self.plural)
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Everything but the configuration of admission itself."""
+        if self._index.quiet:
+            return False
+        return request.kind.group != "admissionregistration.k8s.io" or request.kind.kind not in _EXEMPT
+
+    async def _wanted(self, hook: Hook, request: AdmissionRequest, versions: _Versions) -> Form | None:
+        """Whether a webhook is to be asked, and in which form."""
+        form = hook.matching(request)
+        if (
+            form is None
+            or not hook.selects_object(request)
+            or not await self._selects_namespace(hook, request)
+        ):
+            return None
+        if hook.conditions is not None:
+            obj, old = await versions.show(form)
+            variables = {"object": obj, "oldObject": old, "request": _request_variable(request, form)}
+            variables.update(authorizer_values(request, self._server.authorizer))
+            verdict = hook.conditions.decide(variables)
+            if isinstance(verdict, str):
+                if hook.ignores_failure:
+                    return None
+                raise forbidden(request.resource.group_resource, _name(request), verdict)
+            if not verdict:
+                return None
+        return form
+
+    async def _selects_namespace(self, hook: Hook, request: AdmissionRequest) -> bool:
+        if hook.namespaces.empty:
+            return True
+        if is_namespace(request.resource):
+            if not request.subresource and request.operation in ("CREATE", "UPDATE"):
+                return hook.namespaces.matches(((request.object or {}).get("metadata") or {}).get("labels"))
+            name = request.name
+        elif request.namespace:
+            name = request.namespace
+        else:
+            return True
+        namespace = await self._live.namespace(name)
+        if namespace is None:
+            raise not_found(GroupResource("", "namespaces"), name)
+        return hook.namespaces.matches(namespace["metadata"].get("labels"))
+
+    async def _ask(
+        self,
+        hook: Hook,
+        request: AdmissionRequest,
+        form: Form,
+        obj: Object | None,
+        old: Object | None,
+        mutating: bool,
+    ) -> Answer:
+        """What a webhook says; raises `CallError`."""
+        if request.dry_run and not hook.dry_runs:
+            raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            asked = question(hook, request, form, obj, old)
+        except CallError as error:
+            raise CallError(f"could not create admission objects: {error}") from None
+        try:
+            body = await self._client.post(hook.target, encode(asked), timeout=hook.timeout)
+        except CallError as error:
+            raise CallError(f"failed to call webhook: {error}") from None
+        try:
+            answer = read_answer(asked, body, mutating=mutating)
+        except BadPatch as error:
+            raise CallError(f"received undecodable patch in webhook response: {error}") from None
+        except CallError as error:
+            raise CallError(f"received invalid webhook response: {error}") from None
+        for key, value in answer.annotations.items():
+            request.audit_annotations[f"{hook.name}/{key}"] = value
+        for text in answer.warnings:
+            request.warn(text)
+        if not answer.allowed:
+            raise rejection(hook.name, answer.status)
+        return answer
+
+    def _failed(self, hook: Hook, request: AdmissionRequest, error: CallError, mark: str) -> None:
+        """A webhook could not be asked."""
+        if not hook.ignores_failure:
+            raise internal_error(f'failed calling webhook "{hook.name}": {error}') from None
+        logger.warning("failed calling webhook, failing open %s: %s", hook.name, error)
+        request.audit_annotations[mark] = hook.name
+
+
+def _request_variable(request: AdmissionRequest, form: Form) -> Object:
+    value = request_value(request, form)
+    for name in ("name", "namespace", "subResource", "requestSubResource"):
+        value.setdefault(name, "")
+    return value
+
+
+def _name(request: AdmissionRequest) -> str:
+    return request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
+
+
+class _Rounds:
+    """What the mutating webhooks have seen so far, over both rounds of a request."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        """Reinvocable webhooks that were asked since the object last changed."""
+        self.again: set[str] = set()
+        """Those that have to be asked again."""
+        self.output: Object | None = None
+
+    def changed(self) -> None:
+        """The object is not what they saw."""
+        self.again |= self.seen
+        self.seen = set()
+
+
+class MutatingWebhooks(_Webhooks):
+    """MutatingAdmissionWebhook."""
+
+    name = "MutatingAdmissionWebhook"
+    plural = "mutatingwebhookconfigurations"
+    mutating = True
+    reinvoke = True
+
+    def wants_reinvocation(self, request: AdmissionRequest) -> bool:
+        """Whether a webhook changed what another one wants to see again."""
+        rounds = request.state.get(self.name)
+        return isinstance(rounds, _Rounds) and bool(rounds.again)
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        """Ask every webhook that wants the request, in order."""
+        hooks = await self._index.hooks()
+        rounds = request.state.setdefault(self.name, _Rounds())
+        if request.reinvocation and rounds.output != request.object:
+            rounds.changed()
+        versions = _Versions(request)
+        changed = False
+        for position, hook in enumerate(hooks):
+            form = await self._wanted(hook, request, versions)
+            if form is None or (request.reinvocation and hook.key not in rounds.again):
+                continue
+            mark = f"round_{int(request.reinvocation)}_index_{position}"
+            obj, old = await versions.show(form)
+            try:
+                answer = await self._ask(hook, request, form, obj, old, mutating=True)
+            except CallError as error:
+                self._failed(hook, request, error, f"failed-open.mutation.webhook.admission.k8s.io/{mark}")
+                continue
+            if answer.patch:
+                patched = self._patched(hook, request, form, obj, answer.patch)
+                if patched != obj:
+                    rounds.changed()
+                    changed = True
+                versions.object = patched
+                request.object = patched if versions.version == request.kind.version else request.object
+            if hook.reinvocable:
+                rounds.seen.add(hook.key)
+        if changed:
+            request.object = await versions.settle()
+        if not request.reinvocation and (rounds.seen or rounds.again):
+            rounds.output = copied(request.object)
+        return changed
+
+    def _patched(
+        self, hook: Hook, request: AdmissionRequest, form: Form, obj: Object | None, patch: list[Any]
+    ) -> Object:
+        if obj is None:
+            raise internal_error(
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this '
+                "operation"
+            )
+        try:
+            patched: Object = copied(json_patch.apply(obj, patch))
+        except PatchDoesNotApply as error:
+            raise internal_error(error.why) from None
+        except APIError as error:
+            raise internal_error(error.message) from None
+        definition = request.definition
+        version = definition.version(form.kind.version) if definition is not None else None
+        if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+            raise internal_error(f'the patch of admission webhook "{hook.name}" leaves no object')
+        if definition is not None and version is not None and request.operation != "CONNECT":
+            try:
+                read(patched, version, definition)
+            except (MetadataError, TypedError, TooDeepError) as error:
+                raise internal_error(str(error)) from None
+        return patched
+
+
+class ValidatingWebhooks(_Webhooks):
+    """ValidatingAdmissionWebhook."""
+
+    name = "ValidatingAdmissionWebhook"
+    plural = "validatingwebhookconfigurations"
+    validating = True
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Ask every webhook that wants the request, all at once."""
+        calls = []
+        versions = _Versions(request)
+        shown: dict[str, tuple[Object | None, Object | None]] = {}
+        for hook in await self._index.hooks():
+            form = await self._wanted(hook, request, versions)
+            if form is not None:
+                version = form.kind.version
+                if version not in shown:
+                    await versions.settle()
+                    shown[version] = await versions.show(form)
+                calls.append((hook, form, *shown[version]))
+        if not calls:
+            return
+        answers = await asyncio.gather(
+            *(self._ask(hook, request, form, obj, old, mutating=False) for hook, form, obj, old in calls),
+            return_exceptions=True,
+        )
+        for position, ((hook, *_), answer) in enumerate(zip(calls, answers, strict=True)):
+            if isinstance(answer, CallError):
+                mark = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{position}"
+                self._failed(hook, request, answer, mark)
+            elif isinstance(answer, BaseException):
+                raise answer

@@ -1,0 +1,153 @@
+"""One webhook of a configuration, read once: whom it wants to see, and where it is.
+
+`matching(request)` says whether a request is for this webhook as far as rules go, and in which version it wants
+to see the object. With matchPolicy Equivalent a rule for another version of the same resource is as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.api.codec import from_plain
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.meta import LabelSelector
+from kubewright.api.selectors import Selector, selector_of
+from kubewright.apiserver.admission import AdmissionRequest
+
+from .client import Target
+from .expressions import MatchConditions
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which requests: every list may hold `*`."""
+
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[tuple[str, str], ...]
+    scope: str
+
+    @classmethod
+    def of(cls, rule: Mapping[str, Any]) -> Rule:
+        """Read a rule of a webhook or a policy."""
+        resources = tuple(
+            (parts[0], parts[2]) for parts in ((name.partition("/")) for name in rule.get("resources") or ())
+        )
+        return cls(
+            frozenset(rule.get("operations") or ()),
+            frozenset(rule.get("apiGroups") or ()),
+            frozenset(rule.get("apiVersions") or ()),
+            resources,
+            rule.get("scope") or "*",
+        )
+
+    def matches(self, request: AdmissionRequest, resource: GroupVersionResource) -> bool:
+        """Whether a request is meant, if it were for `resource`."""
+        return (
+            _among(request.operation, self.operations)
+            and _among(resource.group, self.groups)
+            and _among(resource.version, self.versions)
+            and self._in_scope(request, resource)
+            and any(
+                name in ("*", resource.resource) and part in ("*", request.subresource)
+                for name, part in self.resources
+            )
+        )
+
+    def _in_scope(self, request: AdmissionRequest, resource: GroupVersionResource) -> bool:
+        if self.scope == "*":
+            return True
+        namespaced = bool(request.namespace) and not is_namespace(resource)
+        return namespaced == (self.scope == "Namespaced")
+
+
+def _among(value: str, wanted: frozenset[str]) -> bool:
+    return value in wanted or "*" in wanted
+
+
+def is_namespace(resource: GroupVersionResource) -> bool:
+    """Whether a resource is that of namespaces."""
+    return resource.resource == "namespaces" and not resource.group
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The version in which a webhook wants to see a request."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """A webhook."""
+
+    key: str
+    name: str
+    configuration: str
+    rules: tuple[Rule, ...]
+    equivalent: bool
+    namespaces: Selector
+    objects: Selector
+    conditions: MatchConditions | None
+    target: Target
+    ignores_failure: bool
+    timeout: float
+    dry_runs: bool
+    """Whether it may be called for a dry run."""
+    review_versions: Sequence[str]
+    reinvocable: bool
+
+    @classmethod
+    def of(cls, hook: Mapping[str, Any], configuration: str, position: int) -> Hook:
+        """Read a webhook of a configuration."""
+        conditions = hook.get("matchConditions")
+        return cls(
+            key=f"{configuration}/{hook['name']}/{position}",
+            name=hook["name"],
+            configuration=configuration,
+            rules=tuple(Rule.of(rule) for rule in hook.get("rules") or ()),
+            equivalent=hook.get("matchPolicy") != "Exact",
+            namespaces=selector_of(from_plain(hook.get("namespaceSelector") or {}, LabelSelector)),
+            objects=selector_of(from_plain(hook.get("objectSelector") or {}, LabelSelector)),
+            conditions=MatchConditions(conditions) if conditions else None,
+            target=Target.of(hook.get("clientConfig") or {}),
+            ignores_failure=hook.get("failurePolicy") == "Ignore",
+            timeout=float(hook.get("timeoutSeconds") or 10),
+            dry_runs=hook.get("sideEffects") in ("None", "NoneOnDryRun"),
+            review_versions=tuple(hook.get("admissionReviewVersions") or ()),
+            reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
+        )
+
+    def matching(self, request: AdmissionRequest) -> Form | None:
+        """The form in which the rules want a request; `None` if they do not."""
+        for rule in self.rules:
+            if rule.matches(request, request.resource):
+                return Form(request.resource, request.kind)
+        if not self.equivalent or request.definition is None or len(request.definition.versions) < 2:
+            return None
+        definition, subresource = request.definition, request.subresource
+        for rule in self.rules:
+            for version in definition.versions:
+                if (
+                    version.name == request.resource.version
+                    or not version.served
+                    or (subresource and subresource not in version.subresources)
+                ):
+                    continue
+                resource = request.resource._replace(version=version.name)
+                if rule.matches(request, resource):
+                    return Form(resource, request.kind._replace(version=version.name))
+        return None
+
+    def selects_object(self, request: AdmissionRequest) -> bool:
+        """Whether the labels of the object, or of the old one, are wanted."""
+        if self.objects.empty:
+            return True
+        return any(
+            obj is not None and self.objects.matches((obj.get("metadata") or {}).get("labels"))
+            for obj in (request.object, request.old_object)
+        )

@@ -1,0 +1,109 @@
+"""From a service reference to an address that can be dialled.
+
+Inside a cluster the network does it. Here, in this order: what the user said explicitly, the ready endpoints of
+the service (EndpointSlices, then Endpoints), its ClusterIP (useful where a cluster network exists). Pods that
+are only simulated have no address that answers, which is what explicit overrides are for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .client import ServiceNotResolved
+
+if TYPE_CHECKING:
+    from kubewright.apiserver import APIServer
+
+Address = tuple[str, int]
+
+
+class ServiceResolver:
+    """Finds services through the objects of a server. Use an instance as the `resolve` of a `WebhookClient`.
+
+    `overrides` maps `namespace/name` or `namespace/name:port` to `host:port`; it may be changed at any time.
+    """
+
+    def __init__(
+        self,
+        server: APIServer,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._server = server
+        self.overrides = dict(overrides or {})
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load
+
+    async def __call__(self, namespace: str, name: str, port: int) -> Address:
+        """An address for a port of a service; raises `ServiceNotResolved`."""
+        given = self.overrides.get(f"{namespace}/{name}:{port}") or self.overrides.get(f"{namespace}/{name}")
+        if given:
+            host, _, number = given.rpartition(":")
+            if not host or not number.isdigit():
+                raise ServiceNotResolved(
+                    f'the address "{given}" of service {namespace}/{name} is not host:port'
+                )
+            return host.strip("[]"), int(number)
+        service = await self._read("", "services", namespace, name)
+        if service is None:
+            raise ServiceNotResolved(f'service "{name}" not found')
+        spec = service.get("spec") or {}
+        if spec.get("type") == "ExternalName" and spec.get("externalName"):
+            return spec["externalName"], port
+        declared = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
+        if declared is None:
+            raise ServiceNotResolved(f'no service port {port} found for service "{name}"')
+        candidates = await self._slices(namespace, name, declared) or await self._endpoints(
+            namespace, name, declared
+        )
+        if candidates:
+            return self._rng.choice(candidates)
+        address = spec.get("clusterIP")
+        if address and address != "None":
+            return address, port
+        raise ServiceNotResolved(
+            f'no endpoints available for service "{name}"; create an EndpointSlice for it in namespace '
+            f"{namespace}, or tell the control plane where the service is"
+        )
+
+    async def _read(self, group: str, plural: str, namespace: str, name: str) -> dict[str, Any] | None:
+        store = self._server.store(group, plural)
+        item = await store.storage.get(store.key(namespace, name)) if store is not None else None
+        return msgspec.json.decode(item.value) if item is not None else None
+
+    async def _slices(self, namespace: str, name: str, port: dict[str, Any]) -> list[Address]:
+        store = self._server.store("discovery.k8s.io", "endpointslices")
+        if store is None:
+            return []
+        found: list[Address] = []
+        for item in (await store.storage.list(store.range(namespace))).items:
+            part = msgspec.json.decode(item.value)
+            labels = part["metadata"].get("labels") or {}
+            if labels.get("kubernetes.io/service-name") != name:
+                continue
+            number = _number(part.get("ports"), port)
+            for endpoint in part.get("endpoints") or () if number else ():
+                if (endpoint.get("conditions") or {}).get("ready") is not False:
+                    found += [(address, number) for address in endpoint.get("addresses") or ()]
+        return found
+
+    async def _endpoints(self, namespace: str, name: str, port: dict[str, Any]) -> list[Address]:
+        endpoints = await self._read("", "endpoints", namespace, name) or {}
+        found: list[Address] = []
+        for subset in endpoints.get("subsets") or ():
+            number = _number(subset.get("ports"), port)
+            if number:
+                found += [(each["ip"], number) for each in subset.get("addresses") or ()]
+        return found
+
+
+def _number(ports: list[dict[str, Any]] | None, wanted: dict[str, Any]) -> int:
+    """The port of an endpoint that belongs to a port of the service: the one of the same name."""
+    for port in ports or ():
+        if (port.get("name") or "") == (wanted.get("name") or ""):
+            return port.get("port") or 0
+    return 0

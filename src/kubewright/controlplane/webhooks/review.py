@@ -1,0 +1,171 @@
+"""AdmissionReviews: what webhooks are asked, and what their answers say.
+
+`v1` answers have to be exact: their own kind, the uid of the question, patches with their type. `v1beta1` takes
+what it gets, as it always has.
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import b64decode
+from binascii import Error as Base64Error
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from kubewright.api.errors import APIError
+from kubewright.api.field_errors import quote
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.resource import Object
+
+from .client import CallError
+from .hook import Form, Hook, is_namespace
+
+_GROUP: Final = "admission.k8s.io"
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a webhook decided."""
+
+    allowed: bool
+    status: Object | None
+    patch: list[Any] | None
+    warnings: list[str]
+    annotations: dict[str, str]
+
+
+def request_value(request: AdmissionRequest, form: Form) -> Object:
+    """The request without its objects: what reviews carry, and what expressions see as `request`."""
+    name = request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
+    value: Object = {"kind": _kind(form.kind), "resource": _resource(form.resource)}
+    if request.subresource:
+        value["subResource"] = request.subresource
+    value["requestKind"] = _kind(request.kind)
+    value["requestResource"] = _resource(request.resource)
+    if request.subresource:
+        value["requestSubResource"] = request.subresource
+    if name:
+        value["name"] = name
+    namespace = name if is_namespace(request.resource) else request.namespace
+    if namespace:
+        value["namespace"] = namespace
+    value["operation"] = request.operation
+    value["userInfo"] = request.user.to_info()
+    value["dryRun"] = request.dry_run
+    value["options"] = _options(request)
+    return value
+
+
+def _kind(kind: GroupVersionKind) -> Object:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _resource(resource: GroupVersionResource) -> Object:
+    return {"group": resource.group, "version": resource.version, "resource": resource.resource}
+
+
+def _options(request: AdmissionRequest) -> Object | None:
+    """Patches are updates, or creations, by the time they get here."""
+    options = request.options
+    if request.operation == "CONNECT":
+        return None
+    if options.get("kind") == "PatchOptions":
+        options = {key: value for key, value in options.items() if key != "force"}
+        options["kind"] = "CreateOptions" if request.operation == "CREATE" else "UpdateOptions"
+    return options
+
+
+def question(
+    hook: Hook, request: AdmissionRequest, form: Form, obj: Object | None, old: Object | None
+) -> Object:
+    """The review for a webhook; raises `CallError` if it speaks no version of it."""
+    for version in hook.review_versions:
+        if version in ("v1", "v1beta1"):
+            break
+    else:
+        raise CallError("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+    inside = {"uid": str(uuid.uuid4()), **request_value(request, form)}
+    options = inside.pop("options")
+    dry_run = inside.pop("dryRun")
+    inside.update(object=obj, oldObject=old, dryRun=dry_run, options=options)
+    return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": inside}
+
+
+def read_answer(asked: Object, body: Object, *, mutating: bool) -> Answer:
+    """What a webhook answered; raises `CallError` if that is no answer to the question."""
+    response = body.get("response")
+    if response is None:
+        raise CallError("webhook response was absent")
+    if not isinstance(response, dict):
+        raise CallError("json: cannot unmarshal response into Go value of type v1.AdmissionResponse")
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if asked["apiVersion"] == f"{_GROUP}/v1":
+        uid, given = asked["request"]["uid"], response.get("uid") or ""
+        if uid != given:
+            raise CallError(f"expected response.uid={quote(uid)}, got {quote(str(given))}")
+        got = GroupVersionKind.from_api_version(body.get("apiVersion") or "", body.get("kind") or "")
+        wanted = GroupVersionKind(_GROUP, "v1", "AdmissionReview")
+        if got != wanted:
+            raise CallError(f"expected webhook response of {wanted}, got {_shown(got)}")
+        _check_patch(patch, patch_type, mutating)
+    status = response.get("status")
+    if status is not None and not isinstance(status, dict):
+        raise CallError("json: cannot unmarshal response.status into Go value of type v1.Status")
+    return Answer(
+        allowed=response.get("allowed") is True,
+        status=status,
+        patch=_operations(patch) if patch and mutating else None,
+        warnings=[text for text in response.get("warnings") or () if isinstance(text, str)],
+        annotations=response.get("auditAnnotations") or {},
+    )
+
+
+def _shown(kind: GroupVersionKind) -> str:
+    return str(kind) if kind.group or kind.version else f"/, Kind={kind.kind}"
+
+
+def _check_patch(patch: Any, patch_type: Any, mutating: bool) -> None:
+    if not mutating:
+        for name, value in (("patch", patch), ("patchType", patch_type)):
+            if value or (name == "patchType" and value is not None):
+                raise CallError(f"validating webhook may not return response.{name}")
+        return
+    if patch and patch_type is None:
+        raise CallError("webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise CallError("webhook returned response.patchType but not response.patch")
+    if patch_type == "":
+        raise CallError('webhook returned invalid response.patchType of ""')
+
+
+class BadPatch(CallError):
+    """A patch that cannot be read."""
+
+
+def _operations(patch: Any) -> list[Any]:
+    try:
+        operations = msgspec.json.decode(b64decode(patch, validate=True))
+    except (msgspec.DecodeError, Base64Error, ValueError, TypeError) as error:
+        raise BadPatch(str(error)) from None
+    if operations is None:
+        return []
+    if not isinstance(operations, list):
+        kind = "object" if isinstance(operations, dict) else "string"
+        raise BadPatch(f"json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch")
+    return operations
+
+
+def rejection(name: str, status: Object | None) -> APIError:
+    """The error for a webhook that said no."""
+    start = f'admission webhook "{name}" denied the request'
+    given = dict(status or {})
+    reason, message = given.get("reason") or "", given.get("message") or ""
+    code = given.get("code") or 0
+    if not isinstance(code, int) or code < 400:
+        code = 400
+    why = message or reason
+    text = f"{start}: {why}" if why else f"{start} without explanation"
+    return APIError(text, reason=reason, code=code, details=given.get("details"))
