@@ -75,6 +75,10 @@ class AdmissionPlugin:
         """Whether this plug-in has anything to say about the request."""
         return True
 
+    def wants_reinvocation(self, request: AdmissionRequest) -> bool:
+        """Whether a plug-in that may be reinvoked asks for it itself, whatever later ones did."""
+        return False
+
     async def mutate(self, request: AdmissionRequest) -> bool:
         """Change `request.object`; return whether it was changed. Raise an `APIError` to refuse."""
         return False
@@ -128,7 +132,7 @@ class AdmissionChain:
                 changes += bool(changed)
                 ran.append((plugin, changes))
         for plugin, seen in ran:
-            if plugin.reinvoke and seen < changes:
+            if plugin.reinvoke and (seen < changes or plugin.wants_reinvocation(request)):
                 request.reinvocation = True
                 changes += bool(await plugin.mutate(request))
         return changes > 0
