@@ -1,10 +1,10 @@
 """The client: everything that talks to an API server stands on this.
 
-    async with await Client.connect() as client:            # kubeconfig or service account, as kubectl finds it
+    async with Client.connect() as client:               # finds the cluster as kubectl does
         web = await client.get(Deployment, "web", namespace="shop")
         web.spec.replicas = 3
-        await client.update(web)                             # sends the difference, guarded by resourceVersion
-        async for pod in client.list(Pod, labels="app=web"):  # pages behind the scenes; `await` for the whole
+        await client.update(web)                         # the difference, guarded by resourceVersion
+        async for pod in client.list(Pod, labels="app=web"):  # page by page; `await` it for the whole
             print(pod.metadata.name)
 
 In layers, lowest first; each works without those above it:

@@ -12,7 +12,14 @@ class CredentialsError(Exception):
 
 
 class ConnectionFailed(Exception):
-    """The server could not be reached, or the connection broke before an answer came."""
+    """The server could not be reached, or the connection broke before an answer came.
+
+    `sent` tells whether the server may have seen the request: if not, it is safe to send it again.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class NoKindMatch(LookupError):

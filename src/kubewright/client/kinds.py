@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
@@ -47,16 +47,23 @@ class APIResource:
     gvk: GroupVersionKind
     plural: str
     namespaced: bool
+    group_version: GroupVersion | None = None
+    """Where it is served, if that is not the group and version of its kind."""
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
 
+    def answers_to(self, name: str) -> bool:
+        """Whether a person may mean it by this name (in lower case)."""
+        return name in (self.plural, self.singular, self.gvk.kind.lower()) or name in self.short_names
+
     @cached_property
     def gvr(self) -> GroupVersionResource:
         """Group, version and plural."""
-        return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
+        group, version = self.group_version or self.gvk.group_version
+        return GroupVersionResource(group, version, self.plural)
 
     @cached_property
     def _root(self) -> str:

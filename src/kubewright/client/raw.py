@@ -76,8 +76,8 @@ class RawWatch:
     """The events of one watch request, in order; close it, or leave its `async with`.
 
     Ends when the server ends the request, which it does every few minutes. Raises `ConnectionFailed` when the
-    connection breaks or falls silent, and the `APIError` that the server sends instead of an event (`Expired`:
-    list again). `resource_version` is where to go on from.
+    connection breaks or falls silent, and the `APIError` that the server sends instead of an event
+    (`Expired`: list again). `resource_version` is where to go on from.
     """
 
     def __init__(self, stream: Stream, resource_version: str = "") -> None:

@@ -13,15 +13,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple, Protocol
 
+from multidict import CIMultiDict
+
 Headers = Mapping[str, str]
-"""Names are compared without regard to case in every mapping that a transport hands out."""
+"""Headers of a request; a multidict may repeat a name."""
 
 
 class Answer(NamedTuple):
     """A complete response."""
 
     status: int
-    headers: Headers
+    headers: CIMultiDict[str]
     body: bytes
 
 
@@ -33,7 +35,7 @@ class Stream(Protocol):
     """
 
     status: int
-    headers: Headers
+    headers: CIMultiDict[str]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """The chunks."""

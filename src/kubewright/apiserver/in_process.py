@@ -1,0 +1,234 @@
+"""A client's transport that calls the server in the same process.
+
+    client = Client(REST(InProcessTransport(server)))
+
+Requests go through everything behind the socket (authorization, admission, validation, storage, watches) and
+skip only bytes on a wire. The user is given here, as a certificate or token would give it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from urllib.parse import unquote
+
+from multidict import CIMultiDict
+
+from kubewright.api import codec
+from kubewright.api.errors import APIError, from_response
+from kubewright.client.errors import ConnectionFailed
+from kubewright.client.transport import Answer, Headers, Socket, Stream
+
+from .request import Request, Response
+from .server import APIServer
+from .user import AUTHENTICATED, MASTERS, User
+
+ADMINISTRATOR = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
+
+
+class InProcessTransport:
+    """A `kubewright.client.transport.Transport` to an `APIServer`."""
+
+    def __init__(
+        self, server: APIServer, user: User | None = ADMINISTRATOR, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """`user` is who asks; with `None` the server's own authenticators decide, by the headers."""
+        self.server = server
+        self.user = user
+        self._headers = CIMultiDict(headers or {})
+
+    def _request(self, method: str, path: str, query: str, headers: Headers | None, body: bytes) -> Request:
+        all_headers = self._headers.copy()
+        if headers:
+            all_headers.extend(headers)
+        request = Request(
+            method,
+            unquote(path) if "%" in path else path,
+            query=query,
+            headers=all_headers,
+            body=body,
+            user=self.user,
+            remote="127.0.0.1",
+        )
+        request.raw_path = path
+        return request
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Answer:
+        """One request, one complete answer."""
+        async with asyncio.timeout(timeout):
+            response = await self.server.handle(self._request(method, path, query, headers, body))
+            if response.stream is not None:
+                stream = _Stream(response, None)
+                try:
+                    return Answer(
+                        response.status, stream.headers, b"".join([chunk async for chunk in stream])
+                    )
+                finally:
+                    await stream.aclose()
+        return Answer(response.status, _headers(response), response.body)
+
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+    ) -> Stream:
+        """Start a request whose answer arrives over time."""
+        async with asyncio.timeout(timeout):
+            response = await self.server.handle(self._request(method, path, query, headers, body))
+        return _Stream(response, idle_timeout)
+
+    async def websocket(
+        self,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        protocols: tuple[str, ...] = (),
+        timeout: float | None = None,
+    ) -> Socket:
+        """Open a conversation with a handler of the server."""
+        handshake = CIMultiDict(headers or {})
+        handshake.update(
+            {
+                "Connection": "Upgrade",
+                "Upgrade": "websocket",
+                "Sec-WebSocket-Version": "13",
+                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+                "Sec-WebSocket-Protocol": ", ".join(protocols),
+            }
+        )
+        async with asyncio.timeout(timeout):
+            response = await self.server.handle(self._request("GET", path, query, handshake, b""))
+        if response.websocket is None:
+            raise _refusal(response)
+        agreed = next((each for each in response.protocols if each in protocols), "")
+        near, far = _End.pair(agreed)
+
+        async def converse() -> None:
+            assert response.websocket is not None
+            try:
+                await response.websocket(far)
+            finally:
+                await far.close()
+
+        near.task = asyncio.create_task(converse())
+        return near
+
+    def renew(self) -> bool:
+        """There is nothing to renew."""
+        return False
+
+    async def aclose(self) -> None:
+        """The server stays as it is."""
+
+
+def _headers(response: Response) -> CIMultiDict[str]:
+    headers: CIMultiDict[str] = CIMultiDict({"Content-Type": response.content_type})
+    for name, value in response.headers.items():
+        if isinstance(value, list):
+            headers.extend((name, each) for each in value)
+        else:
+            headers[name] = value
+    return headers
+
+
+def _refusal(response: Response) -> APIError:
+    try:
+        status = codec.loads(response.body)
+    except codec.DecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return APIError.from_status(status, response.status)
+    return from_response(response.status, response.body.decode(errors="replace"), verb="get")
+
+
+class _Stream:
+    """The chunks of a response."""
+
+    def __init__(self, response: Response, idle_timeout: float | None) -> None:
+        self.status = response.status
+        self.headers = _headers(response)
+        self._idle_timeout = idle_timeout
+        self._source = response.stream
+        self._whole = response.body if response.stream is None else b""
+        self._closed = False
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._source is None:
+            whole, self._whole = self._whole, b""
+            if not whole:
+                raise StopAsyncIteration
+            return whole
+        try:
+            async with asyncio.timeout(self._idle_timeout):
+                return await anext(self._source)
+        except TimeoutError:
+            await self.aclose()
+            raise ConnectionFailed(f"the connection has been silent for {self._idle_timeout:.0f} s") from None
+
+    async def aclose(self) -> None:
+        self._closed = True
+        source, self._source = self._source, None
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            with suppress(RuntimeError):
+                await close()
+
+
+class _End:
+    """One end of a conversation between two coroutines."""
+
+    def __init__(self, protocol: str, inbox: asyncio.Queue[bytes | str | None]) -> None:
+        self.protocol = protocol
+        self.task: asyncio.Task[None] | None = None
+        self._inbox = inbox
+        self._peer: _End
+        self._closed = False
+
+    @classmethod
+    def pair(cls, protocol: str) -> tuple[_End, _End]:
+        near, far = cls(protocol, asyncio.Queue(64)), cls(protocol, asyncio.Queue(64))
+        near._peer, far._peer = far, near
+        return near, far
+
+    async def receive(self) -> bytes | str | None:
+        if self._closed or (self._peer._closed and self._inbox.empty()):
+            return None
+        message = await self._inbox.get()
+        if message is None:
+            self._closed = True
+        return message
+
+    async def send(self, data: bytes | str) -> None:
+        if self._closed or self._peer._closed:
+            raise ConnectionFailed("the conversation is over")
+        await self._peer._inbox.put(data)
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        if not self._peer._closed:
+            with suppress(asyncio.QueueFull):
+                self._peer._inbox.put_nowait(None)
+        self._closed = True
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+
+
+__all__ = ["ADMINISTRATOR", "InProcessTransport"]

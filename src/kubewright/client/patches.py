@@ -1,0 +1,204 @@
+"""The four kinds of patches, and the difference between an object and the version it came from.
+
+A typed object knows only the fields of its class, but the bytes it was decoded from are kept (`base_of`).
+`changed(obj)` lays what this program changed over those bytes: fields it does not know stay where they are, at
+every level, also inside the elements of lists. `difference(obj)` is the merge patch from there.
+
+Elements of lists have no names on the wire, so those before and after are paired: equal ones first, then
+those that share an identifying field (`name`, `key`, `type`, ...), and those without such a field by position if
+the list has kept its length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubewright.api import codec
+from kubewright.api.meta import MetaObject
+from kubewright.api.model import base_of
+from kubewright.api.unstructured import Unstructured
+from kubewright.patch import merge_patch
+
+_IDENTITY: Final = (
+    "uid",
+    "name",
+    "key",
+    "type",
+    "id",
+    "ip",
+    "mountPath",
+    "devicePath",
+    "containerPort",
+    "port",
+    "topologyKey",
+)
+_MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A patch and its content type; made by the functions of this module."""
+
+    content_type: str
+    body: bytes
+
+
+def json_patch(operations: list[dict[str, Any]]) -> Patch:
+    """RFC 6902: a list of operations, for exact changes and tests."""
+    return Patch("application/json-patch+json", codec.encode(operations))
+
+
+def merge(change: dict[str, Any]) -> Patch:
+    """RFC 7386: an object laid over another; `None` deletes, a list replaces the whole list."""
+    return Patch("application/merge-patch+json", codec.encode(change))
+
+
+def strategic(change: dict[str, Any]) -> Patch:
+    """Kubernetes' own merge patch, which knows the keys of lists; built-in kinds only."""
+    return Patch("application/strategic-merge-patch+json", codec.encode(change))
+
+
+def merge_from(
+    before: MetaObject | Unstructured, after: MetaObject | Unstructured, *, optimistic_lock: bool = False
+) -> Patch:
+    """The merge patch that turns `before` into `after`; locked, it fails if the object changed meanwhile."""
+    change = merge_patch.diff(plain(before), plain(after))
+    if optimistic_lock:
+        _lock(change, before.metadata.resource_version)
+    return merge(change)
+
+
+def plain(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
+    """An object as wire data; a dict is returned as it is."""
+    if isinstance(obj, dict):
+        return obj
+    if isinstance(obj, Unstructured):
+        return obj.raw
+    data: dict[str, Any] = codec.to_plain(obj)
+    return data
+
+
+def changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The server's version of an object, and that version with our changes; `None` for an object made here."""
+    raw = base_of(obj)
+    if raw is None:
+        return None
+    base: dict[str, Any] = codec.loads(raw)
+    if isinstance(obj, Unstructured):
+        return base, obj.raw
+    before = plain(codec.decoder(type(obj)).decode(raw))
+    return base, _overlaid(base, before, plain(obj))
+
+
+def difference(obj: MetaObject | Unstructured, *, optimistic_lock: bool, part: str = "") -> Patch | None:
+    """What changed since the object was read, as a merge patch; only below the field `part`, if given.
+
+    `None` if that cannot be said: the object was made here, or a field was set to an explicit null.
+    """
+    pair = changed(obj)
+    if pair is None:
+        return None
+    base, ours = pair
+    if part:
+        base, ours = _only(base, part), _only(ours, part)
+    change = merge_patch.diff(base, ours)
+    if _nulls(ours) - _nulls(base):
+        return None
+    for name in ("apiVersion", "kind"):
+        change.pop(name, None)
+    if optimistic_lock:
+        _lock(change, obj.metadata.resource_version)
+    return merge(change)
+
+
+def _only(data: dict[str, Any], part: str) -> dict[str, Any]:
+    return {part: data[part]} if part in data else {}
+
+
+def _lock(change: dict[str, Any], resource_version: str | None) -> None:
+    if not resource_version:
+        raise ValueError("an optimistic lock needs the resourceVersion that was read")
+    metadata = change.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = change["metadata"] = {}
+    metadata["resourceVersion"] = resource_version
+
+
+def _nulls(value: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """Where objects hold nulls; a merge patch has no way to say them. Lists are sent as they are."""
+    if not isinstance(value, dict):
+        return set()
+    found: set[tuple[str, ...]] = set()
+    for name, item in value.items():
+        if item is None:
+            found.add((*path, name))
+        elif isinstance(item, dict):
+            found |= _nulls(item, (*path, name))
+    return found
+
+
+def _overlaid(base: Any, before: Any, after: Any) -> Any:
+    """`base`, with every difference between `before` (base as this program sees it) and `after`."""
+    if before == after and type(before) is type(after):
+        return base
+    if isinstance(base, dict) and isinstance(before, dict) and isinstance(after, dict):
+        result = {name: value for name, value in base.items() if name in after or name not in before}
+        for name, value in after.items():
+            if name not in base:
+                # A default that this program filled in itself is no change.
+                if before.get(name, _MISSING) != value:
+                    result[name] = value
+            elif name in before:
+                result[name] = _overlaid(base[name], before[name], value)
+            else:
+                result[name] = value
+        return result
+    if isinstance(base, list) and isinstance(before, list) and isinstance(after, list):
+        return _overlaid_list(base, before, after) if len(base) == len(before) else after
+    return after
+
+
+def _overlaid_list(base: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+    free = dict.fromkeys(range(len(before)))
+    partners: dict[int, int] = {}
+
+    def pair(position: int, partner: int) -> None:
+        partners[position] = partner
+        del free[partner]
+
+    for position, value in enumerate(after):
+        if position in free and before[position] == value:
+            pair(position, position)
+    for position, value in enumerate(after):
+        if position not in partners:
+            partner = next((each for each in free if before[each] == value), None)
+            if partner is not None:
+                pair(position, partner)
+    for position, value in enumerate(after):
+        if position in partners or not isinstance(value, dict):
+            continue
+        key = next((name for name in _IDENTITY if name in value), None)
+        if key is not None:
+            alike = [
+                each
+                for each in free
+                if isinstance(before[each], dict) and before[each].get(key) == value[key]
+            ]
+            if len(alike) == 1 or (alike and position in alike):
+                pair(position, position if position in alike else alike[0])
+        elif len(before) == len(after) and position in free and not _identified(before[position]):
+            pair(position, position)
+    return [
+        _overlaid(base[partners[position]], before[partners[position]], value)
+        if position in partners
+        else value
+        for position, value in enumerate(after)
+    ]
+
+
+def _identified(value: Any) -> bool:
+    return isinstance(value, dict) and any(name in value for name in _IDENTITY)
+
+
+__all__ = ["Patch", "changed", "difference", "json_patch", "merge", "merge_from", "plain", "strategic"]
