@@ -1,0 +1,79 @@
+"""Runtime classes: `node.k8s.io`. The handler never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubewright.api.names import check_dns_label
+from kubewright.apiserver.resource import Object
+from kubewright.schema import fielderrors as fe
+from kubewright.schema.metadata import label_errors
+
+from .kind import Kind
+from .podspec.names_and_numbers import Errors, immutable, named
+from .podspec.resources import requirement_errors
+from .podspec.scheduling import toleration_errors
+from .printing import AGE, column, shown
+from .ruled import RuledStrategy
+
+DEPRECATED_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": (
+        'deprecated since v1.17; use "topology.kubernetes.io/region" instead'
+    ),
+    "failure-domain.beta.kubernetes.io/zone": (
+        'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
+    ),
+    "beta.kubernetes.io/instance-type": (
+        'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead'
+    ),
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": (
+        "deprecated since v1.22; use Taints and Tolerations instead"
+    ),
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
+"""Labels of nodes that have been replaced by others, and what to say about them."""
+
+
+def _errors(runtime: Object) -> Errors:
+    handler = runtime.get("handler") or ""
+    errors = named(check_dns_label, handler, "handler") if handler else [fe.required("handler", "")]
+    overhead = (runtime.get("overhead") or {}).get("podFixed")
+    if overhead:
+        errors += requirement_errors({"limits": overhead}, set(), "overhead")
+    scheduling = runtime.get("scheduling") or {}
+    errors += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    tolerations = scheduling.get("tolerations") or []
+    errors += toleration_errors(tolerations, "scheduling.tolerations")
+    seen = set()
+    for position, toleration in enumerate(tolerations):
+        key = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
+        if key in seen:
+            errors.append(fe.duplicate(f"scheduling.tolerations[{position}]", toleration))
+        seen.add(key)
+    return errors
+
+
+def _warnings(runtime: Object, old: Object | None) -> Iterable[str]:
+    for key in (runtime.get("scheduling") or {}).get("nodeSelector") or ():
+        if key in DEPRECATED_LABELS:
+            yield f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}"
+
+
+KINDS = {
+    "runtimeclasses": Kind(
+        strategy=RuledStrategy(
+            errors=_errors,
+            update_errors=lambda new, old: immutable(new.get("handler"), old.get("handler"), "handler"),
+            warnings=_warnings,
+            creates_on_update=True,
+            unconditional=False,
+        ),
+        columns=(
+            column("Handler", shown("handler"), description="What runs the containers of such pods."),
+            AGE,
+        ),
+    ),
+}

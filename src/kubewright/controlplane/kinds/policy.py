@@ -1,0 +1,78 @@
+"""Pod disruption budgets: `policy`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.apiserver.resource import Object
+from kubewright.schema import fielderrors as fe
+
+from .conditions import condition_list_errors
+from .kind import Kind
+from .podspec.names_and_numbers import Errors, at_most_all, int_or_percent, non_negative
+from .podspec.scheduling import selector_errors
+from .printing import AGE, column, field, shown
+from .ruled import RuledStrategy
+
+EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+def _errors(budget: Object) -> Errors:
+    spec = budget.get("spec") or {}
+    errors: Errors = []
+    low, high = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if low is not None and high is not None:
+        shape = {
+            "MinAvailable": low,
+            "MaxUnavailable": high,
+            "Selector": spec.get("selector"),
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        errors.append(fe.invalid("spec", shape, "minAvailable and maxUnavailable cannot be both set"))
+    for name, value in (("minAvailable", low), ("maxUnavailable", high)):
+        if value is not None:
+            errors += int_or_percent(value, f"spec.{name}") + at_most_all(value, f"spec.{name}")
+    errors += selector_errors(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in EVICTION_POLICIES:
+        errors.append(fe.not_supported("spec.unhealthyPodEvictionPolicy", policy, EVICTION_POLICIES))
+    return errors
+
+
+def _status_errors(new: Object, old: Object) -> Errors:
+    status = new.get("status") or {}
+    errors = condition_list_errors(status.get("conditions") or (), "status.conditions")
+    for name in _COUNTS:
+        errors += non_negative(status.get(name), f"status.{name}")
+    return errors
+
+
+def _amount(path: str) -> Any:
+    return lambda obj: str(field(obj, path, "N/A"))
+
+
+KINDS = {
+    "poddisruptionbudgets": Kind(
+        strategy=RuledStrategy(
+            errors=_errors, status_errors=_status_errors, counts=("spec",), unconditional=False
+        ),
+        columns=(
+            column(
+                "Min Available", _amount("spec.minAvailable"), description="Pods that have to stay available."
+            ),
+            column(
+                "Max Unavailable",
+                _amount("spec.maxUnavailable"),
+                description="Pods that may be unavailable at a time.",
+            ),
+            column(
+                "Allowed Disruptions",
+                shown("status.disruptionsAllowed", 0),
+                "integer",
+                "Pods that may be disrupted now.",
+            ),
+            AGE,
+        ),
+    ),
+}
