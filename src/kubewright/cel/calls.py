@@ -61,10 +61,6 @@ def _static(operands: Sequence[Expr]) -> bool:
     return all(operand.type.kind not in (Kind.DYN, Kind.ERROR, Kind.PARAM, Kind.NULL) for operand in operands)
 
 
-def _fully_static(item: Type) -> bool:
-    return item.kind not in (Kind.DYN, Kind.ERROR) and all(map(_fully_static, item.params))
-
-
 def _general(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code:
     cost = sum(code.cost for code in codes)
     runs = [code.run for code in codes]

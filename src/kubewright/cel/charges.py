@@ -18,7 +18,6 @@ Charge = Callable[[tuple[Any, ...], Any], int]
 
 STRING_FACTOR: Final = 0.1
 REGEX_FACTOR: Final = 0.25
-SELECT_COST: Final = 1
 LIST_COST: Final = 10
 MAP_COST: Final = 30
 STRUCT_COST: Final = 40

@@ -14,9 +14,6 @@ from kubewright.cel.errors import CostExceeded
 
 Frame = list[Any]
 
-COST: Final = 0
-LIMIT: Final = 1
-WORK: Final = 2
 FIRST_SLOT: Final = 3
 WORK_LIMIT: Final = 5_000_000
 """Nodes of data walked without cost: about a second."""

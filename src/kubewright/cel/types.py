@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from kubewright.cel import limits
 
@@ -125,10 +125,6 @@ class Type:
         if self.kind != other.kind or self.name != other.name or len(self.params) != len(other.params):
             return False
         return all(mine.same(theirs) for mine, theirs in zip(self.params, other.params, strict=True))
-
-    def assignable_from(self, other: Type) -> bool:
-        """Whether a value of the other type may stand where this one is declared (no type parameters)."""
-        return self.kind is Kind.DYN or other.kind is Kind.DYN or self.same(other)
 
     @property
     def needs_conversion(self) -> bool:
@@ -312,22 +308,3 @@ def unescape(name: str) -> str:
     if name == f"__{inner}__" and inner in RESERVED:
         return inner
     return _ESCAPED.sub(lambda match: _PLAIN[match[1]], name)
-
-
-def jsonlike(value: Any) -> Type:
-    """The type of plain decoded data, for callers that have values and no schema."""
-    if value is None:
-        return NULL
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int):
-        return INT
-    if isinstance(value, float):
-        return DOUBLE
-    if isinstance(value, str):
-        return STRING
-    if isinstance(value, list):
-        return list_type(DYN)
-    if isinstance(value, dict):
-        return map_type(STRING, DYN)
-    return DYN

@@ -29,7 +29,6 @@ from kubewright.cel.types import (
     Type,
     list_type,
     map_type,
-    opaque_type,
     optional_type,
 )
 
@@ -330,6 +329,3 @@ def is_zero(value: Any) -> bool:
     if isinstance(value, bool | int | float | str | bytes | list | dict):
         return not value
     return False
-
-
-OPAQUE_ANY: Final = opaque_type("any")

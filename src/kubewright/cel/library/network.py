@@ -82,11 +82,7 @@ def parse_cidr(text: str) -> CIDR:
     try:
         if not slash:
             raise ValueError("no '/'")
-        if (
-            len(text) > _MAX_TEXT
-            or not (bits.isascii() and bits.isdigit())
-            or (len(bits) > 1 and bits[0] == "0")
-        ):
+        if len(text) > _MAX_TEXT or not _BITS.fullmatch(bits):
             raise ValueError(f'bad bits after slash: "{bits}"')
         if "%" in address:
             raise ValueError("IPv6 zones cannot be present in a prefix")
