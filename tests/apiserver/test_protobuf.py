@@ -121,8 +121,8 @@ def test_values(data: bytes, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "marker"),
-        (b'{"kind":"Thing"}', "marker"),
+        (b"", "expected prefix"),
+        (b'{"kind":"Thing"}', "expected prefix"),
         (MAGIC, "has no protobuf form"),
         (
             MAGIC + text(1, text(1, b"apps/v1") + text(2, b"Thing")),

@@ -238,7 +238,8 @@ def invalid(kind: GroupKind, name: str, errors: Iterable[FieldError]) -> Invalid
         details["name"] = name
     if kind.group:
         details["group"] = kind.group
-    details["kind"] = kind.kind
+    if kind.kind:
+        details["kind"] = kind.kind
     if listed:
         details["causes"] = [error.cause() for error in listed]
     subject = f"{kind} {quote(name)} is invalid"

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import yaml
 
+from kubewright.api.builtin import definition_name, resource_of_kind
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
-from kubewright.api.gvk import GroupVersion
+from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.api.typed_json import TypedError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
 from kubewright.schema.metadata import MetadataError
@@ -192,8 +193,44 @@ def read_object(
             repeated = [f'duplicate field "{path}"' for path in repeats]
         else:
             repeated = duplicates
-        report(repeated, problems, resource, version, kind, validation, warn, yaml_body=media == YAML)
+        report(repeated, problems, version.name, kind, validation, warn, yaml_body=media == YAML)
     return obj
+
+
+def read_typed(
+    data: bytes,
+    media: str,
+    gvk: GroupVersionKind,
+    checks: Any,
+    *,
+    validation: str,
+    warn: Any,
+    wire: Any = None,
+) -> Object:
+    """A body as an object of a built-in kind that is no resource of its own (a TokenRequest, an Eviction)."""
+    obj, duplicates = read_plain(data, media, gvk.kind, wire)
+    obj = {} if obj is None else obj
+    _must_be_object(obj, gvk.kind, data)
+    repeated = duplicates
+    if media == JSON and validation != "Ignore":
+        repeated = [f'duplicate field "{path}"' for path in duplicate_fields(data, obj)]
+    _check_typed(obj, gvk.api_version, gvk.kind, gvk.version)
+    try:
+        unknown = [f'unknown field "{path}"' for path in checks.decode(obj)]
+    except (MetadataError, TooDeepError, TypedError) as error:
+        raise BadRequest(
+            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {error}'
+        ) from None
+    if validation != "Ignore":
+        report(repeated, unknown, gvk.version, gvk.kind, validation, warn, yaml_body=media == YAML)
+    return obj
+
+
+def _must_be_object(obj: Any, kind: str, data: bytes) -> None:
+    if type(obj) is not dict:
+        shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
+        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value of type {_TYPE_META}"
+        raise unrecognized(kind, why, data)
 
 
 def check_type(obj: Object, resource: Resource, version: Version, kind: str, data: bytes) -> None:
@@ -215,15 +252,29 @@ def check_type(obj: Object, resource: Resource, version: Version, kind: str, dat
                 f"the expected API version ({api_version})"
             )
         return
-    if given_kind and given_kind != kind:
+    _check_typed(obj, api_version, kind, version.name)
+
+
+def _check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
+    given_kind, given = obj.get("kind") or kind, obj.get("apiVersion") or api_version
+    for name, value in (("kind", given_kind), ("apiVersion", given)):
+        if type(value) is not str:
+            raise BadRequest(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {type(value).__name__} into Go "
+                f"struct field .{name} of type string"
+            )
+    if given_kind != kind or given != api_version:
+        shown = version if given == api_version else given.rpartition("/")[2]
+        gvk = GroupVersionKind.from_api_version(given, given_kind)
+        if resource_of_kind(gvk) is not None:
+            wanted = definition_name(GroupVersionKind.from_api_version(api_version, kind)).split(".")[-3]
+            raise BadRequest(
+                f'{given_kind} in version "{shown}" cannot be handled as a {kind}: converting '
+                f"({shown}.{given_kind}) to ({wanted}.{kind}): unknown conversion"
+            )
         raise BadRequest(
-            f'{given_kind} in version "{version.name}" cannot be handled as a {kind}: '
-            f'no kind "{given_kind}" is registered for version "{given or api_version}"'
-        )
-    if given and given != api_version:
-        raise BadRequest(
-            f'{kind} in version "{given.rpartition("/")[2]}" cannot be handled as a {kind}: '
-            f'no kind "{kind}" is registered for version "{given}"'
+            f'{given_kind} in version "{shown}" cannot be handled as a {kind}: no kind "{given_kind}" is registered '
+            f'for version "{given}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
         )
     obj["apiVersion"] = api_version
     obj["kind"] = kind
@@ -246,8 +297,7 @@ def shape(obj: Object, resource: Resource, version: Version, kind: str) -> list[
 def report(
     repeated: list[str],
     unknown: list[str],
-    resource: Resource,
-    version: Version,
+    version: str,
     kind: str,
     validation: str,
     warn: Any,
@@ -263,7 +313,7 @@ def report(
         else:
             listed = repeated + unknown
         raise BadRequest(
-            f'{kind} in version "{version.name}" cannot be handled as a {kind}: strict decoding error: '
+            f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: '
             + ", ".join(listed)
         )
     for text in (*repeated, *unknown):

@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.gvk import GroupVersion, version_priority
+from kubewright.api.gvk import GroupVersion, GroupVersionKind, version_priority
 
 from .negotiation import encode, negotiate, parse_accept, respond
 from .request import Request, Response
@@ -248,7 +248,7 @@ class Discovery:
         for resource, declared in pairs:
             entry: dict[str, Any] = {
                 "resource": resource.plural,
-                "responseKind": {"group": group, "version": version, "kind": resource.kind},
+                "responseKind": _response_kind(resource, resource.gvk(version)),
                 "scope": "Namespaced" if resource.namespaced else "Cluster",
                 "singularResource": resource.singular,
                 "verbs": _shown_verbs(resource),
@@ -263,7 +263,7 @@ class Discovery:
                 subresources.append(
                     {
                         "subresource": name,
-                        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+                        "responseKind": _response_kind(resource, kind),
                         "verbs": _verbs(subresource.verbs),
                     }
                 )
@@ -271,6 +271,13 @@ class Discovery:
                 entry["subresources"] = subresources
             resources.append(entry)
         return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _response_kind(resource: Resource, kind: GroupVersionKind) -> dict[str, str]:
+    """The kind of an answer; Kubernetes' own kinds leave out the group version that they are listed under."""
+    own = not resource.custom and resource.version(kind.version) is not None and kind.group == resource.group
+    group, version = ("", "") if own else (kind.group, kind.version)
+    return {"group": group, "version": version, "kind": kind.kind}
 
 
 def _aggregated_form(request: Request) -> str:

@@ -16,7 +16,7 @@ from kubewright.api.errors import (
 
 from . import deletion, writes
 from .authorization import Attributes, Decision, forbidden
-from .bodies import media_type, read_object, read_plain, report, shape, strict_patch_error
+from .bodies import media_type, read_object, read_plain, read_typed, report, shape, strict_patch_error
 from .lists import list_collection
 from .negotiation import PROTOBUF, Accepted, encode, negotiate, respond
 from .options import parse_delete_options, parse_version, parse_write_options
@@ -367,8 +367,7 @@ class Endpoint:
             report(
                 patch.repeated,
                 unknown,
-                self.resource,
-                self.version,
+                self.version.name,
                 self.resource.kind,
                 validation,
                 request.warn,
@@ -439,9 +438,20 @@ class Endpoint:
     async def _handled(self, request: Request, info: RequestInfo, verb: str) -> Response:
         """A verb that a function answers."""
         accepted = self.accepted(request)
-        body = await self._read_any(request, self.resource.kind, self.version.wire)
-        if body is not None:
-            body.setdefault("metadata", {})
+        if self.resource.custom:
+            body = await self._read_any(request, self.resource.kind, self.version.wire)
+            if body is not None:
+                body.setdefault("metadata", {})
+        else:
+            body = read_object(
+                await self.body(request),
+                media_type(request),
+                self.resource,
+                self.version,
+                validation=parse_write_options(request, "CreateOptions").field_validation,
+                warn=request.warn,
+                wire=self.version.wire,
+            )
         asked = self._asked(request, info, body, verb)
         result = await self.resource.handlers[verb](asked)
         if isinstance(result, Response):
@@ -518,8 +528,19 @@ class Endpoint:
         accepted = self.accepted(request) if not declared.connects else Accepted()
         body = None
         if declared.decodes and request.method in ("POST", "PUT"):
-            kind = declared.kind.kind if declared.kind is not None else self.resource.kind
-            body = await self._read_any(request, kind, declared.wire)
+            if declared.checks is not None and declared.kind is not None:
+                body = read_typed(
+                    await self.body(request),
+                    media_type(request),
+                    declared.kind,
+                    declared.checks,
+                    validation=parse_write_options(request, "CreateOptions").field_validation,
+                    warn=request.warn,
+                    wire=declared.wire,
+                )
+            else:
+                kind = declared.kind.kind if declared.kind is not None else self.resource.kind
+                body = await self._read_any(request, kind, declared.wire)
         asked = self._asked(request, info, body, info.verb)
         if declared.connects:
             await self._admit_connect(asked)

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api import builtin_schema
 from kubewright.api.gvk import GroupVersion
 
 from .negotiation import encode, json_response, parse_accept
@@ -55,6 +56,7 @@ class OpenAPI:
         paths: dict[str, Any] = {}
         for path in self._group_versions():
             paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._document(path)[1]}"}
+        paths["version"] = {"serverRelativeURL": f"/openapi/v3/version?hash={self._document('version')[1]}"}
         for path, url in self.external().items():
             paths[path] = {"serverRelativeURL": url}
         response = json_response({"paths": paths})
@@ -66,15 +68,18 @@ class OpenAPI:
     def _document(self, path: str) -> tuple[bytes, str]:
         found = self._v3.get(path)
         if found is None:
-            body = encode(self._build_v3(self._group_versions()[path]))
+            document = (
+                self._build_version() if path == "version" else self._build_v3(self._group_versions()[path])
+            )
+            body = encode(document)
             found = self._v3[path] = (body, hashlib.sha512(body).hexdigest().upper())
         return found
 
     async def v3(self, request: Request) -> Response:
         """`/openapi/v3/<path>`: one group version."""
         path = request.path.removeprefix("/openapi/v3").strip("/")
-        if path not in self._group_versions():
-            return page_not_found()
+        if path != "version" and path not in self._group_versions():
+            return Response(404, content_type="")
         negotiate_json(request)
         body, digest = self._document(path)
         headers: dict[str, str | list[str]] = {"ETag": f'"{digest}"', "Vary": "Accept"}
@@ -126,6 +131,24 @@ class OpenAPI:
             "components": {"schemas": relink(definitions, "#/components/schemas/")},
         }
 
+    def _build_version(self) -> Schema:
+        name = "io.k8s.apimachinery.pkg.version.Info"
+        fields = self._server.version.to_dict()
+        info = {"type": "object", "properties": dict.fromkeys(fields, {"type": "string"})}
+        answer = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+        operation = {
+            "tags": ["version"],
+            "description": "get the version of this server",
+            "operationId": "getCodeVersion",
+            "responses": {"200": {"description": "OK", "content": answer}},
+        }
+        return {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": self._server.version.git_version},
+            "paths": {"/version/": {"get": operation}},
+            "components": {"schemas": {name: info}},
+        }
+
     def _build_v2(self) -> Schema:
         definitions: dict[str, Schema] = dict(self.meta())
         paths: Schema = {}
@@ -163,6 +186,9 @@ def _in_a_year() -> str:
 
 def definition_name(resource: Resource, version: str, kind: str = "") -> str:
     """The name of a kind's schema: the group backwards, the version, the kind."""
+    declared = resource.version(version)
+    if declared is not None and declared.published_as:
+        return f"{declared.published_as}.{kind or resource.kind}"
     parts = [*reversed((resource.group or "core").split(".")), version, kind or resource.kind]
     return ".".join(parts)
 
@@ -175,6 +201,10 @@ def gvk_extension(resource: Resource, version: str, kind: str = "") -> Schema:
 def _add_definitions(definitions: dict[str, Schema], resource: Resource, version: Version) -> None:
     name = definition_name(resource, version.name)
     node = version.schema
+    if version.published_as:
+        _add_published(definitions, name)
+        _add_published(definitions, definition_name(resource, version.name, resource.list_kind))
+        return
     schema: Schema = (
         dict(node.raw)
         if node is not None
@@ -210,6 +240,30 @@ def _add_definitions(definitions: dict[str, Schema], resource: Resource, version
         },
         "x-kubernetes-group-version-kind": [gvk_extension(resource, version.name, resource.list_kind)],
     }
+
+
+def _add_published(definitions: dict[str, Schema], name: str) -> None:
+    """Bring in a built-in definition and what it refers to."""
+    known = builtin_schema.definitions()
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in known or name in definitions:
+            continue
+        definitions[name] = builtin_schema.published(name, "")
+        _collect_references(known[name], waiting)
+
+
+def _collect_references(schema: Any, found: list[str]) -> None:
+    if isinstance(schema, dict):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            found.append(reference.rpartition("/")[2])
+        for value in schema.values():
+            _collect_references(value, found)
+    elif isinstance(schema, list):
+        for value in schema:
+            _collect_references(value, found)
 
 
 def _add_references(definitions: dict[str, Schema], node: Any, schema: Any) -> None:
@@ -344,7 +398,8 @@ class _Paths:
         """One operation."""
         resource, version = self.resource, self.version
         scope = "Namespaced" if "{namespace}" in path else ""
-        group = "".join(part.capitalize() for part in resource.group.split(".")) or "Core"
+        named = resource.group if resource.custom else resource.group.removesuffix(".k8s.io")
+        group = "".join(part.capitalize() for part in named.split(".")) or "Core"
         title = {
             "create": "create",
             "update": "replace",

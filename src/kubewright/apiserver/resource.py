@@ -124,6 +124,8 @@ class Version:
     function."""
     wire: Any = None
     """The protobuf table of this kind, where clients may send protobuf."""
+    published_as: str = ""
+    """What the names of its schemas begin with in OpenAPI (`io.k8s.api.apps.v1`), where they are built in."""
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -222,6 +224,10 @@ class Strategy:
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName); DNS-1123 subdomains by default."""
         return check_dns_subdomain(name, prefix=prefix)
+
+    def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
+        """What is wrong with finalizers, beyond that they are qualified names."""
+        return ()
 
     def prepare_for_create(self, op: Operation, obj: Object) -> MaybeAwait:
         """Drop what clients may not set, fill in what the server decides."""
@@ -331,6 +337,8 @@ class Subresource:
     status_code: int = 200
     """Of an object answered to POST; 201 where it is a creation."""
     wire: Any = None
+    checks: Any = None
+    """Reads bodies of `kind` (its `decode` as `SchemaVersion.decode`); without it, they are taken as they come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -412,12 +412,25 @@ class APIServer:
                     found = handler
                     break
         if found is None:
+            if self._has_typed_group(plain):
+                raise NotFound("the server could not find the requested resource", details={})
             return page_not_found()
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource", details={}
             )
         return await found(request)
+
+    def _has_typed_group(self, path: str) -> bool:
+        """Whether a path asks for a version of a group of typed kinds, which answers where others do not."""
+        match path.split("/"):
+            case ["", "api", _]:
+                wanted = ""
+            case ["", "apis", group, _]:
+                wanted = group
+            case _:
+                return False
+        return any(group == wanted for group, _ in self._typed_versions)
 
     def _log(self, request: Request, response: Response, elapsed: float) -> None:
         user = getattr(request, "user", None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, Expired
 
-from .negotiation import YAML
+from .negotiation import JSON
 from .options import parse_list_options, parse_version
 from .request import Request, Response, WebSocket
 from .requestinfo import RequestInfo

@@ -159,6 +159,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
     errors = validate_metadata(
         metadata, "metadata", namespaced=resource.namespaced, name_rule=strategy.validate_name
     )
+    errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
     errors += await validate_object(op, obj, None, hub)
     if errors:
         raise _invalid(store, obj, errors)
@@ -376,6 +377,7 @@ async def _replace(
     errors = _metadata_update_errors(metadata, old["metadata"]) + validate_common_metadata(
         metadata, "metadata"
     )
+    errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
     errors += await validate_object(op, new, old, hub)
     if errors:
         raise _invalid(store, new, errors)

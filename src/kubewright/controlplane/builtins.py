@@ -8,12 +8,14 @@ is asked for config maps never looks at a StatefulSet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from kubewright.api.builtin import BuiltinResource, resources
-from kubewright.api.builtin_schema import as_typed, message_name, schema_for, wire_messages
+from kubewright.api.builtin_schema import as_typed, definition_name, schema_for
 from kubewright.api.gvk import GroupVersionKind, version_priority
+from kubewright.apiserver.protobuf import builtin_codec
 from kubewright.apiserver.resource import (
     PATCH_TYPES,
     Object,
@@ -28,17 +30,10 @@ from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
 
 from .kinds import Kind, KindStrategy, rules_of
+from .kinds.printing import CREATED_AT
 
 _ROOT_PREFIXES = frozenset(("apiextensions.k8s.io", "apiregistration.k8s.io"))
 """Groups whose objects are stored under their group; the others' under the bare resource name."""
-
-
-@cache
-def wire_codec() -> Any:
-    """Reads and writes protobuf of every built-in kind."""
-    from kubewright.apiserver.protobuf import ProtobufCodec
-
-    return ProtobufCodec(wire_messages(), message_name)
 
 
 class TypedChecks:
@@ -120,7 +115,7 @@ class BuiltinVersion(Version):
     @property
     def wire(self) -> Any:  # type: ignore[override]
         """The protobuf form of the kind."""
-        return wire_codec()
+        return builtin_codec()
 
     @wire.setter
     def wire(self, value: Any) -> None:
@@ -166,7 +161,7 @@ def _resource(rows: list[BuiltinResource], priority: int, handlers: Mapping[str,
         namespaced=row.namespaced,
         short_names=row.short_names,
         categories=row.categories,
-        verbs=tuple(verb for verb in row.verbs if verb not in handlers),
+        verbs=row.verbs,
         handlers=handlers,
         patch_types=PATCH_TYPES,
         custom=False,
@@ -178,6 +173,7 @@ def _resource(rows: list[BuiltinResource], priority: int, handlers: Mapping[str,
         if group in _ROOT_PREFIXES
         else kind.storage_prefix or row.plural,
         group_priority=priority,
+        storage_version_hash="list" in row.verbs,
     )
 
 
@@ -186,7 +182,8 @@ def _version(row: BuiltinResource, kind: Kind) -> BuiltinVersion:
         name=row.gvk.version,
         checks=TypedChecks(row.gvk),  # type: ignore[arg-type]
         validates=False,
-        columns=kind.columns,
+        published_as=definition_name(row.gvk).rpartition(".")[0],
+        columns=kind.columns if kind.columns is not None else CREATED_AT,
         cells=kind.cells,
         subresources=_subresources(row, kind),
         field_selectors=kind.field_selectors,
@@ -197,14 +194,21 @@ def _version(row: BuiltinResource, kind: Kind) -> BuiltinVersion:
     return version
 
 
+def with_checks(declared: Subresource) -> Subresource:
+    """A subresource that speaks a built-in kind of its own reads bodies of that kind, in JSON and protobuf."""
+    if declared.kind is None or declared.connects or not declared.decodes or declared.checks is not None:
+        return declared
+    return replace(declared, checks=TypedChecks(declared.kind), wire=builtin_codec())
+
+
 def _subresources(row: BuiltinResource, kind: Kind) -> dict[str, Subresource]:
     found: dict[str, Subresource] = {}
     for part in row.subresources:
         given = kind.subresources.get(part.name)
         if given is not None:
-            found[part.name] = given
+            found[part.name] = with_checks(given)
         elif part.name == "status":
             found["status"] = StatusSubresource(keeps_metadata=False)
         elif part.name == "scale":
-            found["scale"] = ScaleSubresource(wire=wire_codec())
+            found["scale"] = ScaleSubresource(wire=builtin_codec())
     return found

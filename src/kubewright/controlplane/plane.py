@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
+from kubewright.apiserver.protobuf import builtin_codec
 from kubewright.apiserver.resource import Resource
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.user import MASTERS
@@ -32,9 +33,10 @@ from kubewright.storage import Storage, open_storage
 
 from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
 from .bootstrap import bootstrap
-from .builtins import builtin_resources, wire_codec
+from .builtins import builtin_resources, with_checks
 from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_pair
-from .identity import IdentityReviews, TokenIssuer, TokenRequests, bound_objects_exist
+from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, bound_objects_exist
+from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.tokens import StaticTokens
@@ -120,6 +122,7 @@ class ControlPlane:
         self._stopping = asyncio.Event()
         self._parts: list[Any] = []
         self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
+        self.webhook_client = WebhookClient(ServiceResolver(self.server, self.webhook_resolve))
         self.front: Front | None = None
         self.authority: Authority
         self.front_proxy_authority: Authority
@@ -169,14 +172,14 @@ class ControlPlane:
         handlers = {**reviews.handlers, **self._identity.handlers}
         for resource in builtin_resources(extra_handlers=handlers):
             self.server.add(self._adjusted(resource))
-        self.server.delete_options_wire = wire_codec()
+        self.server.delete_options_wire = builtin_codec()
 
     def _adjusted(self, resource: Resource) -> Resource:
         if (resource.group, resource.plural) == ("", "serviceaccounts"):
             for version in resource.versions:
                 version.subresources = {
                     **version.subresources,
-                    "token": TokenRequests(self.server, lambda: self.issuer).subresource(wire_codec()),
+                    "token": with_checks(TokenRequests(self.server, lambda: self.issuer).subresource()),
                 }
         return resource
 
@@ -238,9 +241,9 @@ class ControlPlane:
                     group_headers=proxy.group_headers,
                     extra_prefixes=proxy.extra_prefixes,
                 ),
-                ClientCertificates(self.client_authorities),
                 *self.token_files,
                 accounts,
+                UnlessToken(ClientCertificates(self.client_authorities)),
             ],
             allow_anonymous=self.anonymous,
         )
@@ -254,13 +257,27 @@ class ControlPlane:
         return self.authority.certificate + (b"\n" + self.client_ca if self.client_ca else b"")
 
     def _admit(self) -> None:
-        from .admission import arranged, default_plugins
+        from .admission import Live, arranged, default_plugins
+        from .webhooks import MutatingWebhooks, ValidatingWebhooks
 
-        plugins = default_plugins(self.server)
+        live = Live(self.server)
+        plugins = [
+            *default_plugins(self.server, live),
+            MutatingWebhooks(self.server, self.webhook_client, live),
+            ValidatingWebhooks(self.server, self.webhook_client, live),
+        ]
         for plugin in arranged(plugins, enable=self.enabled_plugins, disable=self.disabled_plugins):
             self.server.admission.add(plugin)
         if self.rules is not None:
             self.server.admission.add(EscalationCheck(self.rules, self.server.authorizer))
+
+    async def _define(self) -> None:
+        """Serve custom resources."""
+        from .crds import CustomResourceDefinitions
+
+        self.definitions = CustomResourceDefinitions(self.server, self.webhook_client)
+        self._parts.append(self.definitions)
+        await self.definitions.start()
 
     async def _control(self) -> None:
         """Start what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
@@ -295,6 +312,8 @@ class ControlPlane:
         )
         await self.front.start()
         self.port = self.front.port
+        address = self.front.url.removeprefix("https://")
+        self.server.discovery.addresses = lambda: [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
 
     async def _write_bootstrap(self) -> None:
         host = (
@@ -324,6 +343,7 @@ class ControlPlane:
             await self._identify()
             self._authenticate()
             self._admit()
+            await self._define()
             if self.port is not None:
                 await self._listen()
             await self._write_bootstrap()
@@ -342,6 +362,7 @@ class ControlPlane:
         self._stopping.set()
         while self._parts:
             await self._parts.pop().stop()
+        await self.webhook_client.close()
         if self.front is not None and self.front._sockets is not None:
             self.front._sockets.close()
         if self.server.started:

@@ -91,7 +91,7 @@ class EscalationCheck(AdmissionPlugin):
             raise APIError(f"unsupported role reference kind: {quote(kind)}", code=500)
         role = await self._rules.role(reference, request.namespace)
         if role is None:
-            raise not_found(GroupResource(RBAC_GROUP, plural.removesuffix("s")), name)
+            raise not_found(GroupResource(RBAC_GROUP, request.resource.resource), name)
         await self._confirm(request, obj, role.get("rules") or ())
 
     async def _confirm(self, request: AdmissionRequest, obj: Object, wanted: Iterable[Object]) -> None:

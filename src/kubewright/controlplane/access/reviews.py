@@ -20,6 +20,7 @@ from .live_rules import LiveRules
 Object = dict[str, Any]
 GROUP = "authorization.k8s.io"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+_NOT_BOTH = "cannot be specified in combination with resourceAttributes"
 _SYMBOLS = {"In": "in", "NotIn": "notin"}
 
 
@@ -45,7 +46,7 @@ class AccessReviews:
         review = asked.body or {}
         spec = review.get("spec") or {}
         errors = _spec_errors(spec) + _user_errors(spec) + _metadata_errors(review)
-        _refuse(errors, "SubjectAccessReview")
+        _refuse(errors)
         return await self._answer(review, spec, _subject_of(spec))
 
     async def local(self, asked: SubresourceRequest) -> Object:
@@ -74,7 +75,7 @@ class AccessReviews:
                     "disallowed on this kind of request",
                 )
             )
-        _refuse(errors, "LocalSubjectAccessReview")
+        _refuse(errors)
         if metadata["namespace"] != asked.namespace:
             raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {asked.namespace}")
         return await self._answer(review, spec, _subject_of(spec))
@@ -83,7 +84,7 @@ class AccessReviews:
         """May I?"""
         review = asked.body or {}
         spec = review.get("spec") or {}
-        _refuse(_spec_errors(spec) + _metadata_errors(review), "SelfSubjectAccessReview")
+        _refuse(_spec_errors(spec) + _metadata_errors(review))
         return await self._answer(review, spec, asked.request.user)
 
     async def _answer(self, review: Object, spec: Object, user: User) -> Object:
@@ -157,8 +158,11 @@ def _subject_of(spec: Object) -> User:
 def _spec_errors(spec: Object) -> list[FieldError]:
     about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     errors = []
-    if (about is None) == (path is None):
-        errors.append(FieldError.invalid("spec", path, _ONE_OF))
+    if about is not None and path is not None:
+        shown = {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
+        errors.append(FieldError.invalid("spec.nonResourceAttributes", shown, _NOT_BOTH))
+    elif about is None and path is None:
+        errors.append(FieldError.invalid("spec.resourceAttributes", None, _ONE_OF))
     for field in ("fieldSelector", "labelSelector"):
         selector = (about or {}).get(field)
         if selector is not None:
@@ -200,9 +204,9 @@ def _metadata_errors(review: Object) -> list[FieldError]:
     return []
 
 
-def _refuse(errors: list[FieldError], kind: str) -> None:
+def _refuse(errors: list[FieldError]) -> None:
     if errors:
-        raise invalid(GroupKind(GROUP, kind), "", errors)
+        raise invalid(GroupKind(GROUP, ""), "", errors)
 
 
 def _selector(selector: Object | None) -> str:

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+from .explicit import UnlessToken
 from .issuer import TokenIssuer
 from .reviews import IdentityReviews
 from .token_requests import TokenRequests, bound_objects_exist
 
-__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "bound_objects_exist"]
+__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "UnlessToken", "bound_objects_exist"]

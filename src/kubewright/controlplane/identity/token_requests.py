@@ -24,6 +24,7 @@ _LEAST, _MOST = 600, 1 << 32
 _PROJECTED = 3607
 """What kubelets ask for projected tokens; those live for a year and are only warned about after an hour."""
 _YEAR = 365 * 24 * 3600
+_WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 _LEEWAY = 60.0
 
 
@@ -38,20 +39,18 @@ class TokenRequests:
     def _issuer(self) -> TokenIssuer:
         return self._find_issuer()
 
-    def subresource(self, wire: Any) -> Subresource:
+    def subresource(self) -> Subresource:
         """The declaration of `token`."""
         return Subresource(
             handler=self.create,
             verbs=("create",),
             kind=GroupVersionKind(GROUP, "v1", "TokenRequest"),
             status_code=201,
-            wire=wire,
         )
 
     async def create(self, asked: SubresourceRequest) -> Object:
         """Sign a token for the service account in the URL."""
         request: Object = asked.body or {}
-        _check_kind(request)
         metadata, spec = dict(request.get("metadata") or {}), dict(request.get("spec") or {})
         name, namespace = asked.name, asked.namespace
         for field, wanted, what in (("name", name, "name"), ("namespace", namespace, "namespace")):
@@ -78,6 +77,7 @@ class TokenRequests:
         self._check_duration(seconds)
         bound: Object = {}
         reference = spec.get("boundObjectRef")
+        self._check_attestations(spec, reference)
         if reference:
             bound = await self._bind(reference, namespace, name)
         lifetime, warn_after = seconds, 0
@@ -105,12 +105,17 @@ class TokenRequests:
             },
         }
 
-    def _check_duration(self, seconds: Any) -> None:
-        if type(seconds) is not int:
-            raise BadRequest(
-                'TokenRequest in version "v1" cannot be handled as a TokenRequest: json: cannot unmarshal value '
-                "into Go struct field TokenRequestSpec.spec.expirationSeconds of type int64"
-            )
+    def _check_attestations(self, spec: Object, reference: Object | None) -> None:
+        given = spec.get("attestations")
+        if (reference or {}).get("kind") in _WEBHOOKS:
+            if len(given or {}) != 1:
+                why = "webhook bound requests require exactly one admissionReviewAPIGroups attestation"
+                raise self._invalid("", FieldError.invalid("spec.attestations", given, why))
+        elif given:
+            why = "attestations may only be specified with a webhook bound object reference"
+            raise self._invalid("", FieldError.invalid("spec.attestations", given, why))
+
+    def _check_duration(self, seconds: int) -> None:
         if seconds < _LEAST:
             why = "may not specify a duration less than 10 minutes"
         elif seconds > _MOST:
@@ -163,15 +168,6 @@ class TokenRequests:
         store = self._server.store("", plural)
         assert store is not None
         return store.layout.unpack((item := await store.read(namespace, name)).value, item.mod_revision)
-
-
-def _check_kind(request: Object) -> None:
-    kind, api_version = request.get("kind"), request.get("apiVersion")
-    if kind and kind != "TokenRequest":
-        raise BadRequest(
-            f'{kind} in version "v1" cannot be handled as a TokenRequest: no kind "{kind}" is registered for '
-            f'version "{api_version or f"{GROUP}/v1"}"'
-        )
 
 
 def bound_objects_exist(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[bool]]:

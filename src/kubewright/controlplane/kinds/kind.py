@@ -8,11 +8,14 @@ suits a kind about which there is nothing to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Column, Converter, Object, Strategy, Subresource, Version
+
+_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 
 
 class KindStrategy(Strategy):
@@ -24,6 +27,16 @@ class KindStrategy(Strategy):
     allow_unconditional_update = True
     tracks_generation = False
     """Whether `metadata.generation` counts the changes of the spec."""
+
+    def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
+        """Finalizers of built-in kinds have a domain, or are one of Kubernetes' own."""
+        for index, name in enumerate(finalizers):
+            if "/" not in name and name not in _FINALIZERS:
+                yield FieldError.invalid(
+                    f"metadata.finalizers[{index}]",
+                    name,
+                    "name is neither a standard finalizer name nor is it fully qualified",
+                )
 
     def initial_generation(self, obj: Object) -> int | None:
         """1 where the kind counts, nothing otherwise."""
