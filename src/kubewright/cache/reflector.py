@@ -1,0 +1,289 @@
+"""Follows one collection of a server and tells what changes, whatever happens in between.
+
+A reflector first gets the state, then follows it:
+
+1. *Initial state* as a stream (a watch with `sendInitialEvents`, ended by an annotated bookmark). A server that
+   refuses that gets paged lists instead.
+2. *Watch* from there. Every event and bookmark moves the revision to go on from, so a connection that ends is
+   simply opened again and nothing is missed.
+3. *Expired*: the server no longer knows our revision. The state is got anew, and what is not in it any more has
+   been deleted meanwhile; `sink.replace` finds that out.
+
+Failures back off, 0.8 s doubling to 30 s with jitter, and start anew after two quiet minutes. The first failure
+of a kind is logged once with its reason, and once more when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from kubewright.api.codec import DecodeError, ObjectHeader, decoder
+from kubewright.api.errors import (
+    APIError,
+    BadRequest,
+    Expired,
+    Forbidden,
+    Invalid,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    Timeout,
+)
+from kubewright.client.errors import ConnectionFailed, CredentialsError
+from kubewright.client.raw import RawEvent, RawPage, RawWatch
+
+logger = logging.getLogger(__name__)
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+PAGE_SIZE = 500
+WATCH_SECONDS = (300.0, 600.0)
+"""A watch is asked to end after a random time between these, so that load spreads over servers."""
+SILENCE_SECONDS = 150.0
+"""A watch with bookmarks that says nothing for this long is dead: a server sends one every minute."""
+
+EXPIRED_AGAIN_SECONDS = 30.0
+SHORT_WATCH_SECONDS = 1.0
+"""A watch that ends sooner than this without an event counts as a failure, lest it be opened in a loop."""
+
+_read_header = decoder(ObjectHeader).decode
+
+
+class Source(Protocol):
+    """One collection of one server."""
+
+    async def list(self, query: dict[str, str]) -> RawPage:
+        """One page of it."""
+
+    async def watch(self, query: dict[str, str], idle_timeout: float) -> RawWatch:
+        """Its changes."""
+
+
+class Sink(Protocol):
+    """Where a reflector puts what it learns."""
+
+    def begin(self) -> None:
+        """The state is about to be told anew."""
+
+    def initial(self, raw: bytes, header: ObjectHeader) -> None:
+        """One object of the state."""
+
+    def replace(self, resource_version: str) -> None:
+        """The state has been told: what was not in it is gone."""
+
+    def event(self, event: RawEvent) -> None:
+        """One change: `ADDED`, `MODIFIED` or `DELETED`."""
+
+    def progress(self, resource_version: str) -> None:
+        """Everything up to this revision has been told."""
+
+
+class Backoff:
+    """Delays that grow with each failure in a row and start anew after a quiet time."""
+
+    def __init__(
+        self,
+        first: float = 0.8,
+        maximum: float = 30.0,
+        reset_after: float = 120.0,
+        jitter: float = 1.0,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.first = first
+        self.maximum = maximum
+        self.reset_after = reset_after
+        self.jitter = jitter
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._delay = first
+        self._last = float("-inf")
+
+    def next(self, now: float) -> float:
+        """The delay after a failure at this time."""
+        if now - self._last > self.reset_after:
+            self._delay = self.first
+        delay = self._delay
+        self._delay = min(self._delay * 2, self.maximum)
+        self._last = now + delay
+        return delay * (1 + self._rng.random() * self.jitter)
+
+
+class Reflector:
+    """Keeps a sink in step with a source until it is cancelled. `run` never ends by itself."""
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        sink: Sink,
+        *,
+        backoff: Backoff | None = None,
+        rng: random.Random | None = None,
+        stream_initial_state: bool = True,
+        page_size: int = PAGE_SIZE,
+        absent_retry: float = 10.0,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.sink = sink
+        self.resource_version = ""
+        self.synced = asyncio.Event()
+        self.last_error: BaseException | None = None
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._backoff = backoff or Backoff(rng=self._rng)
+        self._streams = stream_initial_state
+        self._page_size = page_size
+        self._absent_retry = absent_retry
+        self._poke = asyncio.Event()
+        self._said = ""
+        self._expired_at = float("-inf")
+
+    def poke(self) -> None:
+        """Try again now instead of after the current delay: something has changed, a kind was installed."""
+        self._poke.set()
+
+    async def run(self) -> None:
+        """Follow the source for ever."""
+        while True:
+            try:
+                if not self.resource_version:
+                    await self._get_state()
+                await self._follow()
+                continue
+            except Expired:
+                logger.debug(
+                    "%s: revision %s has expired, getting the state anew", self.name, self.resource_version
+                )
+                self.resource_version = ""
+                # Once is normal after a long gap. A server that says it again and again must not be hammered.
+                now = self._now()
+                recently = now - self._expired_at < EXPIRED_AGAIN_SECONDS
+                self._expired_at = now
+                delay = self._backoff.next(now) if recently else 0.0
+            except NotFound as error:
+                # The kind is not installed (any more): look again now and then, or when somebody pokes.
+                self.resource_version = ""
+                self._complain(error)
+                delay = self._absent_retry
+            except (
+                APIError,
+                ConnectionFailed,
+                CredentialsError,
+                DecodeError,
+                TimeoutError,
+                OSError,
+            ) as error:
+                self._complain(error)
+                if isinstance(error, Timeout):
+                    self.resource_version = ""
+                delay = self._backoff.next(self._now())
+                if isinstance(error, APIError) and error.retry_after is not None:
+                    delay = max(delay, error.retry_after)
+            await self._pause(delay)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _pause(self, delay: float) -> None:
+        self._poke.clear()
+        try:
+            async with asyncio.timeout(delay):
+                await self._poke.wait()
+        except TimeoutError:
+            pass
+
+    def _complain(self, error: BaseException) -> None:
+        self.last_error = error
+        text = f"{type(error).__name__}: {error}"
+        if text != self._said:
+            self._said = text
+            hint = (
+                " (check the RBAC rules: list and watch are needed)" if isinstance(error, Forbidden) else ""
+            )
+            logger.warning("%s: cannot follow, will keep trying: %s%s", self.name, text, hint)
+
+    def _well(self) -> None:
+        self.last_error = None
+        if self._said:
+            self._said = ""
+            logger.info("%s: following again", self.name)
+
+    async def _get_state(self) -> None:
+        if self._streams:
+            try:
+                await self._stream_state()
+                return
+            except (Invalid, BadRequest, MethodNotAllowed, NotAcceptable) as error:
+                logger.debug("%s: no streaming of the initial state here (%s), listing", self.name, error)
+                self._streams = False
+        await self._list_state()
+
+    async def _list_state(self) -> None:
+        query = {"limit": str(self._page_size)}
+        self.sink.begin()
+        while True:
+            page = await self.source.list(query)
+            for item in page.items:
+                raw = bytes(item)
+                self.sink.initial(raw, _read_header(raw))
+            if not page.continue_:
+                break
+            query = {"limit": str(self._page_size), "continue": page.continue_}
+            # A big list is many pages; others want the loop between them.
+            await asyncio.sleep(0)
+        self._state_is_told(page.resource_version)
+
+    async def _stream_state(self) -> None:
+        """Read the initial events, then go on reading changes from the same stream."""
+        watch = await self.source.watch(
+            self._watch_query({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}),
+            SILENCE_SECONDS,
+        )
+        async with watch:
+            self.sink.begin()
+            batches = watch.batches()
+            async for batch in batches:
+                for index, event in enumerate(batch):
+                    if event.type == "BOOKMARK":
+                        annotations = event.header.metadata.annotations or {}
+                        if annotations.get(INITIAL_EVENTS_END) == "true":
+                            self._state_is_told(event.header.metadata.resource_version or "")
+                            self._take(batch[index + 1 :])
+                            await self._consume(batches)
+                            return
+                    else:
+                        self.sink.initial(event.raw, event.header)
+            raise ConnectionFailed("the stream of the initial state ended before it was complete")
+
+    def _state_is_told(self, resource_version: str) -> None:
+        self.resource_version = resource_version
+        self.sink.replace(resource_version)
+        self._well()
+        self.synced.set()
+
+    async def _follow(self) -> None:
+        before, started = self.resource_version, self._now()
+        watch = await self.source.watch(self._watch_query({"resourceVersion": before}), SILENCE_SECONDS)
+        async with watch:
+            self._well()
+            await self._consume(watch.batches())
+        if self.resource_version == before and self._now() - started < SHORT_WATCH_SECONDS:
+            raise ConnectionFailed("the server ended the watch at once")
+
+    def _watch_query(self, query: dict[str, str]) -> dict[str, str]:
+        seconds = self._rng.uniform(*WATCH_SECONDS)
+        return {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(int(seconds)), **query}
+
+    async def _consume(self, batches: AsyncIterator[list[RawEvent]]) -> None:
+        async for batch in batches:
+            self._take(batch)
+
+    def _take(self, batch: list[RawEvent]) -> None:
+        for event in batch:
+            if event.type != "BOOKMARK":
+                self.sink.event(event)
+            self.resource_version = event.header.metadata.resource_version or self.resource_version
+        if batch:
+            self.sink.progress(self.resource_version)
