@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .live import Live
 from .namespaces import NamespaceLifecycle
+from .notice import NoticeWrites
 from .order import OFF_BY_DEFAULT, ORDER, arranged
 
 if TYPE_CHECKING:
@@ -19,8 +20,16 @@ if TYPE_CHECKING:
 
 def default_plugins(server: APIServer, live: Live | None = None) -> list[AdmissionPlugin]:
     """The plug-ins that need nothing but the server (webhooks are not among them)."""
+    from .mutating_policies import MutatingPolicies
+    from .validating_policies import ValidatingPolicies
+
     live = live or Live(server)
-    return [NamespaceLifecycle(live)]
+    return [
+        NoticeWrites(live),
+        NamespaceLifecycle(live),
+        MutatingPolicies(server, live),
+        ValidatingPolicies(server, live),
+    ]
 
 
 __all__ = ["OFF_BY_DEFAULT", "ORDER", "Live", "NamespaceLifecycle", "arranged", "default_plugins"]

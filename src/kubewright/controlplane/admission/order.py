@@ -1,7 +1,7 @@
 """The order of the admission plug-ins, and which of them are on.
 
-The order is that of Kubernetes. It matters: defaults come before webhooks, policies before webhooks, and quota
-is charged last, when nothing can refuse any more.
+The order is that of Kubernetes. It matters: defaults come before webhooks, policies before webhooks, and
+quota is charged last, when nothing can refuse any more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from kubewright.apiserver.admission import AdmissionPlugin
 
 ORDER = (
+    "NoticeWrites",
     "NamespaceLifecycle",
     "LimitRanger",
     "ServiceAccount",

@@ -1,0 +1,352 @@
+"""What the expressions of policies can see, and how they are evaluated.
+
+Objects are seen as they are (`dyn`): a policy is compiled once for all kinds that it matches. `variables` are
+expressions themselves, evaluated when one is first used and then remembered for the request.
+
+The authorizer may have to wait for an answer, which an expression cannot. So an expression that asks
+something new is stopped, the question is answered, and the expression is evaluated again with the answer at
+hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from kubewright import cel
+from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
+from kubewright.apiserver.user import User
+
+from .matching import Match
+
+Object = dict[str, Any]
+
+OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class EvaluationError(Exception):
+    """An expression could not be evaluated; the message is what users see."""
+
+
+class OutOfBudget(EvaluationError):
+    """The budget of all expressions together is used up."""
+
+
+@cache
+def request_type() -> cel.Type:
+    """The `request` variable."""
+    text = cel.STRING
+
+    def triple(name: str, last: str) -> cel.Type:
+        return cel.object_type(f"kubernetes.{name}", {"group": text, "version": text, last: text})
+
+    kind, resource = triple("GroupVersionKind", "kind"), triple("GroupVersionResource", "resource")
+    user = cel.object_type(
+        "kubernetes.UserInfo",
+        {
+            "username": text,
+            "uid": text,
+            "groups": cel.list_type(text),
+            "extra": cel.map_type(text, cel.list_type(text)),
+        },
+    )
+    return cel.object_type(
+        "kubernetes.AdmissionRequest",
+        {
+            "kind": kind,
+            "resource": resource,
+            "subResource": text,
+            "requestKind": kind,
+            "requestResource": resource,
+            "requestSubResource": text,
+            "name": text,
+            "namespace": text,
+            "operation": text,
+            "userInfo": user,
+            "dryRun": cel.BOOL,
+            "options": cel.DYN,
+        },
+    )
+
+
+@cache
+def namespace_type() -> cel.Type:
+    """The `namespaceObject` variable."""
+    text, time = cel.STRING, cel.timestamp_type()
+    names = cel.map_type(text, text)
+    metadata = {
+        "name": text,
+        "generateName": text,
+        "namespace": text,
+        "labels": names,
+        "annotations": names,
+        "UID": text,
+        "creationTimestamp": time,
+        "deletionGracePeriodSeconds": cel.INT,
+        "deletionTimestamp": time,
+        "generation": cel.INT,
+        "resourceVersion": text,
+        "finalizers": cel.list_type(text),
+    }
+    condition = {"status": text, "type": text, "lastTransitionTime": time, "message": text, "reason": text}
+    conditions = cel.list_type(cel.object_type("kubernetes.NamespaceCondition", condition))
+    return cel.object_type(
+        "kubernetes.Namespace",
+        {
+            "metadata": cel.object_type("kubernetes.NamespaceMetadata", metadata),
+            "spec": cel.object_type("kubernetes.NamespaceSpec", {"finalizers": cel.list_type(text)}),
+            "status": cel.object_type(
+                "kubernetes.NamespaceStatus", {"conditions": conditions, "phase": text}
+            ),
+        },
+    )
+
+
+def environment(
+    *,
+    params: bool = False,
+    authorizer: bool = True,
+    variables: Mapping[str, cel.Type] | None = None,
+    mutating: bool = False,
+    object_type: cel.Type = cel.DYN,
+    params_type: cel.Type = cel.DYN,
+) -> cel.Env:
+    """The environment of one kind of expression."""
+    names = {
+        "object": object_type,
+        "oldObject": object_type,
+        "request": request_type(),
+        "namespaceObject": namespace_type(),
+    }
+    if params:
+        names["params"] = params_type
+    if authorizer:
+        names["authorizer"] = cel.AUTHORIZER
+        names["authorizer.requestResource"] = cel.RESOURCE_CHECK
+    if variables is not None:
+        names["variables"] = cel.object_type("kubernetes.variables", dict(variables))
+    return cel.Env(names, types=(cel.OBJECT, cel.JSON_PATCH) if mutating else ())
+
+
+def stored_type(type_: cel.Type) -> cel.Type:
+    """The type under which a variable's value is seen: it is already a CEL value and needs no conversion."""
+    return cel.DYN if type_.needs_conversion else type_
+
+
+class Unanswered(Exception):
+    """An expression asked the authorizer something that has no answer yet."""
+
+    def __init__(self, question: cel.Question) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+class Permissions:
+    """Answers of the authorizer, for the user of one request."""
+
+    def __init__(self, authorizer: Authorizer, request: AdmissionRequest) -> None:
+        self._authorizer = authorizer
+        self._request = request
+        self._answers: dict[cel.Question, cel.Decision] = {}
+
+    def values(self) -> dict[str, Any]:
+        """The variables through which expressions ask."""
+        request = self._request
+        about = cel.Question(
+            group=request.resource.group,
+            resource=request.resource.resource,
+            subresource=request.subresource,
+            namespace=request.namespace,
+            name=request.name,
+        )
+        return {
+            "authorizer": cel.Authorizer(self._decide),
+            "authorizer.requestResource": cel.ResourceCheck(self._decide, about),
+        }
+
+    def _decide(self, question: cel.Question) -> cel.Decision:
+        answer = self._answers.get(question)
+        if answer is None:
+            raise Unanswered(question)
+        return answer
+
+    async def answer(self, question: cel.Question) -> None:
+        """Ask the authorizer."""
+        user = self._request.user
+        if question.service_account is not None:
+            namespace, name = question.service_account
+            user = User(
+                f"system:serviceaccount:{namespace}:{name}",
+                ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
+            )
+        attributes = Attributes(
+            user,
+            question.verb,
+            question.group,
+            "*" if question.path is None else "",
+            question.resource,
+            question.subresource,
+            question.namespace,
+            question.name,
+            question.path or "",
+        )
+        try:
+            decision, reason = await self._authorizer.authorize(attributes)
+        except Exception as error:
+            self._answers[question] = cel.Decision(False, "", str(error))
+            return
+        self._answers[question] = cel.Decision(decision is Decision.ALLOW, reason)
+
+
+class Variables(dict[str, Any]):
+    """The `variables` of a policy for one request, evaluated when they are first looked at."""
+
+    def __init__(
+        self, programs: Mapping[str, cel.Program], values: Mapping[str, Any], budget: cel.Budget
+    ) -> None:
+        super().__init__()
+        self._programs = programs
+        self._values = values
+        self._budget = budget
+        self._errors: dict[str, cel.CelError] = {}
+
+    def __missing__(self, name: str) -> Any:
+        program = self._programs[name]
+        known = self._errors.get(name)
+        if known is not None:
+            raise known
+        try:
+            value = self[name] = program({**self._values, "variables": self}, self._budget)
+        except cel.CelError as error:
+            known = self._errors[name] = cel.CelError(
+                f'composited variable "{name}" fails to evaluate: {error}'
+            )
+            raise known from None
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._programs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._programs)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+
+class Evaluation:
+    """One policy looking at one request: values, answers and what has been spent."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        permissions: Permissions,
+        *,
+        variables: Mapping[str, cel.Program] | None = None,
+        limit: int = cel.limits.RUNTIME_COST_BUDGET,
+    ) -> None:
+        self.budget = cel.Budget(limit)
+        self.permissions = permissions
+        self.values: dict[str, Any] = {**values, **permissions.values()}
+        if variables is not None:
+            self.values["variables"] = Variables(variables, self.values, self.budget)
+
+    async def value(self, program: cel.Program) -> Any:
+        """The value of an expression; raises `EvaluationError`."""
+        while True:
+            spent = self.budget.used
+            try:
+                return program(self.values, self.budget)
+            except Unanswered as asked:
+                self.budget.used = spent
+                await self.permissions.answer(asked.question)
+            except cel.CostExceeded as error:
+                if self.budget.remaining < 0:
+                    raise OutOfBudget(OUT_OF_BUDGET) from None
+                raise EvaluationError(f"expression '{program.source}' resulted in error: {error}") from None
+            except cel.CelError as error:
+                raise EvaluationError(f"expression '{program.source}' resulted in error: {error}") from None
+
+
+def compiled(env: cel.Env, text: str) -> cel.Program | EvaluationError:
+    """A program, or the error that every evaluation of it ends with."""
+    try:
+        return env.compile(text)
+    except (cel.CelCompileError, cel.CelError) as error:
+        return EvaluationError(f"compilation error: compilation failed: {error}")
+
+
+def request_value(request: AdmissionRequest, match: Match) -> Object:
+    """The `request` variable."""
+
+    def kind(gvk: Any) -> Object:
+        return {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
+
+    def resource(gvr: Any) -> Object:
+        return {"group": gvr.group, "version": gvr.version, "resource": gvr.resource}
+
+    value: Object = {
+        "kind": kind(match.kind),
+        "resource": resource(match.resource),
+        "requestKind": kind(request.kind),
+        "requestResource": resource(request.resource),
+        "operation": request.operation,
+        "userInfo": request.user.to_info(),
+        "dryRun": request.dry_run,
+        "options": request.options,
+    }
+    optional = {
+        "name": request.name,
+        "namespace": request.namespace,
+        "subResource": request.subresource,
+        "requestSubResource": request.subresource,
+    }
+    value.update({name: text for name, text in optional.items() if text})
+    return value
+
+
+def namespace_value(namespace: Object | None) -> Object | None:
+    """The `namespaceObject` variable: what is safe to show of a namespace."""
+    if namespace is None:
+        return None
+    metadata = {name: value for name, value in namespace["metadata"].items() if name != "managedFields"}
+    shown: Object = {"metadata": metadata}
+    for part in ("spec", "status"):
+        if part in namespace:
+            shown[part] = namespace[part]
+    return shown
+
+
+async def versioned(request: AdmissionRequest, match: Match) -> tuple[Object | None, Object | None]:
+    """Object and old object in the version that the policy asks for. They are not to be changed."""
+    if match.kind.version == request.kind.version or request.convert is None:
+        return request.object, request.old_object
+    shown: list[Object | None] = []
+    for obj in (request.object, request.old_object):
+        shown.append(await request.convert(_copied(obj), match.kind.version) if obj is not None else None)
+    return shown[0], shown[1]
+
+
+def _copied(obj: Object) -> Object:
+    from kubewright.apiserver.shaping import copied
+
+    result: Object = copied(obj)
+    return result
+
+
+def programs(
+    env_of: Any, declared: Iterable[Object]
+) -> tuple[dict[str, cel.Type], dict[str, cel.Program], EvaluationError | None]:
+    """Compile `spec.variables` in order: each sees those before it."""
+    types: dict[str, cel.Type] = {}
+    made: dict[str, cel.Program] = {}
+    for variable in declared:
+        try:
+            checked = env_of(types).check(variable["expression"])
+            made[variable["name"]] = checked.compile()
+        except (cel.CelCompileError, cel.CelError) as error:
+            return types, made, EvaluationError(f"compilation error: compilation failed: {error}")
+        types[variable["name"]] = stored_type(checked.type)
+    return types, made, None

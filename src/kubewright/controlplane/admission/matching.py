@@ -1,0 +1,140 @@
+"""Which requests a policy is about: rules, selectors of objects and of namespaces.
+
+A rule names operations, groups, versions, resources (`pods`, `pods/status`, `pods/*`, `*/scale`, `*`,
+`*/*`) and a scope. With the match policy `Equivalent` a rule for one version of a resource also matches
+requests for its other versions; the object is then shown in the version that the rule names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.meta import LabelSelector
+from kubewright.api.selectors import Selector, selector_of
+from kubewright.apiserver.admission import AdmissionRequest
+
+from .live import Live
+
+Object = dict[str, Any]
+
+
+class Match(NamedTuple):
+    """How a request is shown to a policy that matches it."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+
+
+def label_selector(value: Any) -> Selector:
+    """A selector from its structured form; raises `SelectorError`. Nothing selects everything."""
+    return selector_of(msgspec.convert(value or {}, LabelSelector))
+
+
+def exempt(request: AdmissionRequest) -> bool:
+    """Whether a request changes the policies themselves, which they must not prevent."""
+    return request.resource.group == "admissionregistration.k8s.io" and request.resource.resource in (
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+    )
+
+
+async def matches(live: Live, request: AdmissionRequest, constraints: Mapping[str, Any]) -> Match | None:
+    """How `matchConstraints` or `matchResources` see a request, or `None`."""
+    if not await _namespace_selected(live, request, constraints.get("namespaceSelector")):
+        return None
+    if not _object_selected(request, constraints.get("objectSelector")):
+        return None
+    policy = constraints.get("matchPolicy") or "Equivalent"
+    if _by_rules(request, constraints.get("excludeResourceRules") or (), policy) is not None:
+        return None
+    rules = constraints.get("resourceRules")
+    if not rules:
+        return Match(request.resource, request.kind)
+    return _by_rules(request, rules, policy)
+
+
+async def _namespace_selected(live: Live, request: AdmissionRequest, selector: Any) -> bool:
+    if not selector:
+        return True
+    chosen = label_selector(selector)
+    if chosen.empty:
+        return True
+    is_namespace = request.resource.resource == "namespaces" and not request.resource.group
+    if is_namespace:
+        if request.subresource or request.operation == "DELETE":
+            shown = request.old_object or await live.namespace(request.name)
+        else:
+            shown = request.object
+        return chosen.matches(_labels(shown))
+    if not request.namespace:
+        return True
+    return chosen.matches(_labels(await live.namespace(request.namespace)))
+
+
+def _object_selected(request: AdmissionRequest, selector: Any) -> bool:
+    if not selector:
+        return True
+    chosen = label_selector(selector)
+    if chosen.empty:
+        return True
+    return any(
+        obj is not None and chosen.matches(_labels(obj)) for obj in (request.object, request.old_object)
+    )
+
+
+def _labels(obj: Object | None) -> dict[str, str]:
+    return ((obj or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _by_rules(request: AdmissionRequest, rules: Iterable[Object], policy: str) -> Match | None:
+    rules = list(rules)
+    for rule in rules:
+        if _rule_matches(request, rule, request.resource):
+            return Match(request.resource, request.kind)
+    if policy != "Equivalent" or request.definition is None:
+        return None
+    for rule in rules:
+        for version in request.definition.versions:
+            other = GroupVersionResource(request.resource.group, version.name, request.resource.resource)
+            if version.served and other != request.resource and _rule_matches(request, rule, other):
+                return Match(other, GroupVersionKind(other.group, other.version, request.kind.kind))
+    return None
+
+
+def _rule_matches(request: AdmissionRequest, rule: Object, resource: GroupVersionResource) -> bool:
+    return (
+        _listed(request.operation, rule.get("operations"))
+        and _listed(resource.group, rule.get("apiGroups"))
+        and _listed(resource.version, rule.get("apiVersions"))
+        and resource_listed(resource.resource, request.subresource, rule.get("resources") or ())
+        and _scope_matches(request, rule.get("scope") or "*")
+        and (not rule.get("resourceNames") or request.name in rule["resourceNames"])
+    )
+
+
+def _listed(value: str, listed: Iterable[str] | None) -> bool:
+    return listed is not None and any(each in ("*", value) for each in listed)
+
+
+def resource_listed(resource: str, subresource: str, listed: Iterable[str]) -> bool:
+    """Whether a rule's resources include this one."""
+    for each in listed:
+        name, _, sub = each.partition("/")
+        if name in ("*", resource) and (sub == subresource or sub == "*"):
+            return True
+    return False
+
+
+def _scope_matches(request: AdmissionRequest, scope: str) -> bool:
+    namespaced = bool(request.namespace) and not (
+        request.resource.resource == "namespaces" and not request.resource.group
+    )
+    return scope == "*" or (scope == "Namespaced") == namespaced

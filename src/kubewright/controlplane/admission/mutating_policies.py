@@ -1,0 +1,225 @@
+"""MutatingAdmissionPolicy: expressions that change what is written.
+
+A mutation is an apply configuration (`Object{spec: Object.spec{...}}`), which is merged as server-side apply
+would, or a JSON patch. The mutations of a policy see what those before them did. Policies that ask for it run
+again when something later changed the object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright import cel
+from kubewright.api.errors import APIError, Forbidden
+from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.shaping import copied
+from kubewright.patch import json_patch
+from kubewright.patch.merge import merge
+from kubewright.patch.shape import LIST, MAP, Shape, object_shape
+from kubewright.patch.typed import TypedError, validate
+
+from .expressions import Evaluation, EvaluationError, Permissions, compiled
+from .policies import Compiled, Invocation, Policies, Program
+from .refusal import refuse
+
+Object = dict[str, Any]
+
+
+class CompiledMutatingPolicy(Compiled):
+    """The expressions of one policy."""
+
+    mutating = True
+
+    def __init__(self, policy: Object) -> None:
+        super().__init__(policy)
+        env = self.environment()
+        self.mutations: list[tuple[str, Program]] = []
+        for each in self.spec.get("mutations") or ():
+            part = each.get("applyConfiguration") or each.get("jsonPatch") or {}
+            self.mutations.append((each.get("patchType") or "", compiled(env, part.get("expression") or "")))
+        self.reinvokes = self.spec.get("reinvocationPolicy") == "IfNeeded"
+
+
+class MutatingPolicies(Policies[CompiledMutatingPolicy]):
+    """Applies the mutations of the policies."""
+
+    name = "MutatingAdmissionPolicy"
+    mutating = True
+    reinvoke = True
+    policies = "mutatingadmissionpolicies"
+    bindings = "mutatingadmissionpolicybindings"
+    compile = CompiledMutatingPolicy
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        """Change the object as the policies say."""
+        invocations, failures = await self.invocations(request)
+        if not invocations and not failures:
+            return False
+        messages = [
+            _message(failure.policy.name, failure.binding, failure.message)
+            for failure in failures
+            if failure.policy.fails
+        ]
+        reason = "Forbidden"
+        changed = False
+        again = request.state.setdefault(type(self), set())
+        permissions = Permissions(self.server.authorizer, request)
+        for invocation in invocations:
+            key = _key(invocation)
+            try:
+                values = await self.values(request, invocation)
+                if not await self.passes(request, invocation, values, permissions):
+                    continue
+                if request.reinvocation and key not in again:
+                    continue
+                changed |= await self._apply(request, invocation, permissions)
+                if invocation.policy.reinvokes:
+                    again.add(key)
+            except EvaluationError as error:
+                if invocation.policy.fails:
+                    if not messages:
+                        reason = "Invalid"
+                    messages.append(_message(invocation.policy.name, invocation.binding, str(error)))
+        if messages:
+            raise _refusal(request, messages, reason)
+        return changed
+
+    async def _apply(
+        self,
+        request: AdmissionRequest,
+        invocation: Invocation[CompiledMutatingPolicy],
+        permissions: Permissions,
+    ) -> bool:
+        policy = invocation.policy
+        if policy.error is not None:
+            raise policy.error
+        if request.object is None:
+            return False
+        namespace = await self.namespace_object(request)
+        first: EvaluationError | None = None
+        changed = False
+        for patch_type, program in policy.mutations:
+            values = await self.values(request, invocation)
+            values["namespaceObject"] = namespace
+            evaluation = Evaluation(values, permissions, variables=policy.variables)
+            shown = values["object"]
+            try:
+                if isinstance(program, EvaluationError):
+                    raise program
+                result = await evaluation.value(program)
+                if patch_type == "JSONPatch":
+                    new = _json_patched(shown, result)
+                else:
+                    new = self._configured(request, invocation, shown, result)
+            except EvaluationError as error:
+                first = first or error
+                continue
+            if new is not shown and new != shown:
+                await self._take(request, invocation, new)
+                changed = True
+        if first is not None:
+            raise first
+        return changed
+
+    def _configured(
+        self,
+        request: AdmissionRequest,
+        invocation: Invocation[CompiledMutatingPolicy],
+        shown: Object,
+        result: Any,
+    ) -> Object:
+        config = _plain(result)
+        if not isinstance(config, dict):
+            raise EvaluationError("invalid return type: apply configurations are objects")
+        config = {**config, "apiVersion": shown.get("apiVersion"), "kind": shown.get("kind")}
+        version = request.definition.version(invocation.match.kind.version) if request.definition else None
+        shape = object_shape(version.schema if version is not None else None)
+        try:
+            validate(config, shape)
+        except TypedError as error:
+            raise EvaluationError(
+                f"error applying patch: failed to convert patch object to typed object: {error}"
+            ) from None
+        atomics = _atomics(config, shape, "")
+        if atomics:
+            raise EvaluationError(
+                "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or "
+                f"structs: {', '.join(atomics)}"
+            )
+        merged: Object = merge(shown, config, shape)
+        return merged
+
+    async def _take(
+        self, request: AdmissionRequest, invocation: Invocation[CompiledMutatingPolicy], new: Object
+    ) -> None:
+        """Make the outcome of a mutation the object of the request: pruned, with defaults, in its version."""
+        new = copied(new)
+        if invocation.match.kind.version != request.kind.version and request.definition is not None:
+            store = self.server.store(request.definition.group, request.definition.plural)
+            assert store is not None
+            new = await store.convert(new, invocation.match.kind.version, request.kind.version)
+        if request.renew is not None:
+            request.renew(new)
+        request.object = new
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return cel.to_json(value)
+    except cel.CelError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _json_patched(shown: Object, result: Any) -> Object:
+    operations = _plain(result)
+    try:
+        patched: Object = json_patch.apply(shown, operations)
+    except APIError as error:
+        if "testing" in error.message and any(
+            isinstance(each, dict) and each.get("op") == "test" for each in operations or ()
+        ):
+            return shown
+        raise EvaluationError(f"JSON Patch: {error.message}") from None
+    return patched
+
+
+def _atomics(value: Any, shape: Shape, path: str) -> list[str]:
+    """The paths of values that are replaced as a whole, which a configuration must not touch."""
+    kind = shape.kind_of(value)
+    if kind == MAP:
+        if shape.map_atomic:
+            return [path]
+        found: list[str] = []
+        if isinstance(value, dict):
+            for name, child in value.items():
+                below = shape.child(name)
+                if below is not None:
+                    found += _atomics(child, below, f"{path}.{name}")
+        return found
+    if kind == LIST:
+        if shape.list_atomic:
+            return [path]
+        found = []
+        for item in value if isinstance(value, list) else ():
+            found += _atomics(item, shape.element, f"{path}[*]")
+        return found
+    return []
+
+
+def _key(invocation: Invocation[CompiledMutatingPolicy]) -> tuple[str, str, str, str]:
+    param = (invocation.param or {}).get("metadata") or {}
+    binding = invocation.binding["metadata"]["name"]
+    return invocation.policy.name, binding, param.get("namespace", ""), param.get("name", "")
+
+
+def _message(policy: str, binding: Object | None, message: str) -> str:
+    if binding is None:
+        return f'policy "{policy}" denied request: {message}'
+    return f"policy '{policy}' with binding '{binding['metadata']['name']}' denied request: {message}"
+
+
+def _refusal(request: AdmissionRequest, messages: list[str], reason: str) -> Forbidden:
+    error = refuse(request, "admission request denied by policy", [{"message": each} for each in messages])
+    error.message = messages[0]
+    error.status_reason = reason
+    return error

@@ -1,0 +1,259 @@
+"""What validating and mutating admission policies have in common: bindings, parameters, compiled expressions.
+
+A policy says what to check and which requests it is about; a binding puts it to work, perhaps for fewer
+requests and with parameters. A policy without a binding does nothing. Policies are compiled when they are
+first needed and again when they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from kubewright import cel
+from kubewright.api.selectors import SelectorError
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+
+from .expressions import (
+    Evaluation,
+    EvaluationError,
+    Permissions,
+    compiled,
+    environment,
+    namespace_value,
+    programs,
+    request_value,
+    versioned,
+)
+from .live import Live
+from .matching import Match, exempt, label_selector, matches
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
+    from kubewright.apiserver.store import Store
+
+Object = dict[str, Any]
+
+GROUP = "admissionregistration.k8s.io"
+Program = cel.Program | EvaluationError
+
+
+class ConfigurationError(Exception):
+    """A policy or binding cannot be put to work; the message says why."""
+
+
+class Compiled:
+    """The expressions that every policy has: match conditions and variables."""
+
+    mutating = False
+
+    def __init__(self, policy: Object) -> None:
+        spec = policy["spec"]
+        self.name: str = policy["metadata"]["name"]
+        self.policy = policy
+        self.spec: Object = spec
+        self.fails = (spec.get("failurePolicy") or "Fail") == "Fail"
+        self.params = bool(spec.get("paramKind"))
+        conditions = environment(params=self.params, mutating=self.mutating)
+        self.conditions: list[Program] = [
+            compiled(conditions, each["expression"]) for each in spec.get("matchConditions") or ()
+        ]
+        self.variable_types, self.variables, self.error = programs(
+            lambda types: self.environment(variables=types), spec.get("variables") or ()
+        )
+
+    def environment(
+        self, *, variables: Mapping[str, cel.Type] | None = None, authorizer: bool = True
+    ) -> cel.Env:
+        """What expressions after the variables see."""
+        return environment(
+            params=self.params,
+            authorizer=authorizer,
+            variables=self.variable_types if variables is None else variables,
+            mutating=self.mutating,
+        )
+
+
+CompiledT = TypeVar("CompiledT", bound=Compiled)
+
+
+class Invocation(NamedTuple, Generic[CompiledT]):
+    """A policy with a binding and one parameter, for a request that both match."""
+
+    policy: CompiledT
+    binding: Object
+    match: Match
+    param: Object | None
+
+
+class Failure(NamedTuple):
+    """A policy that could not be put to work."""
+
+    policy: Compiled
+    binding: Object | None
+    message: str
+
+
+class Policies(AdmissionPlugin, Generic[CompiledT]):
+    """Finds the policies that a request is subject to."""
+
+    policies = ""
+    bindings = ""
+    compile: type[CompiledT]
+
+    def __init__(self, server: APIServer, live: Live) -> None:
+        self.server = server
+        self.live = live
+        self._compiled: dict[str, tuple[Object, CompiledT]] = {}
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Everything but policies and webhook configurations."""
+        return not exempt(request)
+
+    async def invocations(
+        self, request: AdmissionRequest
+    ) -> tuple[list[Invocation[CompiledT]], list[Failure]]:
+        """The policies that apply, with their bindings, and those that cannot be applied."""
+        policies = await self.live.all(GROUP, self.policies)
+        if not policies:
+            return [], []
+        bindings = await self.live.all(GROUP, self.bindings)
+        found: list[Invocation[CompiledT]] = []
+        failures: list[Failure] = []
+        for policy in policies:
+            name = policy["metadata"]["name"]
+            bound = [each for each in bindings if each["spec"].get("policyName") == name]
+            if bound:
+                await self._invocations_of(policy, bound, request, found, failures)
+        return found, failures
+
+    async def _invocations_of(
+        self,
+        policy: Object,
+        bound: list[Object],
+        request: AdmissionRequest,
+        found: list[Invocation[CompiledT]],
+        failures: list[Failure],
+    ) -> None:
+        ready = self._ready(policy)
+        try:
+            match = await matches(self.live, request, policy["spec"].get("matchConstraints") or {})
+            if match is None:
+                return
+            kind = policy["spec"].get("paramKind")
+            store = self._param_store(kind) if kind else None
+        except (SelectorError, ConfigurationError) as error:
+            failures.append(Failure(ready, None, f"failed to configure policy: {error}"))
+            return
+        for binding in bound:
+            spec = binding["spec"]
+            try:
+                if await matches(self.live, request, spec.get("matchResources") or {}) is None:
+                    continue
+                for param in await self._params(kind, store, spec.get("paramRef"), request.namespace):
+                    found.append(Invocation(ready, binding, match, param))
+            except (SelectorError, ConfigurationError) as error:
+                failures.append(Failure(ready, binding, f"failed to configure binding: {error}"))
+
+    def _ready(self, policy: Object) -> CompiledT:
+        name = policy["metadata"]["name"]
+        known = self._compiled.get(name)
+        if known is not None and known[0] is policy:
+            return known[1]
+        made = known[1] if known is not None and known[0]["spec"] == policy["spec"] else self.compile(policy)
+        self._compiled[name] = (policy, made)
+        return made
+
+    def _param_store(self, kind: Object) -> tuple[Store, str]:
+        group, _, version = kind["apiVersion"].rpartition("/")
+        for store in self.server.stores:
+            resource = store.resource
+            if resource.group == group and resource.kind == kind["kind"] and resource.version(version):
+                return store, version
+        raise ConfigurationError(f"failed to find resource referenced by paramKind: '{_gvk(kind)}'")
+
+    async def _params(
+        self, kind: Object | None, found: tuple[Store, str] | None, reference: Object | None, namespace: str
+    ) -> list[Object | None]:
+        if kind is None or found is None or reference is None:
+            return [None]
+        store, version = found
+        where = ""
+        if store.resource.namespaced:
+            where = reference.get("namespace") or namespace
+            if not where:
+                raise ConfigurationError(
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                )
+        elif reference.get("namespace"):
+            raise ConfigurationError(
+                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+            )
+        params: list[Object | None] = []
+        if reference.get("name"):
+            item = await store.storage.get(store.key(where, reference["name"]))
+            items = [item] if item is not None else []
+        elif reference.get("selector") is not None:
+            selector = label_selector(reference["selector"])
+            items = list((await store.storage.list(store.range(where))).items)
+        else:
+            raise ConfigurationError("one of name or selector must be provided")
+        served = store.resource.version(version)
+        assert served is not None
+        for item in items:
+            obj = await store.load(item, served)
+            if reference.get("name") or selector.matches(obj["metadata"].get("labels")):
+                params.append(obj)
+        if not params and reference.get("parameterNotFoundAction") == "Deny":
+            raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+        return params
+
+    async def values(self, request: AdmissionRequest, invocation: Invocation[CompiledT]) -> Object:
+        """What expressions see of a request; `namespaceObject` is for those after the match conditions."""
+        new, old = await versioned(request, invocation.match)
+        values: Object = {
+            "object": new,
+            "oldObject": old,
+            "request": request_value(request, invocation.match),
+            "namespaceObject": None,
+        }
+        if invocation.policy.params:
+            values["params"] = invocation.param
+        return values
+
+    async def namespace_object(self, request: AdmissionRequest) -> Object | None:
+        """The namespace of a request, as expressions see it."""
+        if not request.namespace or (request.kind.kind == "Namespace" and not request.kind.group):
+            return None
+        return namespace_value(await self.live.namespace(request.namespace))
+
+    async def passes(
+        self,
+        request: AdmissionRequest,
+        invocation: Invocation[CompiledT],
+        values: Object,
+        permissions: Permissions,
+    ) -> bool:
+        """Whether the match conditions let the policy act; raises `EvaluationError` if nobody can tell."""
+        if not invocation.policy.conditions:
+            return True
+        evaluation = Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
+        errors: list[str] = []
+        for program in invocation.policy.conditions:
+            try:
+                if isinstance(program, EvaluationError):
+                    raise program
+                if await evaluation.value(program) is False:
+                    return False
+            except EvaluationError as error:
+                errors.append(str(error))
+        if not errors:
+            return True
+        if invocation.policy.fails:
+            raise EvaluationError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        return False
+
+
+def _gvk(kind: Object) -> str:
+    group, _, version = kind["apiVersion"].rpartition("/")
+    return f"{group}/{version}, Kind={kind['kind']}"
