@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import ssl
 
 import aiohttp
@@ -176,7 +177,13 @@ async def test_slow_headers_are_cut_off(front):
     assert await raw(front, b"GET / HTTP/1.1\r\nHost:") == b""
 
 
-async def test_many_connections(front):
+@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+async def test_many_connections(front, count):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        count = min(count, (hard - 200) // 2)  # both ends of every connection are files of this process
+    if soft < 2 * count + 200:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2 * count + 200, hard))
     settings = context(front)
     gate = asyncio.Semaphore(50)
 
@@ -187,7 +194,7 @@ async def test_many_connections(front):
         line = await reader.readline()
         return line, writer
 
-    results = await asyncio.gather(*(one() for _ in range(500)))
+    results = await asyncio.gather(*(one() for _ in range(count)))
     assert {line for line, _ in results} == {b"HTTP/1.1 200 OK\r\n"}
     for _, writer in results:
         writer.close()
