@@ -111,7 +111,7 @@ async def list_collection(endpoint: Endpoint, request: Request, info: RequestInf
     if accepted.transform == "PartialObjectMetadata":
         raise NotAcceptable(
             f"you requested PartialObjectMetadata, but the requested object is a list "
-            f"({endpoint.resource.list_kind})"
+            f"({endpoint.go_type(endpoint.resource.list_kind)})"
         )
     include = endpoint.include(request, accepted)
     page, options = await collect(endpoint, request, info)
@@ -122,7 +122,7 @@ async def list_collection(endpoint: Endpoint, request: Request, info: RequestInf
         metadata["continue"] = make_continue(page.revision, last)
         if options.labels is None and options.fields is None:
             metadata["remainingItemCount"] = page.remaining
-    elif endpoint.resource.custom:
+    elif endpoint.resource.custom and not accepted.transform:
         metadata["continue"] = ""
     representation = endpoint.store.representation(endpoint.version, accepted, include)
     return respond(request, accepted, await representation.many(page.items, metadata))

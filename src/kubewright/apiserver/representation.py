@@ -191,7 +191,7 @@ class Representation:
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": group_version,
                     "metadata": metadata,
-                    "items": rows,
+                    "items": rows if rows or self.transform_version == "v1" else None,
                 }
             )
         if not resource.custom:

@@ -18,10 +18,11 @@ from .negotiation import PLAIN, Accepted
 from .patching import field_manager
 from .representation import Layout, Representation
 from .selection import Selection
+from .shaping import repair
 from .watch import Hub
 
 if TYPE_CHECKING:
-    from .resource import Object, Resource, Version
+    from .resource import Object, Operation, Resource, Version
     from .server import APIServer
 
 
@@ -91,6 +92,18 @@ class Store:
         """A stored object in a version."""
         return (await self.representation(version).objects_async([(item.value, item.mod_revision)]))[0]
 
+    async def echo(self, op: Operation, value: bytes, revision: int) -> Object:
+        """What an answer shows of an object that was stored as `value`: what every later read will show."""
+        obj = await self.load(KeyValue("", value, revision, revision), op.version)
+        if not revision:
+            del obj["metadata"]["resourceVersion"]
+        return obj
+
+    def converts(self, op: Operation) -> bool:
+        """Whether what a client sends is stored in another version, which may not hold all of it."""
+        resource = self.resource
+        return resource.custom and not resource.hub_version and op.version.name != resource.storage_version
+
     async def list_objects(
         self, version: Version, namespace: str = "", *, selection: Selection | None = None
     ) -> tuple[list[Object], int]:
@@ -141,6 +154,10 @@ class Store:
 
     async def pack(self, obj: Object, version: str) -> bytes:
         """The bytes that are stored for an object of a version."""
-        if version != self.resource.storage_version:
-            obj = await self.convert(dict(obj), version, self.resource.storage_version)
+        resource = self.resource
+        if version != resource.storage_version:
+            obj = await self.convert(dict(obj), version, resource.storage_version)
+            stored = resource.version(resource.storage_version)
+            if resource.custom and stored is not None:
+                repair(obj, stored, resource)
         return self.layout.pack(obj)

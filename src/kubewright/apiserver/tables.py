@@ -36,7 +36,7 @@ class TableMaker:
             getters.append(getter(column))
         self._cells = lambda obj: [get(obj) for get in getters]
 
-    def row(self, obj: Object) -> Object:
+    def row(self, obj: Object, version: str = "v1") -> Object:
         """One row, with as much of the object as was asked for."""
         row: Object = {"cells": self._cells(obj)}
         if self.include == "Object":
@@ -44,9 +44,11 @@ class TableMaker:
         elif self.include != "None":
             row["object"] = {
                 "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": f"meta.k8s.io/{version}",
                 "metadata": obj.get("metadata") or {},
             }
+        else:
+            row["object"] = None
         return row
 
     def table(
@@ -58,7 +60,7 @@ class TableMaker:
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": metadata,
             "columnDefinitions": self.definitions if with_columns else None,
-            "rows": [self.row(obj) for obj in objects],
+            "rows": [self.row(obj, version) for obj in objects],
         }
 
 

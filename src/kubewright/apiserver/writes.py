@@ -174,7 +174,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
         await admission.validate(question)
     if metadata.get("resourceVersion"):
         raise APIError("resourceVersion should not be set on objects to be created", code=500)
-    revision = 0
+    revision, value = 0, b""
     for attempt in range(GENERATE_ATTEMPTS):
         key = store.key(op.namespace, op.name)
         try:
@@ -182,8 +182,9 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
                 taken = await store.storage.get(key)
                 if taken is not None:
                     raise KeyExists(taken)
-            else:
+            if not op.dry_run or store.converts(op):
                 value = await store.pack(obj, hub)
+            if not op.dry_run:
                 revision = store.written = await store.storage.create(key, value, ttl=strategy.ttl)
             break
         except KeyExists as error:
@@ -198,6 +199,8 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
     if revision:
         metadata["resourceVersion"] = str(revision)
         await settle(strategy.stored(op, obj, None))
+    if store.converts(op):
+        return await store.echo(op, value, revision)
     return obj if hub == op.version.name else await store.convert(obj, hub, op.version.name)
 
 
@@ -410,14 +413,13 @@ async def _swap(store: Store, op: Operation, item: KeyValue, new: Object, old: O
             await settle(strategy.deleted(op, new))
         return new
     value = await store.pack(new, hub)
-    if value == item.value:
-        return new
-    if not op.dry_run:
+    revision = item.mod_revision
+    if value != item.value and not op.dry_run:
         revision = await store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
         store.written = revision
         metadata["resourceVersion"] = str(revision)
         await settle(strategy.stored(op, new, old))
-    return new
+    return await store.echo(op, value, revision) if store.converts(op) else new
 
 
 def _version(store: Store, name: str) -> Any:
