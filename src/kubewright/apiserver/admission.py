@@ -71,6 +71,9 @@ class AdmissionPlugin:
     reinvoke = False
     """Whether `mutate` runs a second time when a later plug-in changed the object."""
 
+    final = False
+    """Whether `validate` waits until all others have agreed (it takes something that would have to be given back)."""
+
     def handles(self, request: AdmissionRequest) -> bool:
         """Whether this plug-in has anything to say about the request."""
         return True
@@ -94,6 +97,7 @@ class AdmissionChain:
         self.plugins: list[AdmissionPlugin] = []
         self._mutating: Sequence[AdmissionPlugin] = ()
         self._validating: Sequence[AdmissionPlugin] = ()
+        self._final: Sequence[AdmissionPlugin] = ()
         for plugin in plugins:
             self.add(plugin)
 
@@ -110,7 +114,9 @@ class AdmissionChain:
 
     def _sort(self) -> None:
         self._mutating = tuple(plugin for plugin in self.plugins if plugin.mutating)
-        self._validating = tuple(plugin for plugin in self.plugins if plugin.validating)
+        validating = [plugin for plugin in self.plugins if plugin.validating]
+        self._validating = tuple(plugin for plugin in validating if not plugin.final)
+        self._final = tuple(plugin for plugin in validating if plugin.final)
 
     @property
     def has_mutating(self) -> bool:
@@ -120,7 +126,7 @@ class AdmissionChain:
     @property
     def has_validating(self) -> bool:
         """Whether any plug-in validates."""
-        return bool(self._validating)
+        return bool(self._validating or self._final)
 
     async def mutate(self, request: AdmissionRequest) -> bool:
         """Run the mutating plug-ins; returns whether the object was changed."""
@@ -149,3 +155,6 @@ class AdmissionChain:
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
+        for plugin in self._final:
+            if plugin.handles(request):
+                await plugin.validate(request)

@@ -40,6 +40,16 @@ class CompiledMutatingPolicy(Compiled):
         self.reinvokes = self.spec.get("reinvocationPolicy") == "IfNeeded"
 
 
+class _Rounds:
+    """What has been run for one request."""
+
+    def __init__(self) -> None:
+        self.again: set[tuple[str, ...]] = set()
+        """Those that ran and may run again."""
+        self.waiting: set[tuple[str, ...]] = set()
+        """Those among them after which the object was changed."""
+
+
 class MutatingPolicies(Policies[CompiledMutatingPolicy]):
     """Applies the mutations of the policies."""
 
@@ -49,6 +59,11 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
     policies = "mutatingadmissionpolicies"
     bindings = "mutatingadmissionpolicybindings"
     compile = CompiledMutatingPolicy
+
+    def wants_reinvocation(self, request: AdmissionRequest) -> bool:
+        """Whether a policy that wants to run again ran before one that changed the object."""
+        rounds = request.state.get(type(self))
+        return rounds is not None and bool(rounds.waiting)
 
     async def mutate(self, request: AdmissionRequest) -> bool:
         """Change the object as the policies say."""
@@ -62,7 +77,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         ]
         reason = "Forbidden"
         changed = False
-        again = request.state.setdefault(type(self), set())
+        rounds: _Rounds = request.state.setdefault(type(self), _Rounds())
         permissions = Permissions(self.server.authorizer, request)
         for invocation in invocations:
             key = _key(invocation)
@@ -70,11 +85,14 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
                 values = await self.values(request, invocation)
                 if not await self.passes(request, invocation, values, permissions):
                     continue
-                if request.reinvocation and key not in again:
+                if request.reinvocation and key not in rounds.again:
                     continue
-                changed |= await self._apply(request, invocation, permissions)
+                if await self._apply(request, invocation, permissions):
+                    changed = True
+                    rounds.waiting |= rounds.again
                 if invocation.policy.reinvokes:
-                    again.add(key)
+                    rounds.again.add(key)
+                    rounds.waiting.discard(key)
             except EvaluationError as error:
                 if invocation.policy.fails:
                     if not messages:
@@ -175,11 +193,9 @@ def _json_patched(shown: Object, result: Any) -> Object:
     try:
         patched: Object = json_patch.apply(shown, operations)
     except APIError as error:
-        if "testing" in error.message and any(
-            isinstance(each, dict) and each.get("op") == "test" for each in operations or ()
-        ):
+        if str(error).endswith("test failed"):
             return shown
-        raise EvaluationError(f"JSON Patch: {error.message}") from None
+        raise EvaluationError(f"JSON Patch: {error}") from None
     return patched
 
 

@@ -1,0 +1,90 @@
+"""A control plane in process, and a client for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver import Request, User
+from kubewright.apiserver.user import SYSTEM
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.controllers.requests import Requests
+
+Object = dict[str, Any]
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Cluster:
+    """What a test needs of a control plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.client = Requests(plane.server, SYSTEM, agent="test")
+        self.core = "/api/v1/namespaces/ns"
+
+    async def policy(self, kind: str, name: str, spec: Object, binding: Object | None = None) -> None:
+        """Create a policy and, if asked for, a binding of it."""
+        plural = {"Validating": "validatingadmissionpolicies", "Mutating": "mutatingadmissionpolicies"}[kind]
+        metadata = {"name": name}
+        version = "admissionregistration.k8s.io/v1"
+        await self.client.create(
+            f"{POLICIES}/{plural}",
+            {"apiVersion": version, "kind": f"{kind}AdmissionPolicy", "metadata": metadata, "spec": spec},
+        )
+        if binding is not None:
+            await self.client.create(
+                f"{POLICIES}/{plural.replace('policies', 'policybindings')}",
+                {
+                    "apiVersion": version,
+                    "kind": f"{kind}AdmissionPolicyBinding",
+                    "metadata": metadata,
+                    "spec": {"policyName": name, **binding},
+                },
+            )
+
+    async def config_map(self, name: str, data: Object | None = None, **metadata: Any) -> Object:
+        """Create a config map."""
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+        if data is not None:
+            body["data"] = data
+        return await self.client.create(f"{self.core}/configmaps", body)
+
+    async def pod(
+        self, name: str, *, spec: Object | None = None, namespace: str = "ns", **metadata: Any
+    ) -> Object:
+        """Create a pod with one container."""
+        base = {"containers": [{"name": "c", "image": "i"}]}
+        return await self.client.create(
+            f"/api/v1/namespaces/{namespace}/pods",
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, **metadata},
+                "spec": {**base, **(spec or {})},
+            },
+        )
+
+    async def make(self, path: str, kind: str, name: str, **rest: Any) -> Object:
+        """Create anything."""
+        group = path.split("/apis/")[1].split("/")[0:2] if path.startswith("/apis/") else ["v1"]
+        body = {"apiVersion": "/".join(group), "kind": kind, "metadata": {"name": name}, **rest}
+        return await self.client.create(path, body)
+
+    async def send(self, method: str, path: str, body: bytes = b"", *, user: User = SYSTEM) -> Any:
+        """A raw response, for its headers."""
+        headers = {"Content-Type": "application/json", "User-Agent": "test"}
+        return await self.plane.server.handle(Request(method, path, headers=headers, body=body, user=user))
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with ControlPlane(port=None) as plane:
+        made = Cluster(plane)
+        await made.client.create(
+            "/api/v1/namespaces",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": {"team": "a"}}},
+        )
+        await plane.settle()
+        yield made

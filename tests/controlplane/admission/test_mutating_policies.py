@@ -1,0 +1,136 @@
+"""Policies that change what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubewright.api.errors import APIError
+
+CONFIG_MAPS = {
+    "resourceRules": [
+        {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"],
+            "resources": ["configmaps"],
+        }
+    ]
+}
+PODS = {
+    "resourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    ]
+}
+
+
+def apply(expression: str) -> dict[str, Any]:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def patch(expression: str) -> dict[str, Any]:
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+
+
+async def mutating(
+    cluster: Any, name: str, *mutations: Any, constraints: Any = CONFIG_MAPS, **spec: Any
+) -> None:
+    base = {"reinvocationPolicy": "Never", "matchConstraints": constraints, "mutations": list(mutations)}
+    await cluster.policy("Mutating", name, {**base, **spec}, {})
+
+
+async def test_configurations_and_patches_see_what_came_before(cluster: Any) -> None:
+    await mutating(
+        cluster,
+        "p",
+        apply("Object{metadata: Object.metadata{labels: {'applied': 'yes'}}}"),
+        patch(
+            "[JSONPatch{op: 'add', path: '/metadata/annotations', value: "
+            "{'was': object.metadata.labels['applied']}},"
+            " JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b'), value: 'c'}]"
+        ),
+    )
+    made = await cluster.config_map("a", labels={"own": "1"})
+    assert made["metadata"]["labels"] == {"own": "1", "applied": "yes", "a/b": "c"}
+    assert made["metadata"]["annotations"] == {"was": "yes"}
+
+
+async def test_lists_merge_by_their_keys(cluster: Any) -> None:
+    await mutating(
+        cluster,
+        "p",
+        apply(
+            "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'c', "
+            "env: [Object.spec.containers.env{name: 'ADDED', value: 'yes'}]}]}}"
+        ),
+        constraints=PODS,
+    )
+    spec = {"containers": [{"name": "b", "image": "i"}, {"name": "c", "image": "i"}]}
+    made = await cluster.pod("a", spec=spec)
+    containers = {each["name"]: each for each in made["spec"]["containers"]}
+    assert containers["c"]["image"] == "i"
+    assert containers["c"]["env"] == [{"name": "ADDED", "value": "yes"}]
+    assert "env" not in containers["b"]
+
+
+async def test_atomic_values_cannot_be_configured(cluster: Any) -> None:
+    await mutating(
+        cluster,
+        "p",
+        apply("Object{spec: Object.spec{nodeSelector: {'a': 'b'}}}"),
+        constraints=PODS,
+    )
+    with pytest.raises(APIError) as refused:
+        await cluster.pod("a")
+    assert refused.value.message == (
+        "policy 'p' with binding 'p' denied request: error applying patch: invalid ApplyConfiguration: "
+        "may not mutate atomic arrays, maps or structs: .spec.nodeSelector"
+    )
+    assert refused.value.status_reason == "Invalid"
+
+
+async def test_a_failed_test_leaves_the_object(cluster: Any) -> None:
+    await mutating(
+        cluster,
+        "p",
+        patch(
+            "[JSONPatch{op: 'test', path: '/metadata/name', value: 'other'},"
+            " JSONPatch{op: 'add', path: '/data', value: {'k': 'v'}}]"
+        ),
+    )
+    assert "data" not in await cluster.config_map("a")
+    assert (await cluster.config_map("other"))["data"] == {"k": "v"}
+
+
+async def test_errors_follow_the_failure_policy(cluster: Any) -> None:
+    bad = patch("[JSONPatch{op: 'remove', path: '/data/missing'}]")
+    await mutating(cluster, "ignored", bad, failurePolicy="Ignore")
+    await cluster.config_map("a")
+    await mutating(cluster, "p", bad)
+    with pytest.raises(APIError, match="policy 'p' with binding 'p' denied request: JSON Patch: "):
+        await cluster.config_map("b")
+
+
+async def test_conditions_and_variables(cluster: Any) -> None:
+    await mutating(
+        cluster,
+        "p",
+        apply("Object{metadata: Object.metadata{labels: {'size': variables.size}}}"),
+        variables=[{"name": "size", "expression": "string(object.?data.orValue({}).size())"}],
+        matchConditions=[{"name": "c", "expression": "object.metadata.name != 'skip'"}],
+    )
+    assert (await cluster.config_map("a", {"k": "v"}))["metadata"]["labels"] == {"size": "1"}
+    assert "labels" not in (await cluster.config_map("skip"))["metadata"]
+
+
+async def test_policies_run_again_if_they_ask_for_it(cluster: Any) -> None:
+    count = apply(
+        "Object{metadata: Object.metadata{annotations: "
+        "{'seen': string(object.?metadata.labels.orValue({}).size())}}}"
+    )
+    await mutating(cluster, "a-again", count, reinvocationPolicy="IfNeeded")
+    await mutating(cluster, "b-later", apply("Object{metadata: Object.metadata{labels: {'later': 'yes'}}}"))
+    made = await cluster.config_map("x")
+    assert made["metadata"]["labels"] == {"later": "yes"}
+    assert made["metadata"]["annotations"] == {"seen": "1"}
