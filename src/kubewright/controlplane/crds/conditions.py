@@ -1,7 +1,7 @@
 """What the status of a definition says: conditions, and the names that it was granted.
 
-All functions work on a definition in place; `review` is the whole judgement about a definition as far as it can
-be made without touching instances:
+All functions work on a definition in place; `review` is the whole judgement about a definition as far as it
+can be made without touching instances:
 
     names in the group that others have already    -> status.acceptedNames, condition NamesAccepted
     names accepted for the first time              -> condition Established, which stays

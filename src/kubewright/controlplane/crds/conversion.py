@@ -1,7 +1,8 @@
 """Conversion of custom resources by a webhook.
 
 The objects of a request go to the webhook together, in a `ConversionReview`. It may change anything but their
-identity: name, namespace and uid have to stay, and of the metadata only labels and annotations are taken over.
+identity: name, namespace and uid have to stay, and of the metadata only labels and annotations are taken
+over.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from kubewright.api.field_errors import aggregate
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.apiserver.negotiation import encode
 from kubewright.apiserver.resource import Object
+from kubewright.controlplane.webhooks.client import CallError, Target, WebhookClient
 from kubewright.patch import gotext
 from kubewright.schema.metadata import validate_common_metadata
 
-from ..webhooks.client import CallError, Target, WebhookClient
 from .conditions import Definition
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")

@@ -3,10 +3,10 @@
     definitions = CustomResourceDefinitions(server, client)
     await definitions.start()        # after the server: serves what is in storage
 
-Every write of a definition ends here (`written`), still inside its request: names are granted, conditions set,
-and the resource is put on the server, so that a client that has its answer finds what it defined. A definition
-whose spec or names change is served anew: watches of its instances end and clients start them again. A deleted
-one is kept by a finalizer until its instances are gone (see `finalization`).
+Every write of a definition ends here (`written`), still inside its request: names are granted, conditions
+set, and the resource is put on the server, so that a client that has its answer finds what it defined. A
+definition whose spec or names change is served anew: watches of its instances end and clients start them
+again. A deleted one is kept by a finalizer until its instances are gone (see `finalization`).
 
 Definitions that another process wrote to the same storage arrive through the hub and are served the same way.
 """
@@ -26,9 +26,9 @@ from kubewright.apiserver.shaping import copied
 from kubewright.apiserver.user import AUTHENTICATED, MASTERS
 from kubewright.apiserver.watch import Change
 from kubewright.apiserver.writes import update
+from kubewright.controlplane.webhooks.client import WebhookClient
 from kubewright.storage.contract import StorageError
 
-from ..webhooks.client import WebhookClient
 from . import conditions
 from .conditions import Definition
 from .conversion import WebhookConverter

@@ -1,8 +1,8 @@
 """The end of a definition: its instances are deleted first.
 
 Instances are deleted without asking admission, as the definition's own deletion has been admitted. Those with
-finalizers stay until somebody removes them; meanwhile the definition says so in its Terminating condition, and
-nothing new can be created. When the last instance is gone, the definition goes.
+finalizers stay until somebody removes them; meanwhile the definition says so in its Terminating condition,
+and nothing new can be created. When the last instance is gone, the definition goes.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class CustomVersion(Version):
         """Nothing is compiled ahead."""
 
     @property
-    def checks(self) -> SchemaVersion:  # type: ignore[override]
+    def checks(self) -> SchemaVersion:
         """The compiled schema."""
         compiled = self._compiled
         if compiled is None:
@@ -81,7 +81,7 @@ class CustomVersion(Version):
         """The definition decides."""
 
     @property
-    def schema(self) -> Node:  # type: ignore[override]
+    def schema(self) -> Node:
         """The schema as a graph."""
         return self.checks.node
 
@@ -144,8 +144,8 @@ class CustomResourceStrategy(Strategy):
             if "/" not in name and name not in _STANDARD_FINALIZERS:
                 path = " including a path (/)" if "." in name else ""
                 yield (
-                    f"{start}prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with "
-                    "other finalizer writers"
+                    f"{start}prefer a domain-qualified finalizer name{path} to avoid accidental conflicts "
+                    "with other finalizer writers"
                 )
 
 

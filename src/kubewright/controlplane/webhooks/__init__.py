@@ -1,6 +1,6 @@
 """Webhooks that the control plane calls: admission, and the client that conversion uses too.
 
-resolver = ServiceResolver(server, {"default/my-service": "127.0.0.1:9443"})
+resolver = ServiceResolver(server, {"my-service.default": "https://127.0.0.1:9443"})
 client = WebhookClient(resolver)
 plugins = [MutatingWebhooks(server, client, live), ValidatingWebhooks(server, client, live)]
 """

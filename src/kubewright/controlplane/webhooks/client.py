@@ -1,16 +1,18 @@
 """Calling webhooks: one HTTP client for admission and conversion.
 
-A `clientConfig` names a URL, or a service of the cluster that a resolver turns into an address. Either way the
-certificate of the server is verified against the bundle of the configuration alone, or against the roots of the
-system where there is none. A bundle may hold the server's own certificate instead of its issuer's: any
+A `clientConfig` names a URL, or a service of the cluster that a resolver turns into an address. Either way
+the certificate of the server is verified against the bundle of the configuration alone, or against the roots
+of the system where there is none. A bundle may hold the server's own certificate instead of its issuer's: any
 certificate in it is trusted for itself.
 
-What goes wrong raises `CallError`, in the words that Go's HTTP client uses and that people know to search for.
+What goes wrong raises `CallError`, in the words that Go's HTTP client uses and that people know to search
+for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -199,7 +201,7 @@ def _seconds(timeout: float) -> str:
 
 
 def _errno_text(error: OSError) -> str:
-    return (error.strerror or str(error)).lower() if error.errno else str(error)
+    return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
 def _explain(error: Exception) -> str:
@@ -222,9 +224,9 @@ def _failure(status: int, data: bytes, text: bool) -> str:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
         body = None
-    if isinstance(body, dict) and body.get("kind") == "Status" and body.get("apiVersion") == "v1":
-        if body.get("status") != "Success":
-            return APIError.from_status(body, status).message
+    is_status = isinstance(body, dict) and body.get("kind") == "Status" and body.get("apiVersion") == "v1"
+    if is_status and body.get("status") != "Success":
+        return APIError.from_status(body, status).message
     shown = data[:2048].decode("utf-8", "replace").strip() if text else ""
     return from_response(status, shown or "unknown").message
 
@@ -235,14 +237,14 @@ def _decode(data: bytes) -> Any:
         answer = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
         try:
-            answer = yaml.load(data, yaml.CSafeLoader)  # noqa: S506 - the C loader is a safe one
+            answer = yaml.load(data, yaml.CSafeLoader)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             problem = getattr(error, "problem", None) or error
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
     if not isinstance(answer, dict):
         kind = _GO_KINDS.get(type(answer), "string")
         raise CallError(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type "
-            f"{_TYPE_META}"
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value "
+            f"of type {_TYPE_META}"
         )
     return answer

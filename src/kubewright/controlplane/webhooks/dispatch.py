@@ -1,8 +1,8 @@
 """The plug-ins that ask admission webhooks.
 
-Mutating webhooks are asked one after the other, each about what the last one made of the object. If the object
-changed after a webhook with reinvocationPolicy IfNeeded has seen it, that webhook is asked once more. Validating
-webhooks are asked all at once; the first refusal counts.
+Mutating webhooks are asked one after the other, each about what the last one made of the object. If the
+object changed after a webhook with reinvocationPolicy IfNeeded has seen it, that webhook is asked once more.
+Validating webhooks are asked all at once; the first refusal counts.
 
 A webhook that cannot be asked, or whose answer is no answer, refuses the request or is passed over, as its
 failurePolicy says.
@@ -15,6 +15,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from kubewright import cel
 from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.api.typed_json import TypedError
@@ -28,15 +29,14 @@ from kubewright.schema.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .client import CallError, WebhookClient
-from .expressions import authorizer_values
 from .hook import Form, Hook, is_namespace
 from .index import HookIndex
 from .review import Answer, BadPatch, question, read_answer, rejection, request_value
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
-
-    from ..admission.live import Live
+    from kubewright.controlplane.admission.expressions import Evaluation
+    from kubewright.controlplane.admission.live import Live
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -121,9 +121,7 @@ class _Webhooks(AdmissionPlugin):
             return None
         if hook.conditions is not None:
             obj, old = await versions.show(form)
-            variables = {"object": obj, "oldObject": old, "request": _request_variable(request, form)}
-            variables.update(authorizer_values(request, self._server.authorizer))
-            verdict = hook.conditions.decide(variables)
+            verdict = await hook.conditions.decide(self._evaluation(request, form, obj, old))
             if isinstance(verdict, str):
                 if hook.ignores_failure:
                     return None
@@ -131,6 +129,15 @@ class _Webhooks(AdmissionPlugin):
             if not verdict:
                 return None
         return form
+
+    def _evaluation(
+        self, request: AdmissionRequest, form: Form, obj: Object | None, old: Object | None
+    ) -> Evaluation:
+        from kubewright.controlplane.admission.expressions import Evaluation, Permissions
+
+        values = {"object": obj, "oldObject": old, "request": request_value(request, form)}
+        permissions = Permissions(self._server.authorizer, request)
+        return Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
 
     async def _selects_namespace(self, hook: Hook, request: AdmissionRequest) -> bool:
         if hook.namespaces.empty:
@@ -188,13 +195,6 @@ class _Webhooks(AdmissionPlugin):
             raise internal_error(f'failed calling webhook "{hook.name}": {error}') from None
         logger.warning("failed calling webhook, failing open %s: %s", hook.name, error)
         request.audit_annotations[mark] = hook.name
-
-
-def _request_variable(request: AdmissionRequest, form: Form) -> Object:
-    value = request_value(request, form)
-    for name in ("name", "namespace", "subResource", "requestSubResource"):
-        value.setdefault(name, "")
-    return value
 
 
 def _name(request: AdmissionRequest) -> str:
@@ -269,8 +269,8 @@ class MutatingWebhooks(_Webhooks):
     ) -> Object:
         if obj is None:
             raise internal_error(
-                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported for this '
-                "operation"
+                f'admission webhook "{hook.name}" attempted to modify the object, which is not supported '
+                "for this operation"
             )
         try:
             patched: Object = copied(json_patch.apply(obj, patch))
@@ -280,7 +280,7 @@ class MutatingWebhooks(_Webhooks):
             raise internal_error(error.message) from None
         definition = request.definition
         version = definition.version(form.kind.version) if definition is not None else None
-        if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+        if type(patched) is not dict or type(patched.get("metadata")) is not dict:
             raise internal_error(f'the patch of admission webhook "{hook.name}" leaves no object')
         if definition is not None and version is not None and request.operation != "CONNECT":
             try:

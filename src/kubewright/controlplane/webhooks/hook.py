@@ -1,7 +1,8 @@
 """One webhook of a configuration, read once: whom it wants to see, and where it is.
 
-`matching(request)` says whether a request is for this webhook as far as rules go, and in which version it wants
-to see the object. With matchPolicy Equivalent a rule for another version of the same resource is as good.
+`matching(request)` says whether a request is for this webhook as far as rules go, and in which version it
+wants to see the object. With matchPolicy Equivalent a rule for another version of the same resource is as
+good.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kubewright.api.selectors import Selector, selector_of
 from kubewright.apiserver.admission import AdmissionRequest
 
 from .client import Target
-from .expressions import MatchConditions
+from .conditions import MatchConditions
 
 
 @dataclass(frozen=True, slots=True)

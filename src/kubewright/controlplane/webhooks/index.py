@@ -1,7 +1,7 @@
 """The webhooks of a server, as its configurations stand now.
 
-Configurations are read from storage when one of them has changed, and only then. A configuration that a client
-has stored is in force for the very next request.
+Configurations are read from storage when one of them has changed, and only then. A configuration that a
+client has stored is in force for the very next request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a service reference to an address that can be dialled.
 
-Inside a cluster the network does it. Here, in this order: what the user said explicitly, the ready endpoints of
-the service (EndpointSlices, then Endpoints), its ClusterIP (useful where a cluster network exists). Pods that
-are only simulated have no address that answers, which is what explicit overrides are for.
+Inside a cluster the network does it. Here, in this order: what the user said explicitly, the ready endpoints
+of the service (EndpointSlices, then Endpoints), its ClusterIP (useful where a cluster network exists). Pods
+that are only simulated have no address that answers, which is what explicit overrides are for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,7 +25,8 @@ Address = tuple[str, int]
 class ServiceResolver:
     """Finds services through the objects of a server. Use an instance as the `resolve` of a `WebhookClient`.
 
-    `overrides` maps `namespace/name` or `namespace/name:port` to `host:port`; it may be changed at any time.
+    `overrides` maps `name.namespace` or `name.namespace:port` to `https://host:port`; it may be changed at
+    any time.
     """
 
     def __init__(
@@ -40,14 +42,9 @@ class ServiceResolver:
 
     async def __call__(self, namespace: str, name: str, port: int) -> Address:
         """An address for a port of a service; raises `ServiceNotResolved`."""
-        given = self.overrides.get(f"{namespace}/{name}:{port}") or self.overrides.get(f"{namespace}/{name}")
+        given = self.overrides.get(f"{name}.{namespace}:{port}") or self.overrides.get(f"{name}.{namespace}")
         if given:
-            host, _, number = given.rpartition(":")
-            if not host or not number.isdigit():
-                raise ServiceNotResolved(
-                    f'the address "{given}" of service {namespace}/{name} is not host:port'
-                )
-            return host.strip("[]"), int(number)
+            return _address(given, f"{name}.{namespace}")
         service = await self._read("", "services", namespace, name)
         if service is None:
             raise ServiceNotResolved(f'service "{name}" not found')
@@ -99,6 +96,19 @@ class ServiceResolver:
             if number:
                 found += [(each["ip"], number) for each in subset.get("addresses") or ()]
         return found
+
+
+def _address(given: str, service: str) -> Address:
+    try:
+        parts = urlsplit(given if "//" in given else f"//{given}")
+        host, port = parts.hostname, parts.port or 443
+    except ValueError:
+        host = None
+    if not host:
+        raise ServiceNotResolved(
+            f'"{given}", given as the address of service {service}, is not https://host:port'
+        )
+    return host, port
 
 
 def _number(ports: list[dict[str, Any]] | None, wanted: dict[str, Any]) -> int:

@@ -1,7 +1,7 @@
 """AdmissionReviews: what webhooks are asked, and what their answers say.
 
-`v1` answers have to be exact: their own kind, the uid of the question, patches with their type. `v1beta1` takes
-what it gets, as it always has.
+`v1` answers have to be exact: their own kind, the uid of the question, patches with their type. `v1beta1`
+takes what it gets, as it always has.
 """
 
 from __future__ import annotations
