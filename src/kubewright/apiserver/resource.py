@@ -220,6 +220,11 @@ class Strategy:
     track_managed_fields = True
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that belong to the `status` subresource where the version has one."""
+    status_subresources: tuple[str, ...] = ("status",)
+    """Subresources through which those fields may be written."""
+
+    def attached(self, store: Store) -> None:
+        """Called when a server begins to serve the resource: strategies that look at other objects keep it."""
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName); DNS-1123 subdomains by default."""
