@@ -1,0 +1,42 @@
+"""What a reconciler is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+
+class Request(NamedTuple):
+    """The object to bring into its desired state. It may be gone by now."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Done for now. `None` says the same as `Result()`."""
+
+    requeue_after: float | timedelta = 0.0
+    """Look again after so many seconds, whatever happens; 0 means only when something changes."""
+    priority: int | None = None
+    """The priority of that second look; by default the one this request had."""
+
+    @property
+    def delay(self) -> float:
+        """`requeue_after` in seconds."""
+        after = self.requeue_after
+        return after.total_seconds() if isinstance(after, timedelta) else after
+
+
+class TerminalError(Exception):
+    """Trying again will not help: the request is dropped until something changes. Raise it from a cause."""
+
+
+Reconcile = Callable[[Request], Awaitable[Result | None]]
+"""Brings one object into its desired state; must be safe to call at any time, any number of times."""
