@@ -17,7 +17,8 @@ from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMedi
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.api.typed_json import TypedError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
-from kubewright.schema.metadata import MetadataError
+from kubewright.schema.duplicates import field_paths
+from kubewright.schema.metadata import METADATA_FIELDS, MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .negotiation import JSON, MEDIA_TYPES, PROTOBUF, YAML, encode
@@ -191,6 +192,8 @@ def read_object(
     if validation != "Ignore":
         if media == JSON:
             repeated = [f'duplicate field "{path}"' for path in repeats]
+            if not resource.custom and len(repeated) + len(problems) > 1:
+                repeated, problems = in_order(data, [*repeated, *problems]), []
         else:
             repeated = duplicates
         report(repeated, problems, version.name, kind, validation, warn, yaml_body=media == YAML)
@@ -320,11 +323,42 @@ def report(
         warn(text)
 
 
-def strict_patch_error(obj: Object, problems: list[str]) -> APIError:
+def encode_as_shown(obj: Object, custom: bool) -> str:
+    """An object as errors show it: keys in order, but metadata of typed kinds in the order of its type."""
+    if custom:
+        return msgspec.json.encode(obj, order="sorted").decode()
+    shown = dict(sorted(obj.items()))
+    metadata = shown.get("metadata")
+    if isinstance(metadata, dict):
+        shown["metadata"] = {name: metadata[name] for name in METADATA_FIELDS if name in metadata} | metadata
+    return encode(shown).decode()
+
+
+def in_order(data: bytes, problems: list[str]) -> list[str]:
+    """Problems with the fields of a JSON body, in the order in which a reader meets them."""
+    places = {path: place for place, path in enumerate(field_paths(data))}
+    return sorted(
+        problems, key=lambda text: places.get(text.partition('"')[2].rpartition('"')[0], len(places))
+    )
+
+
+def go_text(value: Any) -> str:
+    """Plain data as Go prints it: `map[a:1 b:[x y]]`."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_text(item)}' for key, item in sorted(value.items()))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def strict_patch_error(shown: str, problems: list[str]) -> APIError:
     """422 for a patch whose result has unknown or repeated fields, under Strict validation."""
     from kubewright.api.gvk import GroupKind
     from kubewright.schema import fielderrors as fe
 
-    text = encode(obj).decode()
-    error = fe.invalid("patch", text, "strict decoding error: " + ", ".join(problems))
+    error = fe.invalid("patch", shown, "strict decoding error: " + ", ".join(problems))
     return Invalid(f'{GroupKind("", "")} "" is invalid: {error}', details={"causes": [error.cause()]})

@@ -186,7 +186,8 @@ class Discovery:
             if resource.storage_version_hash:
                 entry["storageVersionHash"] = storage_version_hash(resource)
             resources.append(entry)
-            for name, subresource in declared.subresources.items():
+            parts = declared.subresources.items()
+            for name, subresource in parts if resource.custom else sorted(parts):
                 kind = subresource.kind
                 sub: dict[str, Any] = {"name": f"{resource.plural}/{name}", "singularName": ""}
                 sub["namespaced"] = resource.namespaced
@@ -195,7 +196,6 @@ class Discovery:
                 sub["kind"] = kind.kind if kind is not None else resource.kind
                 sub["verbs"] = _verbs(subresource.verbs)
                 resources.append(sub)
-        resources.sort(key=lambda entry: entry["name"])
         return {
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -225,9 +225,7 @@ class Discovery:
                 listed = [
                     self._aggregated_version(group, version, pairs) for version, pairs in versions.items()
                 ]
-                metadata = (
-                    {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None}
-                )
+                metadata = {"name": group} if group else {}
                 items.append((priorities.get(group, 0), {"metadata": metadata, "versions": listed}))
         if path == "/apis":
             for item in self.external():
@@ -258,7 +256,8 @@ class Discovery:
             if resource.categories:
                 entry["categories"] = list(resource.categories)
             subresources = []
-            for name, subresource in sorted(declared.subresources.items()):
+            parts = declared.subresources.items()
+            for name, subresource in parts if resource.custom else sorted(parts):
                 kind = subresource.kind or resource.gvk(version)
                 subresources.append(
                     {

@@ -10,17 +10,28 @@ from kubewright.api.errors import (
     BadRequest,
     MethodNotAllowed,
     NotFound,
+    UnsupportedMediaType,
     method_not_allowed,
     not_found,
 )
 
 from . import deletion, writes
 from .authorization import Attributes, Decision, forbidden
-from .bodies import media_type, read_object, read_plain, read_typed, report, shape, strict_patch_error
+from .bodies import (
+    encode_as_shown,
+    go_text,
+    media_type,
+    read_object,
+    read_plain,
+    read_typed,
+    report,
+    shape,
+    strict_patch_error,
+)
 from .lists import list_collection
 from .negotiation import PROTOBUF, Accepted, encode, negotiate, respond
 from .options import parse_delete_options, parse_version, parse_write_options
-from .patching import APPLY_PATCH, Patch, unsupported_patch
+from .patching import APPLY_PATCH, STRATEGIC_PATCH, Patch, unsupported_patch
 from .request import Request, Response, page_not_found
 from .requestinfo import RequestInfo
 from .resource import (
@@ -109,6 +120,13 @@ class Endpoint:
         """The representation that a request wants."""
         return negotiate(request, protobuf=not self.resource.custom)
 
+    def go_type(self, kind: str) -> str:
+        """What a Go server calls the type of a kind of this resource."""
+        if self.resource.custom:
+            return "*unstructured.Unstructured" + ("List" if kind == self.resource.list_kind else "")
+        home = self.version.published_as.split(".")
+        return f"*{home[-2]}.{kind}" if len(home) > 1 else kind
+
     def include(self, request: Request, accepted: Accepted) -> str:
         """How much of each object a Table carries."""
         if accepted.transform != "Table":
@@ -121,7 +139,7 @@ class Endpoint:
     async def _get(self, request: Request, info: RequestInfo) -> Response:
         accepted = self.accepted(request)
         if accepted.transform == "PartialObjectMetadataList":
-            raise _not_a_list(self.resource.kind)
+            raise _not_a_list(self.go_type(self.resource.kind))
         if request.query:
             wanted = parse_version(request.query.get("resourceVersion"))
             if wanted:
@@ -277,6 +295,8 @@ class Endpoint:
         accepted = self.accepted(request)
         media = media_type(request)
         if media not in self.resource.patch_types:
+            if not self.resource.custom:
+                raise UnsupportedMediaType("415: Unsupported Media Type", details={})
             raise unsupported_patch(self.resource.patch_types)
         applying = media == APPLY_PATCH
         options = parse_write_options(request, "PatchOptions", apply=applying)
@@ -296,7 +316,6 @@ class Endpoint:
                 raise BadRequest(f"error strict decoding YAML: yaml: unmarshal errors:\n{listed}")
             if not isinstance(patch.body, dict):
                 raise BadRequest("error decoding YAML: the patch must be an object")
-            _check_name(patch.body, op.name)
 
         async def compute(live: Object | None) -> Object:
             if applying:
@@ -325,6 +344,9 @@ class Endpoint:
         metadata = config.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             raise BadRequest("metadata must be an object")
+        given = (metadata or {}).get("name")
+        if given or live is None:
+            _check_name(config, op.name)
         config = {**config, "metadata": {**(metadata or {}), "name": op.name}}
         new = manager.apply(live, config, op.field_manager, datetime.now(UTC), force=force)
         if live is None:
@@ -347,23 +369,20 @@ class Endpoint:
         request = op.request
         assert request is not None
         api_version = self.plain.api_version
-        if new.get("apiVersion") != api_version or new.get("kind") != self.resource.kind:
-            if self.resource.custom and new.get("apiVersion") == api_version:
-                pass
-            else:
-                new["apiVersion"], new["kind"] = api_version, self.resource.kind
-        before = encode(new) if validation == "Strict" and not applying else b""
+        if not self.resource.custom:
+            new["apiVersion"], new["kind"] = api_version, self.resource.kind
+        before = encode_as_shown(new, self.resource.custom) if validation == "Strict" and not applying else ""
         try:
             unknown = shape(new, self.resource, self.version, self.resource.kind)
         except BadRequest as error:
             if applying:
                 raise
-            raise _patch_invalid(new, str(error.message).partition(": ")[2]) from None
+            shown = encode_as_shown(new, self.resource.custom)
+            raise _patch_invalid(shown, str(error.message).partition(": ")[2]) from None
         if (unknown or patch.repeated) and not applying:
             if validation == "Strict":
-                import msgspec
-
-                raise strict_patch_error(msgspec.json.decode(before), patch.repeated + unknown)
+                shown = go_text(patch.body) if patch.kind == STRATEGIC_PATCH else before
+                raise strict_patch_error(shown, patch.repeated + unknown)
             report(
                 patch.repeated,
                 unknown,
@@ -393,7 +412,10 @@ class Endpoint:
                 raise BadRequest("the body of a deletion must be DeleteOptions")
             kind, api_version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
             if kind != "DeleteOptions":
-                raise BadRequest(f'no kind "{kind}" is registered for version "{api_version}"')
+                scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+                raise BadRequest(
+                    f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
+                )
         return parse_delete_options(request, body)
 
     async def _delete(self, request: Request, info: RequestInfo) -> Response:
@@ -573,11 +595,11 @@ def _not_a_list(kind: str) -> APIError:
     )
 
 
-def _patch_invalid(obj: Object, why: str) -> APIError:
+def _patch_invalid(shown: str, why: str) -> APIError:
     from kubewright.api.errors import Invalid
     from kubewright.schema import fielderrors as fe
 
-    error = fe.invalid("patch", encode(obj).decode(), why)
+    error = fe.invalid("patch", shown, why)
     return Invalid(f' "" is invalid: {error}', details={"causes": [error.cause()]})
 
 
@@ -592,10 +614,16 @@ def _check_namespace(obj: Object, namespace: str) -> None:
 def _check_name(obj: Object, name: str) -> None:
     metadata = obj.get("metadata")
     given = metadata.get("name") if isinstance(metadata, dict) else None
-    if given and given != name:
+    if not given:
+        raise _nameless(name)
+    if given != name:
         raise BadRequest(f"the name of the object ({given}) does not match the name on the URL ({name})")
-    if not given and isinstance(metadata, dict):
-        metadata["name"] = name
+
+
+def _nameless(name: str) -> BadRequest:
+    return BadRequest(
+        f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    )
 
 
 def deprecation_warning(resource: Any, version: Version) -> str:

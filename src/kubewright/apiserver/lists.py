@@ -45,7 +45,14 @@ def read_continue(token: str) -> tuple[int, str]:
         revision, start = int(value["rv"]), str(value["start"])
         if any(part == ".." for part in start.split("/")):
             raise ValueError("the start key is outside of the range")
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError, binascii.Error) as error:
+    except msgspec.DecodeError:
+        first = raw.decode("utf-8", "backslashreplace").lstrip()[:4]
+        shown = first if first.startswith("\\x") else first[:1]
+        raise BadRequest(
+            "invalid continue token: continue key is not valid: "
+            f"invalid character '{shown}' looking for beginning of value"
+        ) from None
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
     return revision, start
 
@@ -101,7 +108,6 @@ def _too_large(error: FutureRevision) -> APIError:
     from kubewright.api.errors import too_large_resource_version
 
     failure = too_large_resource_version(error.revision, error.current)
-    failure.message = f"Timeout: {failure.message}"
     return failure
 
 

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupVersion
 from kubewright.schema import fielderrors as fe
 
 from .resource import Object, Operation
@@ -17,6 +18,9 @@ async def validate_object(op: Operation, obj: Object, old: Object | None, versio
     resource = op.resource
     if obj.get("kind") != resource.kind:
         return [fe.invalid("kind", obj.get("kind"), f"must be {resource.kind}")]
+    api_version = str(GroupVersion(resource.group, version))
+    if obj.get("apiVersion") != api_version:
+        return [fe.invalid("apiVersion", obj.get("apiVersion"), f"must be {api_version}")]
     declared = resource.version(version)
     errors = schema_errors(obj, old, declared, op) if declared is not None else []
     strategy = resource.strategy

@@ -603,7 +603,6 @@ class Feed:
                 await future
         except TimeoutError:
             error = too_large_resource_version(revision, self.revision)
-            error.message = f"Timeout: {error.message}"
             raise error from None
         finally:
             self._waiters = [entry for entry in self._waiters if entry[1] is not future]

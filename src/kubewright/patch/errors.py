@@ -39,7 +39,7 @@ class PatchDoesNotApply(Invalid):
     """The patch is well-formed, but does not fit the object. `why` says what is in the way."""
 
     def __init__(self, why: str) -> None:
-        super().__init__("the server rejected our request due to an error in our request")
+        super().__init__("the server rejected our request due to an error in our request", details={})
         self.why = why
 
     def __str__(self) -> str:

@@ -36,6 +36,28 @@ def duplicate_fields(data: bytes | str) -> list[str]:
     return list(found)
 
 
+def field_paths(data: bytes | str) -> list[str]:
+    """The path of every field, in the order in which a reader is done with it; a repeated one at its last place."""
+    found: dict[str, None] = {}
+
+    def visit(value: Any, path: str) -> None:
+        if type(value) is _Pairs:
+            for name, item in value:
+                where = f"{path}.{name}" if path else name
+                visit(item, where)
+                found.pop(where, None)
+                found[where] = None
+        elif type(value) is list:
+            for position, item in enumerate(value):
+                visit(item, f"{path}[{position}]")
+
+    try:
+        visit(json.loads(data, object_pairs_hook=_Pairs), "")
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"not JSON: {error}") from error
+    return list(found)
+
+
 def _visit(value: Any, path: str, found: dict[str, None]) -> None:
     if type(value) is _Pairs:
         seen: set[str] = set()
