@@ -374,7 +374,7 @@ def from_response(
 ) -> APIError:
     """The error for a failed response whose body is no `Status`; the body becomes a cause."""
     cls = AlreadyExists if code == 409 and verb.upper() == "POST" else _BY_CODE.get(code)
-    if cls is None and code >= 500:
+    if code >= 500 and code not in _UNEXPLAINED:
         cls = InternalError
         message = f"an error on the server ({quote(body)}) has prevented the request from succeeding"
     elif code in (403, 406, 415) and body and body != "unknown":
