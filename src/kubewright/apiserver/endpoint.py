@@ -133,7 +133,10 @@ class Endpoint:
             return "Metadata"
         include = request.query.get("includeObject") or "Metadata"
         if include not in ("None", "Metadata", "Object"):
-            raise BadRequest(f'unrecognized includeObject value: "{include}"')
+            raise BadRequest(
+                f'Unable to convert to Table as requested: includeObject: Invalid value: "{include}": '
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
         return include
 
     async def _get(self, request: Request, info: RequestInfo) -> Response:
