@@ -1,0 +1,96 @@
+"""A loop whose time jumps."""
+
+import asyncio
+import threading
+
+import pytest
+
+from kubewright.testing.time import START, FakeTimeLoop, FakeTimePolicy, fake_time, wall_clock
+
+
+def test_timers_run_in_order_and_take_no_time():
+    async def scenario():
+        order = []
+
+        async def sleeper(seconds):
+            await asyncio.sleep(seconds)
+            order.append((seconds, asyncio.get_running_loop().time()))
+
+        await asyncio.gather(*(sleeper(seconds) for seconds in (3600, 60, 1e6, 0.25)))
+        return order
+
+    assert fake_time(scenario()) == [(0.25, 0.25), (60, 60), (3600, 3600), (1e6, 1e6)]
+
+
+def test_timeouts_go_by_the_loop():
+    async def scenario():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(30):
+                await asyncio.Event().wait()
+        return asyncio.get_running_loop().time()
+
+    assert fake_time(scenario()) == 30
+
+
+def test_time_stands_still_while_a_thread_works():
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        release = threading.Event()
+
+        async def later():
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            release.set()
+
+        waiting = asyncio.create_task(asyncio.sleep(1000))
+        _, during = await asyncio.gather(later(), asyncio.to_thread(lambda: (release.wait(), loop.time())[1]))
+        assert not waiting.done()
+        await waiting
+        return during, loop.time()
+
+    assert fake_time(scenario()) == (0, 1000)
+
+
+def test_sockets_work_inside_one_loop():
+    async def scenario():
+        async def echo(reader, writer):
+            writer.write(await reader.readline())
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            async with asyncio.timeout(3600):
+                writer.write(b"hello\n")
+                answer = await reader.readline()
+            writer.close()
+        return answer
+
+    assert fake_time(scenario(), patience=0.2) == b"hello\n"
+
+
+def test_the_wall_clock_moves_along():
+    async def scenario():
+        await asyncio.sleep(90)
+        return wall_clock()
+
+    assert (fake_time(scenario()) - START).total_seconds() == 90
+
+
+def test_the_wall_clock_needs_such_a_loop():
+    async def scenario():
+        wall_clock()
+
+    with pytest.raises(RuntimeError, match="fake_time"):
+        asyncio.run(scenario())
+
+
+def test_a_policy_for_fixtures():
+    loop = FakeTimePolicy().new_event_loop()
+    try:
+        assert isinstance(loop, FakeTimeLoop)
+        loop.run_until_complete(asyncio.sleep(5))
+        assert loop.time() == 5
+    finally:
+        loop.close()
