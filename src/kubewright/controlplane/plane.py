@@ -281,15 +281,21 @@ class ControlPlane:
 
     async def _control(self) -> None:
         """Start what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
-        from .controllers import Controllers
-        from .controllers.garbage import GarbageCollector
-        from .controllers.namespaces import NamespaceController
+        from .controllers import Controllers, default_controllers
 
         self.controllers = Controllers(self.server)
         if self.runs_controllers:
-            changes = self.controllers.changes
+            quotas = next(
+                (each for each in self.server.admission.plugins if each.name == "ResourceQuota"), None
+            )
             self.controllers.add(
-                GarbageCollector(self.server, changes), NamespaceController(self.server, changes)
+                *default_controllers(
+                    self.server,
+                    self.controllers.changes,
+                    ca=lambda: self.ca,
+                    sign=self.issuer.sign_legacy,
+                    quotas=quotas,
+                )
             )
         await self.controllers.start()
         self._parts.append(self.controllers)

@@ -20,15 +20,49 @@ if TYPE_CHECKING:
 
 def default_plugins(server: APIServer, live: Live | None = None) -> list[AdmissionPlugin]:
     """The plug-ins that need nothing but the server (webhooks are not among them)."""
+    from .certificates import (
+        CertificateApproval,
+        CertificateSigning,
+        CertificateSubjectRestriction,
+        ClusterTrustBundleAttest,
+    )
+    from .defaults import (
+        DefaultIngressClass,
+        DefaultStorageClass,
+        DefaultTolerationSeconds,
+        StorageObjectInUseProtection,
+        TaintNodesByCondition,
+    )
+    from .limits import LimitRanger
     from .mutating_policies import MutatingPolicies
+    from .owners import OwnerReferences
+    from .priority import Priority
+    from .quotas import ResourceQuotas
+    from .runtime_classes import RuntimeClasses
+    from .service_accounts import ServiceAccounts
     from .validating_policies import ValidatingPolicies
 
     live = live or Live(server)
     return [
         NoticeWrites(live),
         NamespaceLifecycle(live),
+        LimitRanger(live),
+        ServiceAccounts(live),
+        TaintNodesByCondition(),
+        Priority(live),
+        DefaultTolerationSeconds(),
+        DefaultStorageClass(live),
+        StorageObjectInUseProtection(),
+        OwnerReferences(server),
+        RuntimeClasses(live),
+        CertificateApproval(server),
+        CertificateSigning(server),
+        ClusterTrustBundleAttest(server),
+        CertificateSubjectRestriction(server),
+        DefaultIngressClass(live),
         MutatingPolicies(server, live),
         ValidatingPolicies(server, live),
+        ResourceQuotas(server, live),
     ]
 
 

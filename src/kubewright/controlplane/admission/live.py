@@ -9,6 +9,7 @@ Objects are shared: do not change them.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,6 +130,33 @@ class Live:
         """One object of a kind of which there are few, if it is there."""
         found = await self.collection(group, plural)
         return found.objects.get((namespace, name)) if found is not None else None
+
+    async def appears(
+        self, group: str, plural: str, namespace: str, name: str, seconds: float
+    ) -> Object | None:
+        """One object that somebody is about to create, if it comes in time."""
+        found = await self.one(group, plural, namespace, name)
+        store = self.server.store(group, plural)
+        if found is not None or store is None:
+            return found
+        came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def look(change: Change) -> None:
+            if (change.namespace, change.name) == (namespace, name) and not came.done():
+                came.set_result(None)
+
+        store.hub.listeners.append(look)
+        try:
+            found = await self.read(store, namespace, name)
+            if found is None:
+                async with asyncio.timeout(seconds):
+                    await came
+                found = await self.read(store, namespace, name)
+        except TimeoutError:
+            return None
+        finally:
+            store.hub.listeners.remove(look)
+        return found
 
     async def namespace(self, name: str) -> Object | None:
         """A namespace, if it is there."""

@@ -8,7 +8,7 @@ to know.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .changes import Changes, ObjectChange
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 class Controller(Protocol):
     """Something with loops. It asks `Changes` for what it wants to follow when it is made."""
 
-    loops: Sequence[Loop[Any]]
+    @property
+    def loops(self) -> Sequence[Loop[Any]]:
+        """Its queues."""
 
 
 class Controllers:
@@ -39,7 +41,7 @@ class Controllers:
         """Add controllers, before `start`."""
         self._controllers += controllers
 
-    def __iter__(self) -> Iterable[Controller]:
+    def __iter__(self) -> Iterator[Controller]:
         return iter(self._controllers)
 
     async def start(self) -> None:
@@ -67,6 +69,33 @@ class Controllers:
             await asyncio.gather(*(loop.idle() for loop in busy))
 
 
+def default_controllers(
+    server: APIServer,
+    changes: Changes,
+    *,
+    ca: Callable[[], bytes],
+    sign: Callable[[str, str, str, str], str],
+    quotas: Any = None,
+) -> list[Controller]:
+    """The controllers of a control plane. `ca` is the certificate authority (PEM), `sign` makes the tokens of
+    secrets, `quotas` is the admission plug-in that charges quotas."""
+    from .garbage import GarbageCollector
+    from .namespaces import NamespaceController
+    from .quotas import QuotaController
+    from .role_aggregation import RoleAggregation
+    from .service_accounts import RootCAPublisher, ServiceAccountController, TokenController
+
+    return [
+        GarbageCollector(server, changes),
+        NamespaceController(server, changes),
+        ServiceAccountController(server, changes),
+        RootCAPublisher(server, changes, ca),
+        TokenController(server, changes, sign=sign, ca=ca),
+        RoleAggregation(server, changes),
+        QuotaController(server, changes, quotas),
+    ]
+
+
 _HOMES = {"GarbageCollector": "garbage", "NamespaceController": "namespaces"}
 
 
@@ -86,4 +115,5 @@ __all__ = [
     "Loop",
     "NamespaceController",
     "ObjectChange",
+    "default_controllers",
 ]

@@ -1,0 +1,103 @@
+"""OwnerReferencesPermissionEnforcement: owners may be changed by those who may delete the object.
+
+Off by default. Blocking the deletion of an owner needs leave to update the finalizers of that owner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.authorization import Attributes, Decision
+
+from .refusal import refuse
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
+
+Object = dict[str, Any]
+
+
+class OwnerReferences(AdmissionPlugin):
+    """Asks the authorizer about new owner references."""
+
+    name = "OwnerReferencesPermissionEnforcement"
+    validating = True
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Creations and updates that touch owner references, except of pods by their own kubelet."""
+        if request.operation not in ("CREATE", "UPDATE") or request.subresource == "status":
+            return False
+        return _owners(request.object) != _owners(request.old_object)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Check deletion of the object, then the finalizers of owners that are newly blocked."""
+        resource = request.resource
+        if request.operation == "UPDATE" and not await self._may(
+            request,
+            "delete",
+            resource.group,
+            resource.version,
+            resource.resource,
+            "",
+            request.namespace,
+            request.name,
+        ):
+            raise refuse(
+                request,
+                "cannot set an ownerRef on a resource you can't delete: , <nil>",
+            )
+        before = {each["uid"] for each in _owners(request.old_object) if each.get("blockOwnerDeletion")}
+        for owner in _owners(request.object):
+            if not owner.get("blockOwnerDeletion") or owner.get("uid") in before:
+                continue
+            group, _, version = (owner.get("apiVersion") or "").rpartition("/")
+            for store in self._server.stores:
+                if store.resource.group == group and store.resource.kind == owner.get("kind"):
+                    namespace = request.namespace if store.resource.namespaced else ""
+                    if not await self._may(
+                        request,
+                        "update",
+                        group,
+                        version,
+                        store.resource.plural,
+                        "finalizers",
+                        namespace,
+                        owner.get("name") or "",
+                    ):
+                        raise refuse(
+                            request,
+                            "cannot set blockOwnerDeletion if an ownerReference refers to a resource "
+                            "you can't set finalizers on: , <nil>",
+                        )
+                    break
+            else:
+                raise refuse(
+                    request,
+                    "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
+                    f"APIVersion {owner.get('apiVersion')} Kind {owner.get('kind')}",
+                )
+
+    async def _may(
+        self,
+        request: AdmissionRequest,
+        verb: str,
+        group: str,
+        version: str,
+        resource: str,
+        subresource: str,
+        namespace: str,
+        name: str,
+    ) -> bool:
+        attributes = Attributes(
+            request.user, verb, group, version, resource, subresource, namespace, name, ""
+        )
+        decision, _ = await self._server.authorizer.authorize(attributes)
+        return decision is Decision.ALLOW
+
+
+def _owners(obj: Object | None) -> list[Object]:
+    return ((obj or {}).get("metadata") or {}).get("ownerReferences") or []

@@ -1,0 +1,105 @@
+"""Priority: the number behind a pod's priority class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+
+from .live import Live
+from .refusal import refuse
+
+Object = dict[str, Any]
+GROUP = "scheduling.k8s.io"
+
+
+class Priority(AdmissionPlugin):
+    """Resolves priority classes of pods; there is one default class at most."""
+
+    name = "Priority"
+    mutating = True
+    validating = True
+    reinvoke = True
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Pods and priority classes, as they are written."""
+        return (
+            not request.subresource
+            and request.operation in ("CREATE", "UPDATE")
+            and (request.resource.group, request.resource.resource)
+            in (("", "pods"), (GROUP, "priorityclasses"))
+        )
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        """Set priority and preemption policy."""
+        if request.resource.resource != "pods":
+            return False
+        assert request.object is not None
+        spec: Object = request.object.setdefault("spec", {})
+        if request.operation == "UPDATE":
+            old: Object = (request.old_object or {}).get("spec") or {}
+            kept = {
+                field: old[field]
+                for field in ("priority", "preemptionPolicy")
+                if spec.get(field) is None and old.get(field) is not None
+            }
+            spec.update(kept)
+            return bool(kept)
+        name, priority, policy = await self._establish(request, spec.get("priorityClassName") or "")
+        given = spec.get("priority")
+        if given is not None and given != priority:
+            raise refuse(
+                request,
+                f"the integer value of priority ({given}) must not be provided in pod spec; priority "
+                f"admission controller computed {priority} from the given PriorityClass name",
+            )
+        given = spec.get("preemptionPolicy")
+        if policy and given is not None and given != policy:
+            raise refuse(
+                request,
+                f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority "
+                f"admission controller computed {policy} from the given PriorityClass name",
+            )
+        wanted: Object = {"priority": priority}
+        if name:
+            wanted["priorityClassName"] = name
+        if policy:
+            wanted["preemptionPolicy"] = policy
+        changed = any(spec.get(field) != value for field, value in wanted.items())
+        spec.update(wanted)
+        return changed
+
+    async def _establish(self, request: AdmissionRequest, name: str) -> tuple[str, int, str]:
+        if not name:
+            found = await self._default()
+            if found is None:
+                return "", 0, "PreemptLowerPriority"
+        else:
+            found = await self._live.one(GROUP, "priorityclasses", "", name)
+            if found is None:
+                raise refuse(request, f"no PriorityClass with name {name} was found")
+        return found["metadata"]["name"], found.get("value") or 0, found.get("preemptionPolicy") or ""
+
+    async def _default(self) -> Object | None:
+        classes = [
+            each for each in await self._live.all(GROUP, "priorityclasses") if each.get("globalDefault")
+        ]
+        return min(classes, key=lambda each: each.get("value") or 0) if classes else None
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Refuse a second default."""
+        obj = request.object
+        if request.resource.resource != "priorityclasses" or obj is None or not obj.get("globalDefault"):
+            return
+        default = await self._default()
+        if default is not None and (
+            request.operation == "CREATE" or default["metadata"]["name"] != obj["metadata"].get("name")
+        ):
+            raise refuse(
+                request,
+                f"PriorityClass {default['metadata']['name']} is already marked as default. "
+                "Only one default can exist",
+            )

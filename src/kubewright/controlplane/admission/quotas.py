@@ -1,0 +1,146 @@
+"""ResourceQuota: how much a namespace may use in all.
+
+What a write would use in addition is charged to the quotas of its namespace, one write at a time, before it
+is stored. A controller keeps the books true afterwards (`controllers.quotas`): what is deleted is given
+back, and so is what was charged for a write that failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.errors import APIError, Conflict, NotFound
+from kubewright.api.quantity import Quantity
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.user import SYSTEM
+from kubewright.controlplane.controllers.requests import Requests, resource_path
+
+from . import usage
+from .live import Live
+from .refusal import refuse
+from .usage import Amounts
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
+
+Object = dict[str, Any]
+ATTEMPTS = 10
+
+
+class ResourceQuotas(AdmissionPlugin):
+    """Charges quotas; refuses what exceeds one."""
+
+    name = "ResourceQuota"
+    validating = True
+    final = True
+
+    def __init__(self, server: APIServer, live: Live) -> None:
+        self._server = server
+        self._live = live
+        self._requests = Requests(server, SYSTEM, agent="kube-apiserver")
+        self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Creations, and updates of what can grow."""
+        if not request.namespace or (
+            request.resource.resource == "namespaces" and not request.resource.group
+        ):
+            return False
+        if request.operation == "CREATE":
+            return not request.subresource
+        if request.operation != "UPDATE" or request.resource.group:
+            return False
+        return (request.resource.resource, request.subresource) in (
+            ("services", ""),
+            ("persistentvolumeclaims", ""),
+            ("persistentvolumeclaims", "status"),
+            ("pods", "resize"),
+        )
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Charge what the object adds."""
+        if not await self._live.all("", "resourcequotas", request.namespace):
+            return
+        async with self.locks[request.namespace]:
+            for _ in range(ATTEMPTS):
+                try:
+                    await self._charge(request)
+                    return
+                except Conflict:
+                    continue
+        raise APIError("resource quota evaluation timed out", code=500, reason="InternalError")
+
+    async def _charge(self, request: AdmissionRequest) -> None:
+        store = self._server.store("", "resourcequotas")
+        assert store is not None
+        assert request.object is not None
+        resource = request.resource.group_resource
+        added = usage.usage(resource, request.object)
+        charges: list[tuple[Object, Amounts]] = []
+        for quota in await self._live.read_all(store, request.namespace):
+            hard = usage.quantities((quota.get("status") or {}).get("hard"))
+            names = [name for name in hard if usage.concerns(resource, name)]
+            if not names or not usage.in_scope(quota, resource, request.object):
+                continue
+            charge = self._amounts(request, quota, names, added)
+            used = usage.quantities((quota.get("status") or {}).get("used"))
+            unknown = [name for name in names if name not in used]
+            if unknown:
+                listed = ",".join(sorted(names))
+                raise refuse(
+                    request, f"status unknown for quota: {quota['metadata']['name']}, resources: {listed}"
+                )
+            total = {name: used[name].add(amount) for name, amount in charge.items()}
+            exceeded = [name for name in total if total[name] > hard[name]]
+            if exceeded and request.subresource != "status":
+                raise refuse(request, _exceeded(quota, exceeded, charge, used, hard))
+            if total:
+                charges.append((quota, total))
+        if request.dry_run:
+            return
+        for quota, total in charges:
+            await self._store(store.resource, quota, total)
+
+    def _amounts(
+        self, request: AdmissionRequest, quota: Object, names: Iterable[str], added: Amounts
+    ) -> Amounts:
+        """What the write adds to a quota; refuses a pod that does not say what the quota needs to know."""
+        resource, obj = request.resource.group_resource, request.object
+        assert obj is not None
+        if resource.resource == "pods" and not resource.group and request.operation == "CREATE":
+            missing = usage.missing_for(obj, names)
+            if missing:
+                raise refuse(request, f"failed quota: {quota['metadata']['name']}: {missing}")
+        before: Amounts = {}
+        old = request.old_object if request.operation == "UPDATE" else None
+        if old is not None and usage.in_scope(quota, resource, old):
+            before = usage.usage(resource, old)
+        charge: Amounts = {}
+        for name in names:
+            amount = added.get(name, Quantity(0)).sub(before.get(name, Quantity(0)))
+            if amount > Quantity(0):
+                charge[name] = amount
+        return charge
+
+    async def _store(self, resource: Any, quota: Object, total: Amounts) -> None:
+        status = quota["status"]
+        status["used"] = {**status.get("used", {}), **{name: str(amount) for name, amount in total.items()}}
+        metadata = quota["metadata"]
+        path = resource_path(resource, metadata["namespace"], metadata["name"], "status")
+        try:
+            await self._requests.update(path, quota)
+        except NotFound:
+            return
+
+
+def _exceeded(quota: Object, names: Iterable[str], charge: Amounts, used: Amounts, hard: Amounts) -> str:
+    def shown(amounts: Mapping[str, Quantity]) -> str:
+        return ",".join(f"{name}={amounts[name]}" for name in sorted(names))
+
+    return (
+        f"exceeded quota: {quota['metadata']['name']}, requested: {shown(charge)}, used: {shown(used)}, "
+        f"limited: {shown(hard)}"
+    )

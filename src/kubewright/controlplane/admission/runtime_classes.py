@@ -1,0 +1,95 @@
+"""RuntimeClass: what a pod's runtime class says about overhead and nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+
+from .live import Live
+from .refusal import refuse
+
+Object = dict[str, Any]
+
+
+class RuntimeClasses(AdmissionPlugin):
+    """Copies overhead, node selector and tolerations of the runtime class into the pod."""
+
+    name = "RuntimeClass"
+    mutating = True
+    validating = True
+    reinvoke = True
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """New pods."""
+        return (
+            request.operation == "CREATE"
+            and not request.subresource
+            and request.resource.resource == "pods"
+            and not request.resource.group
+        )
+
+    async def _class(self, request: AdmissionRequest, spec: Object) -> Object | None:
+        name = spec.get("runtimeClassName")
+        if name is None:
+            return None
+        found = await self._live.one("node.k8s.io", "runtimeclasses", "", name)
+        if found is None:
+            raise refuse(request, f'pod rejected: RuntimeClass "{name}" not found')
+        return found
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        """Take over what the class says."""
+        assert request.object is not None
+        spec: Object = request.object.setdefault("spec", {})
+        found = await self._class(request, spec)
+        if found is None:
+            return False
+        changed = False
+        overhead = (found.get("overhead") or {}).get("podFixed")
+        if overhead is not None:
+            if spec.get("overhead") and spec["overhead"] != overhead:
+                raise refuse(
+                    request, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+                )
+            changed |= spec.get("overhead") != overhead
+            spec["overhead"] = overhead
+        scheduling = found.get("scheduling") or {}
+        selector = dict(spec.get("nodeSelector") or {})
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.get(key, value) != value:
+                raise refuse(
+                    request,
+                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                    f"pod.spec.nodeSelector[{key}] = {selector[key]}",
+                )
+            changed |= key not in selector
+            selector[key] = value
+        if selector:
+            spec["nodeSelector"] = selector
+        tolerations = list(spec.get("tolerations") or ())
+        added = [each for each in scheduling.get("tolerations") or () if each not in tolerations]
+        if added:
+            spec["tolerations"] = tolerations + added
+        return changed or bool(added)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Overhead is the class's to say."""
+        spec: Object = (request.object or {}).get("spec") or {}
+        found = await self._class(request, spec)
+        overhead = ((found or {}).get("overhead") or {}).get("podFixed")
+        if overhead is None and spec.get("overhead"):
+            if found is not None:
+                raise refuse(
+                    request, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+                )
+            raise refuse(
+                request, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
+        if overhead is not None and spec.get("overhead") != overhead:
+            raise refuse(
+                request, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            )
