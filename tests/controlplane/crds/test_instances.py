@@ -1,0 +1,126 @@
+"""Custom resources: what their definition does to them, and what a change of it does to those already stored."""
+
+from __future__ import annotations
+
+import json
+
+from .conftest import CRDS, definition, widget
+
+CRD = f"{CRDS}/widgets.example.com"
+JSON_PATCH = "application/json-patch+json"
+
+
+def schema(**properties):
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+
+
+async def test_pruned_defaulted_validated(talk, base):
+    size = {"type": "integer", "minimum": 1, "default": 3}
+    await talk.ok("POST", CRDS, definition(schema=schema(size=size)))
+    made = await talk.ok("POST", base, widget("a", spec={"unknown": 1}))
+    assert made["spec"] == {"size": 3}
+    assert made["metadata"]["generation"] == 1
+    status, answer = await talk("POST", base, widget("b", spec={"size": 0}))
+    assert (status, answer["details"]["causes"][0]["field"]) == (422, "spec.size")
+    changed = await talk.ok("PATCH", f"{base}/a", {"spec": {"size": 5}})
+    assert changed["metadata"]["generation"] == 2
+
+
+async def test_a_new_schema_is_seen_in_old_objects(talk, base):
+    await talk.ok("POST", CRDS, definition(schema=schema(a={"type": "string"}, b={"type": "string"})))
+    await talk.ok("POST", base, widget("old", spec={"a": "x", "b": "y"}))
+    changed = schema(a={"type": "string"}, c={"type": "integer", "default": 7})
+    patch = [{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": changed}]
+    await talk.ok("PATCH", CRD, patch, Content_Type=JSON_PATCH)
+    assert (await talk.ok("GET", f"{base}/old"))["spec"] == {"a": "x", "c": 7}
+    assert (await talk.ok("GET", base))["items"][0]["spec"] == {"a": "x", "c": 7}
+    made = await talk.ok("POST", base, widget("new", spec={}))
+    assert made["spec"] == {"c": 7}
+
+
+async def test_watches_end_when_the_definition_changes(talk, base):
+    await talk.ok("POST", CRDS, definition(schema=schema(a={"type": "string"})))
+    response = await talk.send("GET", f"{base}?watch=true")
+    await talk.ok("POST", base, widget("a"))
+    event = json.loads(await anext(response.stream))
+    assert event["type"] == "ADDED"
+    await talk.ok("PATCH", CRD, {"spec": {"names": {"shortNames": ["w"]}}})
+    assert [chunk async for chunk in response.stream] == []
+
+
+async def test_labels_of_a_definition_end_no_watch(talk, base):
+    await talk.ok("POST", CRDS, definition())
+    response = await talk.send("GET", f"{base}?watch=true")
+    await talk.ok("PATCH", CRD, {"metadata": {"labels": {"a": "b"}}})
+    await talk.ok("POST", base, widget("a"))
+    assert json.loads(await anext(response.stream))["object"]["metadata"]["name"] == "a"
+    await response.stream.aclose()
+
+
+async def test_status_and_scale(talk, base):
+    crd = definition(schema={**schema(replicas={"type": "integer"})})
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = {
+        "type": "object",
+        "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}},
+    }
+    crd["spec"]["versions"][0]["subresources"] = {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
+    await talk.ok("POST", CRDS, crd)
+    made = await talk.ok("POST", base, widget("a", spec={"replicas": 2}, status={"replicas": 9}))
+    assert "status" not in made
+    status = {"status": {"replicas": 1, "selector": "a=b"}, "spec": {"replicas": 7}}
+    written = await talk.ok("PATCH", f"{base}/a/status", status)
+    assert (written["spec"]["replicas"], written["metadata"]["generation"]) == (2, 1)
+    scale = await talk.ok("GET", f"{base}/a/scale")
+    assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
+    await talk.ok("PATCH", f"{base}/a/scale", {"spec": {"replicas": 4}})
+    assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"replicas": 4}
+
+
+async def test_columns_and_selectable_fields(talk, base):
+    crd = definition(schema=schema(size={"type": "integer"}, color={"type": "string"}))
+    crd["spec"]["versions"][0] |= {
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+        "selectableFields": [{"jsonPath": ".spec.color"}],
+    }
+    await talk.ok("POST", CRDS, crd)
+    await talk.ok("POST", base, widget("a", spec={"size": 1, "color": "red"}))
+    await talk.ok("POST", base, widget("b", spec={"size": 2, "color": "blue"}))
+    table = await talk.ok("GET", base, Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert [row["cells"] for row in table["rows"]] == [["a", 1], ["b", 2]]
+    found = await talk.ok("GET", f"{base}?fieldSelector=spec.color=blue")
+    assert [item["metadata"]["name"] for item in found["items"]] == ["b"]
+    assert (await talk("GET", f"{base}?fieldSelector=spec.size=1"))[0] == 400
+
+
+async def test_finalizers_that_may_clash_are_warned_of(talk, base):
+    await talk.ok("POST", CRDS, definition())
+    response = await talk.send("POST", base, widget("a", metadata={"finalizers": ["mine", "a.b", "c.d/e"]}))
+    assert response.status == 201
+    texts = [value.split('"', 1)[1] for value in response.headers["Warning"]]
+    assert len(texts) == 2
+    assert "including a path (/)" in texts[0]
+
+
+async def test_cluster_scope(talk):
+    await talk.ok("POST", CRDS, definition(scope="Cluster"))
+    await talk.ok("POST", "/apis/example.com/v1/widgets", widget("a"))
+    assert (await talk("GET", "/apis/example.com/v1/namespaces/default/widgets"))[0] == 404
+    await talk.ok("DELETE", CRD)
+    await talk.until(CRD, lambda status, _: status == 404)
+
+
+async def test_schemas_are_compiled_when_they_are_used(talk, plane, base):
+    await talk.ok("POST", CRDS, definition(schema=schema(size={"type": "integer"})))
+    version = plane.server.store("example.com", "widgets").resource.versions[0]
+    assert version._compiled is None
+    await talk.ok("GET", base)
+    assert version._compiled is None
+    await talk.ok("POST", base, widget("a"))
+    assert version._compiled is not None

@@ -1,0 +1,210 @@
+"""Several versions of a custom resource: with and without a conversion webhook."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from .conftest import CRDS, definition, widget
+
+CRD = f"{CRDS}/widgets.example.com"
+JSON_PATCH = "application/json-patch+json"
+V2 = "/apis/example.com/v2/namespaces/default/widgets"
+
+
+def version(name, *, storage=False, served=True, **properties):
+    spec = {"type": "object", "properties": properties}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    return {"name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema}}
+
+
+STRING = {"type": "string"}
+
+
+def two(**settings):
+    crd = definition(**settings)
+    crd["spec"]["versions"] = [
+        version("v1", storage=True, host=STRING),
+        version("v2", address={"type": "object", "properties": {"host": STRING}}),
+    ]
+    return crd
+
+
+def converting(hooks, versions=("v1",)):
+    webhook = {"conversionReviewVersions": list(versions), "clientConfig": hooks.config("convert")}
+    hooks.handlers["convert"] = convert
+    return two(conversion={"strategy": "Webhook", "webhook": webhook})
+
+
+def convert(review):
+    request = review["request"]
+    wanted = request["desiredAPIVersion"]
+    converted = []
+    for obj in request["objects"]:
+        spec = obj.get("spec") or {}
+        if wanted.endswith("v2"):
+            spec = {"address": {"host": spec["host"]}} if "host" in spec else {}
+        else:
+            spec = {"host": spec["address"]["host"]} if "address" in spec else {}
+        converted.append({**obj, "apiVersion": wanted, "spec": spec})
+    result = {"status": "Success"}
+    response = {"uid": request["uid"], "result": result, "convertedObjects": converted}
+    return {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response}
+
+
+async def test_storage_version_moves(talk, base):
+    crd = definition()
+    crd["spec"]["versions"] = [version("v1", storage=True, a=STRING), version("v2", a=STRING)]
+    await talk.ok("POST", CRDS, crd)
+    await talk.ok("POST", base, widget("old", spec={"a": "x"}))
+    patch = [
+        {"op": "replace", "path": "/spec/versions/0/storage", "value": False},
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": True},
+    ]
+    moved = await talk.ok("PATCH", CRD, patch, Content_Type=JSON_PATCH)
+    assert moved["status"]["storedVersions"] == ["v1", "v2"]
+    for path, name in ((base, "v1"), (V2, "v2")):
+        assert (await talk.ok("GET", f"{path}/old"))["apiVersion"] == f"example.com/{name}"
+        listed = await talk.ok("GET", path)
+        assert [item["apiVersion"] for item in listed["items"]] == [f"example.com/{name}"]
+    response = await talk.send("GET", f"{V2}?watch=true")
+    assert json.loads(await anext(response.stream))["object"]["apiVersion"] == "example.com/v2"
+    await talk.ok("DELETE", f"{V2}/old")
+    gone = json.loads(await anext(response.stream))
+    assert (gone["type"], gone["object"]["apiVersion"]) == ("DELETED", "example.com/v2")
+    await response.stream.aclose()
+
+
+async def test_a_webhook_converts(talk, base, hooks):
+    await talk.ok("POST", CRDS, converting(hooks))
+    await talk.ok("POST", base, widget("a", spec={"host": "h"}))
+    assert hooks.asked == []
+    assert (await talk.ok("GET", f"{V2}/a"))["spec"] == {"address": {"host": "h"}}
+    made = await talk.ok("POST", V2, widget("b", "v2", spec={"address": {"host": "x"}}))
+    assert (made["apiVersion"], made["spec"]) == ("example.com/v2", {"address": {"host": "x"}})
+    assert (await talk.ok("GET", f"{base}/b"))["spec"] == {"host": "x"}
+    hooks.asked.clear()
+    listed = await talk.ok("GET", V2)
+    assert [item["spec"]["address"]["host"] for item in listed["items"]] == ["h", "x"]
+    assert len(hooks.asked) == 1
+    changed = await talk.ok("PATCH", f"{V2}/a", {"spec": {"address": {"host": "new"}}})
+    assert changed["metadata"]["generation"] == 2
+    assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"host": "new"}
+
+
+async def test_watch_through_a_webhook_keeps_order(talk, base, hooks):
+    await talk.ok("POST", CRDS, converting(hooks))
+    response = await talk.send("GET", f"{V2}?watch=true")
+    for number in range(5):
+        await talk.ok("POST", base, widget(f"w{number}", spec={"host": str(number)}))
+    events = []
+    while len(events) < 5:
+        chunk = await asyncio.wait_for(anext(response.stream), 5)
+        events += [json.loads(line) for line in chunk.splitlines()]
+    assert [event["object"]["spec"]["address"]["host"] for event in events] == list("01234")
+    await response.stream.aclose()
+
+
+async def test_the_old_review_version(talk, base, hooks):
+    await talk.ok("POST", CRDS, converting(hooks, ("v1beta1",)))
+    await talk.ok("POST", base, widget("a", spec={"host": "h"}))
+    assert (await talk.ok("GET", f"{V2}/a"))["spec"] == {"address": {"host": "h"}}
+    assert hooks.asked[0][1]["apiVersion"] == "apiextensions.k8s.io/v1beta1"
+
+
+def spoil(change):
+    def spoiled(review):
+        answer = convert(review)
+        change(answer["response"], answer)
+        return answer
+
+    return spoiled
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda response, _: response.update(uid="other"), "expected response.uid="),
+        (
+            lambda response, _: response.update(result={"status": "Failed", "message": "no, thanks"}),
+            "failed: no, thanks",
+        ),
+        (
+            lambda response, _: response.update(result={"status": "Failed"}),
+            "response.result.status was 'Failed', not 'Success'",
+        ),
+        (lambda response, _: response.update(convertedObjects=[]), "returned 0 objects, expected 1"),
+        (
+            lambda response, _: response["convertedObjects"][0].update(apiVersion="example.com/v1"),
+            "invalid groupVersion (expected example.com/v2, received example.com/v1)",
+        ),
+        (
+            lambda response, _: response["convertedObjects"][0].update(kind="Gadget"),
+            "invalid kind (expected Widget, received Gadget)",
+        ),
+        (
+            lambda response, _: response["convertedObjects"][0]["metadata"].update(name="b"),
+            "must have the same name: a != b",
+        ),
+        (
+            lambda response, _: response["convertedObjects"][0]["metadata"].update(labels={"a": 1}),
+            "metadata.labels[a] must be a string",
+        ),
+        (
+            lambda response, _: response["convertedObjects"][0]["metadata"].update(labels={"a": "-b-"}),
+            "metadata.labels",
+        ),
+        (lambda _, answer: answer.pop("response"), "no response provided"),
+        (lambda _, answer: answer.update(kind="Other"), "expected webhook response of"),
+    ],
+)
+async def test_answers_that_are_refused(talk, base, hooks, change, text):
+    await talk.ok("POST", CRDS, converting(hooks))
+    await talk.ok("POST", base, widget("a", spec={"host": "h"}))
+    hooks.handlers["convert"] = spoil(change)
+    status, answer = await talk("GET", f"{V2}/a")
+    assert status == 500
+    assert answer["message"].startswith("conversion webhook for example.com/v1, Kind=Widget ")
+    assert text in answer["message"]
+
+
+async def test_metadata_is_kept_but_for_labels_and_annotations(talk, base, hooks):
+    await talk.ok("POST", CRDS, converting(hooks))
+    await talk.ok("POST", base, widget("a", metadata={"labels": {"a": "b"}}, spec={"host": "h"}))
+
+    def change(response, _):
+        metadata = response["convertedObjects"][0]["metadata"]
+        metadata.update(labels={"c": "d"}, annotations={"e": "f"}, finalizers=["x.y/z"], generation=77)
+
+    hooks.handlers["convert"] = spoil(change)
+    metadata = (await talk.ok("GET", f"{V2}/a"))["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == ({"c": "d"}, {"e": "f"})
+    assert metadata["generation"] == 1
+    assert "finalizers" not in metadata
+
+
+async def test_an_unreachable_webhook(talk, base, hooks):
+    await talk.ok("POST", CRDS, converting(hooks))
+    await talk.ok("POST", base, widget("a", spec={"host": "h"}))
+    config = {"conversion": {"webhook": {"clientConfig": {"url": "https://127.0.0.1:1/convert"}}}}
+    await talk.ok("PATCH", CRD, {"spec": config})
+    status, answer = await talk("GET", f"{V2}/a")
+    assert (status, answer["message"]) == (
+        500,
+        "conversion webhook for example.com/v1, Kind=Widget failed: "
+        'Post "https://127.0.0.1:1/convert": dial tcp 127.0.0.1:1: connect: connection refused',
+    )
+
+
+async def test_a_version_that_is_no_longer_served(talk, base):
+    crd = definition()
+    crd["spec"]["versions"] = [version("v1", storage=True), version("v2")]
+    await talk.ok("POST", CRDS, crd)
+    await talk.ok("GET", V2)
+    patch = [{"op": "replace", "path": "/spec/versions/1/served", "value": False}]
+    await talk.ok("PATCH", CRD, patch, Content_Type=JSON_PATCH)
+    assert (await talk("GET", V2))[0] == 404
+    assert (await talk("GET", "/apis/example.com/v2"))[0] == 404
+    await talk.ok("GET", base)

@@ -1,0 +1,147 @@
+"""A control plane in process, custom resource definitions, and a webhook server to call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kubewright.apiserver import SYSTEM, Request, Response, User
+from kubewright.apiserver.tls import Authority, server_context
+from kubewright.controlplane import ControlPlane
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MERGE = "application/merge-patch+json"
+Object = dict[str, Any]
+
+
+class Talk:
+    """Sends requests to a control plane; bodies and answers are plain data."""
+
+    def __init__(self, plane: ControlPlane, user: User = SYSTEM) -> None:
+        self.plane = plane
+        self.user = user
+
+    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
+        data = json.dumps(body).encode() if body is not None else b""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = Request(method, path, user=self.user, headers=given, body=data)
+        return await self.plane.server.handle(request)
+
+    async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        if method == "PATCH":
+            headers.setdefault("Content_Type", MERGE)
+        response = await self.send(method, path, body, **headers)
+        if response.content_type.startswith("application/json"):
+            return response.status, json.loads(response.body)
+        return response.status, response.body.decode()
+
+    async def ok(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        status, answer = await self(method, path, body, **headers)
+        assert status in (200, 201), answer
+        return answer
+
+    async def until(self, path: str, accept: Callable[[int, Any], bool]) -> Any:
+        """Ask again, leaving the loop to others in between, until the answer is accepted."""
+        async with asyncio.timeout(10):
+            while True:
+                status, answer = await self("GET", path)
+                if accept(status, answer):
+                    return answer
+                await asyncio.sleep(0.001)
+
+
+def definition(group: str = "example.com", kind: str = "Widget", **spec: Any) -> Object:
+    """A definition; `versions` may be left out, `names` and the rest of the spec are merged."""
+    plural = f"{kind.lower()}s"
+    names = {"plural": plural, "kind": kind, **spec.pop("names", {})}
+    schema = spec.pop("schema", {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version], **spec},
+    }
+
+
+def widget(name: str, version: str = "v1", **fields: Any) -> Object:
+    metadata = {"name": name, **fields.pop("metadata", {})}
+    return {"apiVersion": f"example.com/{version}", "kind": "Widget", "metadata": metadata, **fields}
+
+
+def condition(crd: Object, kind: str) -> Object | None:
+    found = [each for each in crd["status"]["conditions"] or () if each["type"] == kind]
+    return found[0] if found else None
+
+
+class Hooks:
+    """A webhook server: handlers by path, and what they were asked."""
+
+    def __init__(self) -> None:
+        self.authority = Authority.create("hooks-ca")
+        self.pair = self.authority.issue("hooks", hosts=("127.0.0.1", "svc.default.svc"), server=True)
+        self.handlers: dict[str, Callable[[Object], Awaitable[Any] | Any]] = {}
+        self.asked: list[tuple[str, Object]] = []
+        self.paths: list[str] = []
+        self.port = 0
+
+    @property
+    def bundle(self) -> str:
+        return b64encode(self.authority.certificate).decode()
+
+    def url(self, path: str) -> str:
+        return f"https://127.0.0.1:{self.port}/{path}"
+
+    def config(self, path: str) -> Object:
+        return {"url": self.url(path), "caBundle": self.bundle}
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        name = request.path.strip("/")
+        self.asked.append((name, body))
+        self.paths.append(request.raw_path)
+        made = self.handlers[name](body)
+        if asyncio.iscoroutine(made):
+            made = await made
+        return made if isinstance(made, web.Response) else web.json_response(made)
+
+    def questions(self, name: str) -> list[Object]:
+        return [body["request"] for asked, body in self.asked if asked == name]
+
+
+@pytest.fixture
+async def hooks() -> AsyncIterator[Hooks]:
+    made = Hooks()
+    app = web.Application()
+    app.router.add_route("POST", "/{tail:.*}", made.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(made.pair))
+    await site.start()
+    made.port = runner.addresses[0][1]
+    yield made
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    async with ControlPlane(
+        port=None, controllers=False, disable_admission_plugins=["ServiceAccount"]
+    ) as plane:
+        yield plane
+
+
+@pytest.fixture
+def talk(plane: ControlPlane) -> Talk:
+    return Talk(plane)
+
+
+@pytest.fixture
+def base() -> str:
+    return "/apis/example.com/v1/namespaces/default/widgets"

@@ -1,0 +1,359 @@
+"""Admission webhooks: who is asked, what they are asked, and what their answers do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+
+import pytest
+from aiohttp import web
+
+from kubewright.apiserver import User
+
+from .conftest import CRDS, Talk, definition, widget
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+MAPS = "/api/v1/namespaces/default/configmaps"
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+
+
+def config_map(name, **metadata):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+
+
+async def register(talk, hooks, kind, *webhooks, name="hooks"):
+    made = [
+        {
+            "name": f"{path}.example.com",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": hooks.config(path),
+            "rules": [RULE],
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": 10,
+            **settings,
+        }
+        for path, settings in webhooks
+    ]
+    body = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": made,
+    }
+    await talk.ok("POST", f"{ADMISSION}/{kind.lower()}webhookconfigurations", body)
+
+
+def reply(review, **response):
+    inside = {"uid": review["request"]["uid"], "allowed": True, **response}
+    return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": inside}
+
+
+def patching(*operations):
+    text = b64encode(json.dumps(operations).encode()).decode()
+    return lambda review: reply(review, patch=text, patchType="JSONPatch")
+
+
+def label(key, value="yes"):
+    return patching({"op": "add", "path": f"/metadata/labels/{key}", "value": value})
+
+
+async def test_in_force_at_once_and_gone_at_once(talk, hooks):
+    hooks.handlers["deny"] = lambda review: reply(review, allowed=False)
+    await register(talk, hooks, "Validating", ("deny", {}))
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    text = 'admission webhook "deny.example.com" denied the request without explanation'
+    assert (status, answer["message"]) == (400, text)
+    await talk.ok("DELETE", f"{ADMISSION}/validatingwebhookconfigurations/hooks")
+    await talk.ok("POST", MAPS, config_map("a"))
+
+
+async def test_the_question(talk, hooks, plane):
+    hooks.handlers["see"] = reply
+    await register(talk, hooks, "Validating", ("see", {}))
+    jane = Talk(plane, User("jane", ("system:masters",), "u1", {"k": ("v",)}))
+    await jane.ok("POST", f"{MAPS}?dryRun=All&fieldManager=me", config_map("a"))
+    asked = hooks.questions("see")[0]
+    asked.pop("uid")
+    obj = asked.pop("object")
+    assert obj["metadata"]["name"] == "a"
+    resource = {"group": "", "version": "v1", "resource": "configmaps"}
+    kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
+    assert asked == {
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "name": "a",
+        "namespace": "default",
+        "operation": "CREATE",
+        "userInfo": {"username": "jane", "uid": "u1", "groups": ["system:masters"], "extra": {"k": ["v"]}},
+        "oldObject": None,
+        "dryRun": True,
+        "options": {
+            "kind": "CreateOptions",
+            "apiVersion": "meta.k8s.io/v1",
+            "dryRun": ["All"],
+            "fieldManager": "me",
+        },
+    }
+    assert hooks.paths == ["/see?timeout=10s"]
+
+
+async def test_patches_and_deletions_as_they_are_seen(talk, hooks):
+    await talk.ok("POST", MAPS, config_map("a"))
+    hooks.handlers["see"] = reply
+    await register(talk, hooks, "Validating", ("see", {}))
+    await talk.ok("PATCH", f"{MAPS}/a", {"data": {"k": "v"}})
+    await talk.ok("DELETE", f"{MAPS}/a")
+    update, delete = hooks.questions("see")
+    assert (update["operation"], update["options"]["kind"]) == ("UPDATE", "UpdateOptions")
+    assert update["object"]["data"] == {"k": "v"}
+    assert "data" not in update["oldObject"]
+    assert (delete["operation"], delete["options"]["kind"]) == ("DELETE", "DeleteOptions")
+    assert delete["object"] is None
+    assert delete["oldObject"]["data"] == {"k": "v"}
+
+
+async def test_mutating_webhooks_run_in_order_and_again(talk, hooks):
+    hooks.handlers.update(first=label("first"), second=label("second"), third=label("third"))
+    await register(talk, hooks, "Mutating", ("third", {}), name="z")
+    await register(
+        talk, hooks, "Mutating", ("first", {"reinvocationPolicy": "IfNeeded"}), ("second", {}), name="a"
+    )
+    made = await talk.ok("POST", MAPS, config_map("m", labels={"x": "y"}))
+    assert made["metadata"]["labels"] == {"x": "y", "first": "yes", "second": "yes", "third": "yes"}
+    assert [name for name, _ in hooks.asked] == ["first", "second", "third", "first"]
+    seen = [question["object"]["metadata"]["labels"] for question in hooks.questions("first")]
+    assert [sorted(labels) for labels in seen] == [["x"], ["first", "second", "third", "x"]]
+
+
+async def test_nobody_is_asked_again_without_need(talk, hooks):
+    hooks.handlers.update(first=label("first"), second=reply)
+    await register(talk, hooks, "Mutating", ("first", {"reinvocationPolicy": "IfNeeded"}), ("second", {}))
+    await talk.ok("POST", MAPS, config_map("m", labels={"x": "y"}))
+    assert [name for name, _ in hooks.asked] == ["first", "second"]
+
+
+async def test_refusals_carry_code_reason_and_details(talk, hooks):
+    status = {"code": 409, "reason": "Conflict", "message": "no", "details": {"name": "x"}}
+    hooks.handlers["deny"] = lambda review: reply(review, allowed=False, status=status, warnings=["w"])
+    await register(talk, hooks, "Mutating", ("deny", {}))
+    response = await talk.send("POST", MAPS, config_map("a"))
+    answer = json.loads(response.body)
+    assert (response.status, answer["reason"], answer["details"]) == (409, "Conflict", {"name": "x"})
+    assert answer["message"] == 'admission webhook "deny.example.com" denied the request: no'
+    assert response.headers["Warning"] == ['299 - "w"']
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (lambda review: {**reply(review), "kind": "Other"}, "expected webhook response of"),
+        (lambda review: reply(review, uid="x"), "expected response.uid="),
+        (lambda review: {"apiVersion": review["apiVersion"], "kind": "AdmissionReview"}, "was absent"),
+        (lambda review: reply(review, patch="W10="), "response.patch but not response.patchType"),
+        (lambda review: reply(review, patchType="JSONPatch"), "response.patchType but not response.patch"),
+        (lambda review: reply(review, patch="e30=", patchType="JSONPatch"), "undecodable patch"),
+        (lambda review: web.Response(status=500, text="boom"), 'an error on the server ("boom")'),
+        (lambda review: web.Response(status=302), "status code 302"),
+        (lambda review: web.Response(text="[1"), "couldn't get version/kind"),
+        (
+            lambda review: web.json_response(
+                {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "busy"}, status=503
+            ),
+            "failed to call webhook: busy",
+        ),
+    ],
+)
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+async def test_answers_that_are_none(talk, hooks, spoil, text, policy):
+    hooks.handlers["bad"] = spoil
+    await register(talk, hooks, "Mutating", ("bad", {"failurePolicy": policy}))
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    if policy == "Ignore":
+        assert status == 201
+    else:
+        assert (status, answer["reason"]) == (500, "InternalError")
+        assert answer["message"].startswith(
+            'Internal error occurred: failed calling webhook "bad.example.com": '
+        )
+        assert text in answer["message"]
+
+
+async def test_a_validating_webhook_may_not_patch(talk, hooks):
+    hooks.handlers["see"] = patching({"op": "add", "path": "/data", "value": {}})
+    await register(talk, hooks, "Validating", ("see", {}))
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    assert status == 500
+    assert "validating webhook may not return response.patch" in answer["message"]
+
+
+async def test_the_old_review_version_is_not_so_strict(talk, hooks):
+    text = b64encode(b'[{"op":"add","path":"/data","value":{"k":"v"}}]').decode()
+    hooks.handlers["old"] = lambda review: {"response": {"allowed": True, "patch": text}}
+    await register(talk, hooks, "Mutating", ("old", {"admissionReviewVersions": ["v9", "v1beta1"]}))
+    assert (await talk.ok("POST", MAPS, config_map("a")))["data"] == {"k": "v"}
+    assert hooks.asked[0][1]["apiVersion"] == "admission.k8s.io/v1beta1"
+
+
+async def test_a_patch_that_does_not_apply(talk, hooks):
+    hooks.handlers["bad"] = patching({"op": "remove", "path": "/nosuch/path"})
+    await register(talk, hooks, "Mutating", ("bad", {"failurePolicy": "Ignore"}))
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    assert (status, answer["reason"]) == (500, "InternalError")
+    assert "remove operation does not apply" in answer["message"]
+
+
+async def test_what_a_patch_adds_is_read_like_a_request(talk, hooks, base):
+    size = {"type": "integer", "default": 3}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": size}}}}
+    await talk.ok("POST", CRDS, definition(schema=schema))
+    hooks.handlers["patch"] = patching({"op": "add", "path": "/spec", "value": {"unknown": 1}})
+    rule = {**RULE, "apiGroups": ["example.com"], "resources": ["widgets"]}
+    await register(talk, hooks, "Mutating", ("patch", {"rules": [rule]}))
+    assert (await talk.ok("POST", base, widget("a")))["spec"] == {"size": 3}
+    hooks.handlers["patch"] = patching({"op": "add", "path": "/spec", "value": {"size": "x"}})
+    assert (await talk("POST", base, widget("b")))[0] == 422
+
+
+async def test_rules(talk, hooks):
+    hooks.handlers.update(status=reply, cluster=reply, spaced=reply, star=reply)
+    await register(
+        talk,
+        hooks,
+        "Validating",
+        ("status", {"rules": [{**RULE, "resources": ["*/status"]}]}),
+        ("cluster", {"rules": [{**RULE, "resources": ["*"], "scope": "Cluster"}]}),
+        (
+            "spaced",
+            {"rules": [{**RULE, "resources": ["*"], "scope": "Namespaced", "operations": ["CREATE"]}]},
+        ),
+        ("star", {"rules": [{**RULE, "resources": ["*/*"], "apiGroups": ["*"], "apiVersions": ["*"]}]}),
+    )
+    await talk.ok("POST", MAPS, config_map("a"))
+    assert sorted(name for name, _ in hooks.asked) == ["spaced", "star"]
+    hooks.asked.clear()
+    await talk.ok("DELETE", f"{MAPS}/a")
+    assert [name for name, _ in hooks.asked] == ["star"]
+    hooks.asked.clear()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
+    await talk.ok("POST", "/api/v1/namespaces", namespace)
+    assert sorted(name for name, _ in hooks.asked) == ["cluster", "star"]
+    assert hooks.questions("star")[0]["namespace"] == "new"
+    hooks.asked.clear()
+    await talk.ok("PATCH", "/api/v1/namespaces/new/status", {"status": {"phase": "Active"}})
+    assert sorted({name for name, _ in hooks.asked}) == ["star", "status"]
+
+
+async def test_selectors(talk, hooks):
+    await talk.ok("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"team": "a"}}})
+    hooks.handlers.update(spaces=reply, objects=reply)
+    await register(
+        talk,
+        hooks,
+        "Validating",
+        ("spaces", {"namespaceSelector": {"matchLabels": {"team": "b"}}}),
+        ("objects", {"objectSelector": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}),
+    )
+    await talk.ok("POST", MAPS, config_map("a"))
+    assert hooks.asked == []
+    await talk.ok("PATCH", f"{MAPS}/a", {"metadata": {"labels": {"x": "1"}}})
+    await talk.ok("PATCH", f"{MAPS}/a", {"metadata": {"labels": {"x": None}}})
+    assert [name for name, _ in hooks.asked] == ["objects", "objects"]
+    await talk.ok("PATCH", "/api/v1/namespaces/default", {"metadata": {"labels": {"team": "b"}}})
+    await talk.ok("PATCH", f"{MAPS}/a", {"data": {"k": "v"}})
+    assert hooks.asked[-1][0] == "spaces"
+
+
+async def test_match_conditions(talk, hooks):
+    hooks.handlers["see"] = reply
+    conditions = [
+        {"name": "user", "expression": "request.userInfo.username != 'jane'"},
+        {"name": "data", "expression": "object.data.k == 'v'"},
+    ]
+    await register(talk, hooks, "Validating", ("see", {"matchConditions": conditions}))
+    await talk.ok("POST", MAPS, {**config_map("a"), "data": {"k": "other"}})
+    assert hooks.asked == []
+    await talk.ok("POST", MAPS, {**config_map("b"), "data": {"k": "v"}})
+    assert len(hooks.asked) == 1
+    status, answer = await talk("POST", MAPS, config_map("c"))
+    assert (status, answer["reason"]) == (403, "Forbidden")
+    assert "expression 'object.data.k == 'v'' resulted in error: no such key: data" in answer["message"]
+
+
+async def test_conditions_may_ask_for_permissions(talk, hooks):
+    hooks.handlers["see"] = reply
+    allowed = "authorizer.group('').resource('pods').namespace('default').check('create').allowed()"
+    conditions = [{"name": "may", "expression": f"!{allowed}"}]
+    await register(talk, hooks, "Validating", ("see", {"matchConditions": conditions}))
+    await talk.ok("POST", MAPS, config_map("a"))
+    assert hooks.asked == []
+
+
+async def test_equivalent_versions_are_converted(talk, hooks, base):
+    crd = definition()
+    first = crd["spec"]["versions"][0]
+    crd["spec"]["versions"] = [first, {**first, "name": "v2", "storage": False}]
+    await talk.ok("POST", CRDS, crd)
+    rule = {**RULE, "apiGroups": ["example.com"], "apiVersions": ["v2"], "resources": ["widgets"]}
+    hooks.handlers["patch"] = patching({"op": "add", "path": "/spec", "value": {"seen": True}})
+    hooks.handlers["exact"] = reply
+    await register(
+        talk,
+        hooks,
+        "Mutating",
+        ("patch", {"rules": [rule]}),
+        ("exact", {"rules": [rule], "matchPolicy": "Exact"}),
+    )
+    made = await talk.ok("POST", base, widget("a"))
+    assert (made["apiVersion"], made["spec"]) == ("example.com/v1", {"seen": True})
+    (asked,) = hooks.questions("patch")
+    assert (asked["kind"]["version"], asked["requestKind"]["version"]) == ("v2", "v1")
+    assert (asked["object"]["apiVersion"], asked["resource"]["version"]) == ("example.com/v2", "v2")
+    assert hooks.questions("exact") == []
+
+
+async def test_the_configuration_of_admission_is_exempt(talk, hooks):
+    hooks.handlers["deny"] = lambda review: reply(review, allowed=False)
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+    await register(talk, hooks, "Validating", ("deny", {"rules": [rule]}))
+    assert (await talk("POST", MAPS, config_map("a")))[0] == 400
+    await talk.ok("DELETE", f"{ADMISSION}/validatingwebhookconfigurations/hooks")
+
+
+async def test_validating_webhooks_are_asked_at_once(talk, hooks):
+    everybody = asyncio.Event()
+
+    async def meet(review):
+        if len(hooks.asked) == 3:
+            everybody.set()
+        await asyncio.wait_for(everybody.wait(), 5)
+        return reply(review)
+
+    hooks.handlers.update(a=meet, b=meet, c=meet)
+    await register(talk, hooks, "Validating", ("a", {}), ("b", {}), ("c", {}))
+    await talk.ok("POST", MAPS, config_map("m"))
+
+
+async def test_timeouts(talk, hooks):
+    async def never(review):
+        await asyncio.Event().wait()
+
+    hooks.handlers["slow"] = never
+    await register(talk, hooks, "Validating", ("slow", {"timeoutSeconds": 1}))
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    assert status == 500
+    assert answer["message"].endswith('/slow?timeout=1s": context deadline exceeded')
+
+
+async def test_names_are_generated_after_mutation(talk, hooks):
+    hooks.handlers["see"] = reply
+    await register(talk, hooks, "Mutating", ("see", {}))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "gen-"}}
+    await talk.ok("POST", MAPS, body)
+    (asked,) = hooks.questions("see")
+    assert "name" not in asked
+    assert asked["object"]["metadata"].get("name", "") == ""
