@@ -222,6 +222,8 @@ class Strategy:
     """Top-level fields that belong to the `status` subresource where the version has one."""
     status_subresources: tuple[str, ...] = ("status",)
     """Subresources through which those fields may be written."""
+    status_on_create = False
+    """Whether a new object may bring its status along (nodes do)."""
 
     def attached(self, store: Store) -> None:
         """Called when a server begins to serve the resource: strategies that look at other objects keep it."""

@@ -146,7 +146,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
     if hub != op.version.name:
         obj = await store.convert(obj, op.version.name, hub)
         metadata = obj["metadata"]
-    if "status" in op.version.subresources:
+    if "status" in op.version.subresources and not strategy.status_on_create:
         for field in strategy.status_fields:
             obj.pop(field, None)
     _show(store, hub, obj)
@@ -360,7 +360,7 @@ async def _replace(
         old = await store.load(item, _version(store, hub))
         metadata = new["metadata"]
     _restore_metadata(store, metadata, old["metadata"])
-    if op.subresource == "status":
+    if op.subresource in strategy.status_subresources:
         pass
     elif "status" in op.version.subresources:
         for field in strategy.status_fields:
@@ -373,7 +373,9 @@ async def _replace(
         await prepared
     generation = old["metadata"].get("generation")
     if generation is not None:
-        changed = op.subresource != "status" and strategy.generation_changes(op, new, old)
+        changed = op.subresource not in strategy.status_subresources and strategy.generation_changes(
+            op, new, old
+        )
         metadata["generation"] = generation + 1 if changed else generation
     else:
         metadata.pop("generation", None)
