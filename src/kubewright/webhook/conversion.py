@@ -1,0 +1,191 @@
+"""Conversion between the versions of a kind, through one of them: the hub.
+
+Each other version (a *spoke*) says how it becomes the hub and how it is made from it; any version then
+reaches any other. Only the content is yours to convert: metadata and status conditions travel as they are unless you
+set them. `lost_fields` finds what a round trip drops, which is the one thing conversions get wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from kubewright.api import codec
+from kubewright.api.declare import resource_info
+from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
+from kubewright.api.meta import MetaObject
+
+from .review import BadReview
+
+logger = logging.getLogger(__name__)
+
+HubT = TypeVar("HubT", bound=MetaObject)
+SpokeT = TypeVar("SpokeT", bound=MetaObject)
+
+VERSIONS = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
+
+
+class ConversionError(Exception):
+    """An object cannot be converted; the message goes to the user."""
+
+
+class Converter:
+    """The versions of one kind and the ways between them."""
+
+    def __init__(self, hub: type[MetaObject]) -> None:
+        self.hub = hub
+        self.kind: GroupKind = _gvk(hub).group_kind
+        self._types: dict[str, type[MetaObject]] = {_gvk(hub).version: hub}
+        self._to_hub: dict[str, Callable[[Any], MetaObject]] = {}
+        self._from_hub: dict[str, Callable[[Any], MetaObject]] = {}
+
+    def spoke(
+        self, of: type[SpokeT], *, to_hub: Callable[[SpokeT], HubT], from_hub: Callable[[HubT], SpokeT]
+    ) -> None:
+        """Add a version."""
+        gvk = _gvk(of)
+        if gvk.group_kind != self.kind:
+            raise ValueError(f"{of.__qualname__} is {gvk}, not a version of {self.kind}")
+        self._types[gvk.version] = of
+        self._to_hub[gvk.version] = to_hub
+        self._from_hub[gvk.version] = from_hub
+
+    @property
+    def versions(self) -> list[str]:
+        """Every version that can be converted."""
+        return list(self._types)
+
+    def convert(self, raw: bytes, to_version: str) -> dict[str, Any]:
+        """Convert one object; raises `ConversionError`."""
+        plain = codec.loads(raw)
+        try:
+            from_version = GroupVersion.parse(str(plain.get("apiVersion"))).version
+            if from_version == to_version:
+                return plain  # type: ignore[no-any-return]
+            source = self._types[from_version]
+            target = self._types[to_version]
+        except KeyError as error:
+            known = ", ".join(self._types)
+            raise ConversionError(f"{self.kind} has no version {error}; it has {known}") from None
+        obj: MetaObject = codec.from_plain(plain, source)
+        if source is not self.hub:
+            obj = self._to_hub[from_version](obj)
+        if target is not self.hub:
+            obj = self._from_hub[to_version](obj)
+        converted: dict[str, Any] = codec.to_plain(obj)
+        gvk = _gvk(target)
+        rest = {
+            key: value for key, value in converted.items() if key not in ("apiVersion", "kind", "metadata")
+        }
+        metadata = {**plain.get("metadata", {})}
+        for name in ("labels", "annotations"):
+            ours = converted.get("metadata", {}).get(name)
+            if ours is not None:
+                metadata[name] = ours
+        return {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata, **rest}
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    desired_api_version: msgspec.UnsetType | str = msgspec.field(default="", name="desiredAPIVersion")
+    objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+_read = msgspec.json.Decoder(_Review, strict=False).decode
+
+
+class Conversions:
+    """All kinds that this process converts: the handler of `/convert`."""
+
+    def __init__(self) -> None:
+        self._converters: dict[GroupKind, Converter] = {}
+
+    def add(self, converter: Converter) -> None:
+        """Serve a kind."""
+        if converter.kind in self._converters:
+            raise ValueError(f"{converter.kind} has a converter already")
+        self._converters[converter.kind] = converter
+
+    def __bool__(self) -> bool:
+        return bool(self._converters)
+
+    def answer(self, body: bytes) -> bytes:
+        """Answer a `ConversionReview`; all of its objects or none. Raises `BadReview`."""
+        try:
+            review = _read(body)
+        except msgspec.DecodeError as error:
+            raise BadReview(f"the body is not a ConversionReview: {error}") from None
+        if review.kind != "ConversionReview" or review.api_version not in VERSIONS or review.request is None:
+            raise BadReview(f"expected a ConversionReview of {' or '.join(VERSIONS)} with a request")
+        request = review.request
+        response: dict[str, Any] = {"uid": request.uid}
+        try:
+            wanted = GroupVersion.parse(str(request.desired_api_version))
+            response["convertedObjects"] = [self._convert(bytes(raw), wanted) for raw in request.objects]
+            response["result"] = {"metadata": {}, "status": "Success"}
+        except (ConversionError, codec.DecodeError, ValueError) as error:
+            response["result"] = {"metadata": {}, "status": "Failure", "message": str(error)}
+        except Exception as error:
+            logger.exception("conversion to %s failed", request.desired_api_version)
+            response["result"] = {
+                "metadata": {},
+                "status": "Failure",
+                "message": f"the converter failed: {type(error).__name__}: {error}",
+            }
+        return codec.encode(
+            {"apiVersion": review.api_version, "kind": "ConversionReview", "response": response}
+        )
+
+    def _convert(self, raw: bytes, wanted: GroupVersion) -> dict[str, Any]:
+        header = codec.decode(raw, codec.ObjectHeader)
+        kind = GroupVersionKind.from_api_version(header.api_version, header.kind).group_kind
+        converter = self._converters.get(kind)
+        if converter is None:
+            raise ConversionError(f"{kind} is not converted here")
+        if kind.group != wanted.group:
+            raise ConversionError(f"{kind} has no version in the group {wanted.group!r}")
+        return converter.convert(raw, wanted.version)
+
+
+def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
+    """Which fields of an object do not survive the way to each other version and back.
+
+    Use it in a property test: `assert not lost_fields(converter, obj)` for generated objects.
+    """
+    original = codec.to_plain(obj)
+    version = _gvk(type(obj)).version
+    lost: list[str] = []
+    for other in converter.versions:
+        if other == version:
+            continue
+        there = codec.encode(converter.convert(codec.encode(original), other))
+        back = converter.convert(there, version)
+        lost += [f"{path} (by way of {other})" for path in _differences(original, back, "")]
+    return lost
+
+
+def _differences(before: Any, after: Any, path: str) -> list[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*before, *(name for name in after if name not in before)]
+        return [
+            each
+            for name in names
+            for each in _differences(before.get(name), after.get(name), f"{path}.{name}")
+        ]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return [each for n, (old, new) in pairs for each in _differences(old, new, f"{path}[{n}]")]
+    return [] if before == after else [path.lstrip(".") or "."]
+
+
+def _gvk(of: type[MetaObject]) -> GroupVersionKind:
+    return of.gvk if of.gvk is not None else resource_info(of).gvk
