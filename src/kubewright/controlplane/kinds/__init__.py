@@ -1,12 +1,13 @@
 """The rules of Kubernetes' own kinds: defaults, validation, printing, subresources.
 
-One module per API group, loaded when the group is first asked for. Each has a dict `KINDS` from plural names to
-`Kind`. A group or kind without an entry has no rules beyond its schema.
+One module per API group, loaded when the group is first asked for. Each has a dict `KINDS` from plural names
+to `Kind`. A group or kind without an entry has no rules beyond its schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -48,8 +49,11 @@ def kinds_of_group(group: str) -> Mapping[str, Kind]:
 
 
 def rules_of(group: str, plural: str) -> Kind | None:
-    """The rules of one kind, if it has any."""
-    return kinds_of_group(group).get(plural)
+    """The rules of one kind, if it has any, for one server."""
+    kind = kinds_of_group(group).get(plural)
+    if kind is not None and kind.make_strategy is not None:
+        return replace(kind, strategy=kind.make_strategy())
+    return kind
 
 
 __all__ = ["GROUP_MODULES", "Kind", "KindStrategy", "kinds_of_group", "rules_of"]

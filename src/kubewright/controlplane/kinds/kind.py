@@ -1,8 +1,8 @@
 """What is particular about a built-in kind, beyond its schema.
 
-The inventory (`kubewright.api.builtin`) says that a kind exists, the schema says which fields it has. A `Kind`
-says the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints them
-(`columns` and `cells`), what can be selected, and how its subresources answer. Everything has a default that
+The inventory (`kubewright.api.builtin`) says that a kind exists, the schema says which fields it has. A
+`Kind` says the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints
+them (`columns` and `cells`), what can be selected, and how its subresources answer. Everything has a default that
 suits a kind about which there is nothing to say.
 """
 
@@ -52,7 +52,9 @@ class Kind:
     """The rules of one built-in kind. Register it in the `KINDS` of its group's module."""
 
     strategy: Strategy | None = None
-    """`None`: a plain `KindStrategy`."""
+    """`None`: a plain `KindStrategy`. For strategies without a state: servers share them."""
+    make_strategy: Callable[[], Strategy] | None = None
+    """Makes a strategy that belongs to one server, where it looks at other objects."""
     columns: Sequence[Column] | None = None
     """Table columns after the name (with it where `cells` is given); `None`: the age alone."""
     cells: Callable[[Object], list[Any]] | None = None

@@ -1,0 +1,602 @@
+"""The group `batch`: jobs and cron jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from kubewright.api import names
+from kubewright.api.field_errors import FieldError
+from kubewright.api.times import parse_time
+from kubewright.apiserver.resource import Object, Operation, StatusSubresource, Version
+from kubewright.apiserver.shaping import copied
+from kubewright.schema import fielderrors as fe
+from kubewright.schema.columns import human_duration
+
+from .kind import Kind, KindStrategy
+from .podspec.defaults import default_template
+from .podspec.names_and_numbers import Errors, choice, immutable, non_negative, qualified_name
+from .rows import (
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    NAME,
+    NONE,
+    age_of,
+    column,
+    condition_is,
+    container_cells,
+    label_selector_text,
+    name_of,
+    since,
+)
+
+_STATUS = StatusSubresource(keeps_metadata=False)
+_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+_MAX_INT32 = (1 << 31) - 1
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_ZONE_PART = re.compile(r"[A-Za-z0-9._+-]+")
+
+
+def default_job_spec(spec: Object) -> None:
+    """Fill in the spec of a job: one completion, six retries."""
+    default_template(spec.setdefault("template", {}))
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else _MAX_INT32)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault(
+        "podReplacementPolicy", "TerminatingOrFailed" if spec.get("podFailurePolicy") is None else "Failed"
+    )
+    spec.setdefault("manualSelector", False)
+    default_failure_policy(spec)
+
+
+def default_failure_policy(spec: Object) -> None:
+    """Patterns of conditions look for true ones."""
+    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+
+
+class JobStrategy(KindStrategy):
+    """Jobs."""
+
+    tracks_generation = True
+    default_propagation = "Orphan"
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Fill in a job; one without labels has those of its template."""
+        spec: Object = obj.setdefault("spec", {})
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+        default_job_spec(spec)
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def prepare_for_create(self, op: Operation, obj: Object) -> None:
+        """Jobs tell their pods by their own uid, unless they are told how."""
+        spec = obj["spec"]
+        if spec.get("manualSelector"):
+            return
+        metadata: Object = spec["template"].setdefault("metadata", {})
+        labels: Object = metadata.setdefault("labels", {})
+        for key in _NAME_LABELS:
+            labels.setdefault(key, obj["metadata"].get("name") or "")
+        for key in _UID_LABELS:
+            labels.setdefault(key, obj["metadata"]["uid"])
+        selector: Object = spec.setdefault("selector", {})
+        selector.setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], obj["metadata"]["uid"])
+
+    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """A new job."""
+        errors = _generated_selector_errors(obj)
+        errors += job_errors(obj["spec"], "spec") + _selector_errors(obj["spec"])
+        return errors + _name_errors(obj)
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """A changed job, or a new status of one."""
+        if op.subresource == "status":
+            return _status_errors(obj, old)
+        errors = job_errors(obj["spec"], "spec") + _selector_errors(obj["spec"])
+        return errors + _job_change_errors(obj, old) + _name_errors(obj)
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Names that make bad host names, unwise templates."""
+        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
+            return
+        from .podspec.warnings import pod_spec_warnings
+
+        if old is None:
+            wrong = names.check_dns_label(obj["metadata"].get("name") or "")
+            if wrong:
+                yield (
+                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
+                    f"behavior; a DNS label is recommended: [{' '.join(wrong)}]"
+                )
+        yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
+
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Appliers own what the endpoint changes."""
+        return ("spec",) if subresource == "status" else ("status",)
+
+
+def _generated_selector_errors(obj: Object) -> Errors:
+    spec = obj["spec"]
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return []
+    from .podspec.template import matches
+
+    labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+    expected = dict.fromkeys(_UID_LABELS, obj["metadata"]["uid"])
+    expected |= dict.fromkeys(_NAME_LABELS, obj["metadata"].get("name") or "")
+    errors: Errors = []
+    for key, value in expected.items():
+        if labels.get(key) != value:
+            path = f"spec.template.metadata.labels[{key}]"
+            if key not in labels:
+                errors.append(fe.required(path, f"must be '{value}'"))
+            else:
+                errors.append(fe.invalid(path, labels[key], f"must be '{value}'"))
+    if not matches(spec["selector"], expected):
+        errors.append(fe.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    return errors
+
+
+def _selector_errors(spec: Object) -> Errors:
+    from .podspec.scheduling import selector_errors
+    from .podspec.template import labels_of, matches, mismatch
+
+    if spec.get("selector") is None:
+        return [fe.required("spec.selector", "")]
+    errors = selector_errors(spec["selector"], "spec.selector")
+    if not errors and not matches(spec["selector"], labels_of(spec["template"])):
+        errors.append(mismatch(spec["template"], "spec.template"))
+    return errors
+
+
+def _name_errors(obj: Object) -> Errors:
+    spec, name = obj["spec"], obj["metadata"].get("name") or ""
+    if spec.get("completionMode") != "Indexed" or not spec.get("completions"):
+        return []
+    last = f"{name}-{spec['completions'] - 1}"
+    if not names.check_dns_label(last):
+        return []
+    text = f"will not able to create pod with invalid DNS label: {last}"
+    return [fe.invalid("metadata.name", name, text)]
+
+
+def job_errors(spec: Object, path: str) -> Errors:
+    """What is wrong with the spec of a job or of a template for jobs, except its selector."""
+    from .podspec.template import template_errors
+
+    errors: Errors = []
+    for field in (
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ):
+        errors += non_negative(spec.get(field), f"{path}.{field}")
+    failed, per_index = spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
+    if failed is not None and per_index is None:
+        errors.append(fe.required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    mode = spec.get("completionMode")
+    if mode not in (None, "NonIndexed", "Indexed"):
+        errors.append(fe.not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
+    if mode == "Indexed":
+        errors += _indexed_errors(spec, path)
+    elif mode in (None, "NonIndexed"):
+        errors += [
+            fe.invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
+            for field in ("backoffLimitPerIndex", "maxFailedIndexes")
+            if spec.get(field) is not None
+        ]
+    policy = spec.get("podFailurePolicy")
+    if policy is not None:
+        errors += _failure_policy_errors(spec, policy.get("rules") or [], f"{path}.podFailurePolicy.rules")
+    success = spec.get("successPolicy")
+    if success is not None:
+        if mode != "Indexed":
+            errors.append(fe.invalid(f"{path}.successPolicy", success, "requires indexed completion mode"))
+        elif not success.get("rules"):
+            text = "at least one rules must be specified when the successPolicy is specified"
+            errors.append(fe.required(f"{path}.successPolicy.rules", text))
+    allowed = ("Failed", "TerminatingOrFailed") if policy is None else ("Failed",)
+    if spec.get("podReplacementPolicy") is not None:
+        errors += choice(spec["podReplacementPolicy"], allowed, f"{path}.podReplacementPolicy")
+    template = spec.get("template") or {}
+    errors += template_errors(template, f"{path}.template")
+    restart, where = (template.get("spec") or {}).get("restartPolicy"), f"{path}.template.spec.restartPolicy"
+    if restart in ("Always", "", None):
+        errors.append(fe.required(where, 'valid values: "OnFailure", "Never"'))
+    elif restart not in ("OnFailure", "Never"):
+        errors.append(fe.not_supported(where, restart, ("OnFailure", "Never")))
+    elif policy is not None and restart != "Never":
+        text = 'only "Never" is supported when podFailurePolicy is specified'
+        errors.append(fe.invalid(where, restart, text))
+    return errors
+
+
+def _indexed_errors(spec: Object, path: str) -> Errors:
+    errors: Errors = []
+    completions, parallelism = spec.get("completions"), spec.get("parallelism")
+    failed = spec.get("maxFailedIndexes")
+    if completions is None:
+        errors.append(fe.required(f"{path}.completions", "when completion mode is Indexed"))
+    if parallelism is not None and parallelism > 100_000:
+        text = "must be less than or equal to 100000 when completion mode is Indexed"
+        errors.append(fe.invalid(f"{path}.parallelism", parallelism, text))
+    if failed is not None:
+        if completions is not None and failed > completions:
+            text = "must be less than or equal to completions"
+            errors.append(fe.invalid(f"{path}.maxFailedIndexes", failed, text))
+        if failed > 100_000:
+            text = "must be less than or equal to 100000"
+            errors.append(fe.invalid(f"{path}.maxFailedIndexes", failed, text))
+    if (completions or 0) > 100_000 and spec.get("backoffLimitPerIndex") is not None:
+        above = "when completions are above 100000 and used with backoff limit per index"
+        if failed is None:
+            text = "must be specified when completions is above 100000"
+            errors.append(fe.required(f"{path}.maxFailedIndexes", text))
+        elif failed > 10_000:
+            text = f"must be less than or equal to 10000 {above}"
+            errors.append(fe.invalid(f"{path}.maxFailedIndexes", failed, text))
+        if (parallelism or 0) > 10_000:
+            text = f"must be less than or equal to 10000 {above}"
+            errors.append(fe.invalid(f"{path}.parallelism", parallelism, text))
+    return errors
+
+
+def _failure_policy_errors(spec: Object, rules: list[Object], path: str) -> Errors:
+    errors: Errors = []
+    if len(rules) > 20:
+        errors.append(fe.too_many(path, len(rules), 20))
+    inner = (spec.get("template") or {}).get("spec") or {}
+    known = {one.get("name") for kind in ("containers", "initContainers") for one in inner.get(kind) or ()}
+    for position, rule in enumerate(rules):
+        where, action = f"{path}[{position}]", rule.get("action")
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
+        if not action:
+            listed = " ".join(f'"{one}"' for one in _ACTIONS)
+            errors.append(fe.required(f"{where}.action", f"valid values: [{listed}]"))
+        elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            text = "requires the backoffLimitPerIndex to be set"
+            errors.append(fe.invalid(f"{where}.action", action, text))
+        elif action not in _ACTIONS:
+            errors.append(fe.not_supported(f"{where}.action", action, _ACTIONS))
+        if codes is not None:
+            errors += _exit_code_errors(codes, known, f"{where}.onExitCodes")
+        for index, pattern in enumerate(conditions):
+            at = f"{where}.onPodConditions[{index}]"
+            errors += qualified_name(pattern.get("type") or "", f"{at}.type")
+            errors += choice(pattern.get("status"), ("False", "True", "Unknown"), f"{at}.status")
+        if codes is not None and conditions:
+            text = "specifying both OnExitCodes and OnPodConditions is not supported"
+            errors.append(fe.invalid(where, fe.OMIT, text))
+        elif codes is None and not conditions:
+            text = "specifying one of OnExitCodes and OnPodConditions is required"
+            errors.append(fe.invalid(where, fe.OMIT, text))
+    return errors
+
+
+def _exit_code_errors(codes: Object, known: set[Any], path: str) -> Errors:
+    operator, values = codes.get("operator"), codes.get("values") or []
+    errors = choice(operator, ("In", "NotIn"), f"{path}.operator")
+    name = codes.get("containerName")
+    if name is not None and name not in known:
+        text = "must be one of the container or initContainer names in the pod template"
+        errors.append(fe.invalid(f"{path}.containerName", name, text))
+    if not values:
+        errors.append(fe.invalid(f"{path}.values", values, "at least one value is required"))
+    elif len(values) > 255:
+        errors.append(fe.too_many(f"{path}.values", len(values), 255))
+    seen: set[int] = set()
+    for position, value in enumerate(values):
+        if operator == "In" and value == 0:
+            errors.append(
+                fe.invalid(f"{path}.values[{position}]", value, "must not be 0 for the In operator")
+            )
+        if value in seen:
+            errors.append(fe.duplicate(f"{path}.values[{position}]", value))
+        seen.add(value)
+    if values != sorted(values):
+        errors.append(fe.invalid(f"{path}.values", values, "must be ordered"))
+    return errors
+
+
+def _job_change_errors(obj: Object, old: Object) -> Errors:
+    after, before = obj["spec"], old["spec"]
+    errors: Errors = []
+    if after.get("completionMode") != "Indexed":
+        errors += immutable(after.get("completions"), before.get("completions"), "spec.completions")
+    elif after.get("completions") != before.get("completions") and after.get("completions") != after.get(
+        "parallelism"
+    ):
+        text = "can only be modified in tandem with spec.parallelism"
+        errors.append(fe.invalid("spec.completions", after.get("completions"), text))
+    errors += immutable(after.get("selector"), before.get("selector"), "spec.selector")
+    template, earlier = after["template"], before["template"]
+    suspended = bool(before.get("suspend"))
+    if suspended and (old.get("status") or {}).get("startTime") is None:
+        earlier = _with_directives(earlier, template)
+    errors += immutable(template, earlier, "spec.template")
+    for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        errors += immutable(after.get(field), before.get(field), f"spec.{field}")
+    return errors
+
+
+def _with_directives(earlier: Object, template: Object) -> Object:
+    """The old template with what a suspended job may still change taken from the new one."""
+    merged: Object = copied(earlier)
+    for field in ("labels", "annotations"):
+        value = (template.get("metadata") or {}).get(field)
+        if value is None:
+            merged.get("metadata", {}).pop(field, None)
+        else:
+            merged.setdefault("metadata", {})[field] = value
+    inner = template.get("spec") or {}
+    for field in ("nodeSelector", "tolerations", "schedulingGates"):
+        if field in inner:
+            merged["spec"][field] = inner[field]
+        else:
+            merged["spec"].pop(field, None)
+    wanted = (inner.get("affinity") or {}).get("nodeAffinity")
+    affinity = dict(merged["spec"].get("affinity") or {})
+    if wanted is None:
+        affinity.pop("nodeAffinity", None)
+    else:
+        affinity["nodeAffinity"] = wanted
+    if affinity or "affinity" in inner:
+        merged["spec"]["affinity"] = affinity
+    else:
+        merged["spec"].pop("affinity", None)
+    return merged
+
+
+def _status_errors(obj: Object, old: Object) -> Errors:
+    status, before = obj.get("status") or {}, old.get("status") or {}
+    errors: Errors = []
+    for field in ("active", "succeeded", "failed", "ready", "terminating"):
+        errors += non_negative(status.get(field), f"status.{field}")
+    complete, failed = condition_is(obj, "Complete"), condition_is(obj, "Failed")
+    conditions = "status.conditions"
+    if complete and failed:
+        text = "cannot set Complete=True and Failed=true conditions"
+        errors.append(fe.invalid(conditions, fe.OMIT, text))
+    if failed and not condition_is(obj, "FailureTarget") and not condition_is(old, "Failed"):
+        text = "cannot set Failed=True condition without the FailureTarget=true condition"
+        errors.append(fe.invalid(conditions, fe.OMIT, text))
+    if complete and not condition_is(obj, "SuccessCriteriaMet") and not condition_is(old, "Complete"):
+        text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
+        errors.append(fe.invalid(conditions, fe.OMIT, text))
+    finished = complete or failed
+    if status.get("completionTime") is not None and not complete:
+        text = "cannot set completionTime when there is no Complete=True condition"
+        errors.append(fe.invalid("status.completionTime", status["completionTime"], text))
+    if complete and status.get("completionTime") is None:
+        text = "completionTime is required for Complete jobs"
+        errors.append(fe.required("status.completionTime", text))
+    if finished and status.get("active"):
+        errors.append(fe.invalid("status.active", status["active"], "active>0 is invalid for finished job"))
+    if finished and status.get("startTime") is None:
+        errors.append(fe.required("status.startTime", "startTime is required for finished job"))
+    if (status.get("ready") or 0) > (status.get("active") or 0):
+        text = "cannot set more ready pods than active"
+        errors.append(fe.invalid("status.ready", status["ready"], text))
+    for kind in ("Failed", "Complete", "FailureTarget"):
+        if condition_is(old, kind) and not condition_is(obj, kind):
+            text = f"cannot disable the terminal {kind}=True condition"
+            errors.append(fe.invalid(conditions, fe.OMIT, text))
+    for field in ("failed", "succeeded"):
+        if (status.get(field) or 0) < (before.get(field) or 0):
+            text = f"cannot decrease the {field} counter"
+            errors.append(fe.invalid(f"status.{field}", status.get(field) or 0, text))
+    return errors
+
+
+class CronJobStrategy(KindStrategy):
+    """Cron jobs."""
+
+    tracks_generation = True
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Runs may overlap; three successful ones and a failed one are kept."""
+        spec: Object = obj.setdefault("spec", {})
+        if not spec.get("concurrencyPolicy"):
+            spec["concurrencyPolicy"] = "Allow"
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        inner: Object = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
+        default_template(inner.setdefault("template", {}))
+        default_failure_policy(inner)
+
+    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """A new cron job."""
+        errors = _cron_errors(obj["spec"], None)
+        name = obj["metadata"].get("name") or ""
+        if len(name) > 52:
+            errors.append(fe.invalid("metadata.name", name, "must be no more than 52 characters"))
+        return errors
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """A changed cron job; its status is not judged."""
+        return [] if op.subresource == "status" else _cron_errors(obj["spec"], old["spec"])
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Unwise templates."""
+        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
+            return
+        from .podspec.warnings import pod_spec_warnings
+
+        if old is None:
+            wrong = names.check_dns_label(obj["metadata"].get("name") or "")
+            if wrong:
+                yield (
+                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
+                    f"behavior; a DNS label is recommended: [{' '.join(wrong)}]"
+                )
+        template = obj["spec"]["jobTemplate"]["spec"]["template"]
+        yield from pod_spec_warnings(template.get("spec") or {}, "spec.jobTemplate.spec.template.spec")
+
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Appliers own what the endpoint changes."""
+        return ("spec",) if subresource == "status" else ("status",)
+
+
+def _cron_errors(spec: Object, before: Object | None) -> Errors:
+    from .cron import schedule_error
+
+    errors: Errors = []
+    schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
+    if not schedule:
+        errors.append(fe.required("spec.schedule", ""))
+    else:
+        wrong = schedule_error(schedule)
+        if wrong:
+            errors.append(fe.invalid("spec.schedule", schedule, wrong))
+        tolerated = before is not None and "TZ" in (before.get("schedule") or "")
+        if "TZ" in schedule and not tolerated:
+            text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            errors.append(fe.invalid("spec.schedule", schedule, text))
+        elif "TZ" in schedule and zone is not None:
+            text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            errors.append(fe.invalid("spec.schedule", schedule, text))
+    errors += non_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
+    if before is None or before.get("timeZone") != zone:
+        errors += _zone_errors(zone, "spec.timeZone")
+    errors += choice(spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy")
+    inner = spec["jobTemplate"]["spec"]
+    errors += job_errors(inner, "spec.jobTemplate.spec")
+    if inner.get("selector") is not None:
+        text = "`selector` will be auto-generated"
+        errors.append(fe.invalid("spec.jobTemplate.spec.selector", inner["selector"], text))
+    if inner.get("manualSelector"):
+        errors.append(fe.not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))
+    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        errors += non_negative(spec.get(field), f"spec.{field}")
+    return errors
+
+
+def _zone_errors(zone: str | None, path: str) -> Errors:
+    if zone is None:
+        return []
+    if not zone:
+        return [fe.invalid(path, zone, "timeZone must be nil or non-empty string")]
+    parts = zone.split("/")
+    if any(part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part) for part in parts):
+        return [fe.invalid(path, zone, f"unknown time zone {zone}")]
+    if zone.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [fe.invalid(path, zone, text)]
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return [fe.invalid(path, zone, f"unknown time zone {zone}")]
+    return []
+
+
+def _job_cells(obj: Object) -> list[Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    succeeded = status.get("succeeded") or 0
+    if spec.get("completions") is not None:
+        completions = f"{succeeded}/{spec['completions']}"
+    elif (spec.get("parallelism") or 0) > 1:
+        completions = f"{succeeded}/1 of {spec['parallelism']}"
+    else:
+        completions = f"{succeeded}/1"
+    start, end, duration = status.get("startTime"), status.get("completionTime"), ""
+    if start is not None:
+        duration = human_duration(parse_time(end) - parse_time(start)) if end else since(start)
+    return [
+        name_of(obj),
+        _job_state(obj),
+        completions,
+        duration,
+        age_of(obj),
+        *container_cells(spec.get("template")),
+        label_selector_text(spec.get("selector")),
+    ]
+
+
+def _job_state(obj: Object) -> str:
+    for kind in ("Complete", "Failed"):
+        if condition_is(obj, kind):
+            return kind
+    if "deletionTimestamp" in obj["metadata"]:
+        return "Terminating"
+    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+        if condition_is(obj, kind):
+            return kind
+    return "Running"
+
+
+def _cron_cells(obj: Object) -> list[Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    inner = (spec.get("jobTemplate") or {}).get("spec") or {}
+    suspend = spec.get("suspend")
+    last = status.get("lastScheduleTime")
+    return [
+        name_of(obj),
+        spec.get("schedule") or "",
+        spec.get("timeZone") or NONE,
+        "<unset>" if suspend is None else str(suspend),
+        len(status.get("active") or ()),
+        since(last) if last else NONE,
+        age_of(obj),
+        *container_cells(inner.get("template")),
+        label_selector_text(inner.get("selector")),
+    ]
+
+
+def _successful(obj: Object) -> str:
+    return str((obj.get("status") or {}).get("succeeded") or 0)
+
+
+_SELECTOR = column("Selector", "Label selector of the pods.", wide=True)
+
+KINDS = {
+    "jobs": Kind(
+        strategy=JobStrategy(),
+        columns=(
+            NAME,
+            column("Status", "Status of the job."),
+            column("Completions", "How many pods have succeeded, of how many."),
+            column("Duration", "Time required to complete the job."),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+            _SELECTOR,
+        ),
+        cells=_job_cells,
+        field_selectors={"status.successful": _successful},
+        subresources={"status": _STATUS},
+    ),
+    "cronjobs": Kind(
+        strategy=CronJobStrategy(),
+        columns=(
+            NAME,
+            column("Schedule", "When jobs are made."),
+            column("Timezone", "The time zone of the schedule."),
+            column("Suspend", "Whether no further jobs are made.", type="boolean"),
+            column("Active", "How many jobs run now.", type="integer"),
+            column("Last Schedule", "When a job was last made."),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+            _SELECTOR,
+        ),
+        cells=_cron_cells,
+        subresources={"status": _STATUS},
+    ),
+}

@@ -1,0 +1,62 @@
+"""Component statuses: the old way to ask whether the parts of a control plane are well.
+
+Nothing is stored: every part runs in this process, and whoever gets an answer knows that it does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.errors import not_found
+from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.resource import Object, SubresourceRequest
+
+from .kind import Kind
+from .rows import NAME, column, name_of
+
+_PARTS = ("controller-manager", "etcd-0", "scheduler")
+_WARNING = "v1 ComponentStatus is deprecated in v1.19+"
+
+
+def _status_of(name: str) -> Object:
+    return {
+        "kind": "ComponentStatus",
+        "apiVersion": "v1",
+        "metadata": {"name": name},
+        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
+    }
+
+
+async def _get(asked: SubresourceRequest) -> Object:
+    asked.request.warn(_WARNING)
+    if asked.name not in _PARTS:
+        raise not_found(GroupResource("", "componentstatuses"), asked.name)
+    return _status_of(asked.name)
+
+
+async def _list(asked: SubresourceRequest) -> Object:
+    asked.request.warn(_WARNING)
+    items = [_status_of(name) for name in _PARTS]
+    for item in items:
+        del item["kind"], item["apiVersion"]
+    return {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}
+
+
+def _cells(obj: Object) -> list[Any]:
+    healthy = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), None)
+    if healthy is None:
+        return [name_of(obj), "Unknown", "", ""]
+    word = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
+    return [name_of(obj), word, healthy.get("message") or "", healthy.get("error") or ""]
+
+
+KIND = Kind(
+    columns=(
+        NAME,
+        column("Status", "Status of the component conditions"),
+        column("Message", "Message of the component conditions"),
+        column("Error", "Error of the component conditions"),
+    ),
+    cells=_cells,
+    verbs={"get": _get, "list": _list},
+)

@@ -1,0 +1,261 @@
+"""The group without a name: the oldest kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubewright.api.field_errors import FieldError
+from kubewright.apiserver.resource import Object, Operation, StatusSubresource, Version
+from kubewright.schema import fielderrors as fe
+
+from . import (
+    component_statuses,
+    endpoints,
+    namespaces,
+    nodes,
+    pod_printing,
+    pod_subresources,
+    pods,
+    quotas,
+    services,
+    volumes,
+)
+from .configuration import ConfigMapStrategy, SecretStrategy
+from .events import CORE_EVENT
+from .kind import Kind, KindStrategy
+from .podspec.defaults import default_template
+from .podspec.names_and_numbers import Errors, non_negative
+from .rows import AGE, CONTAINERS, IMAGES, NAME, age_of, column, container_cells, labels_text, name_of
+from .workloads import count_errors, scale_subresource
+
+STATUS = StatusSubresource(keeps_metadata=False)
+
+
+class ReplicationControllerStrategy(KindStrategy):
+    """Replication controllers: replica sets with a plain selector."""
+
+    tracks_generation = True
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Selector and labels follow from the template."""
+        spec: Object = obj.setdefault("spec", {})
+        template = spec.get("template")
+        default_template(template)
+        labels = ((template or {}).get("metadata") or {}).get("labels")
+        if labels:
+            if not spec.get("selector"):
+                spec["selector"] = dict(labels)
+            if not obj["metadata"].get("labels"):
+                obj["metadata"]["labels"] = dict(labels)
+        spec.setdefault("replicas", 1)
+        spec.setdefault("minReadySeconds", 0)
+        if not spec["minReadySeconds"]:
+            spec.pop("minReadySeconds")
+
+    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """A new controller."""
+        return _controller_errors(obj["spec"])
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """A changed controller, or a new status of one."""
+        if op.subresource == "status":
+            counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+            return count_errors(obj.get("status") or {}, counts, counts, "readyReplicas")
+        return _controller_errors(obj["spec"])
+
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Appliers own what the endpoint changes."""
+        return ("spec",) if subresource == "status" else ("status",)
+
+
+def _controller_errors(spec: Object) -> Errors:
+    from .podspec.template import labels_of, mismatch, running_for_ever_errors, template_errors
+
+    errors = non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    selector, template = spec.get("selector") or {}, spec.get("template")
+    if not selector:
+        errors.append(fe.required("spec.selector", ""))
+    errors += non_negative(spec.get("replicas"), "spec.replicas")
+    if template is None:
+        return [*errors, fe.required("spec.template", "")]
+    labels = labels_of(template)
+    if any(labels.get(key) != value for key, value in selector.items()):
+        errors.append(mismatch(template, "spec.template"))
+    errors += template_errors(template, "spec.template")
+    return errors + running_for_ever_errors(template, "spec.template", "ReplicationController")
+
+
+def _controller_cells(obj: Object) -> list[Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return [
+        name_of(obj),
+        spec.get("replicas") or 0,
+        status.get("replicas") or 0,
+        status.get("readyReplicas") or 0,
+        age_of(obj),
+        *container_cells(spec.get("template")),
+        labels_text(spec.get("selector")),
+    ]
+
+
+class PodTemplateStrategy(KindStrategy):
+    """Pod templates."""
+
+    tracks_generation = True
+    returns_deleted_object = True
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Fill the template in."""
+        default_template(obj.setdefault("template", {}))
+
+    def generation_changes(self, op: Operation, obj: Object, old: Object) -> bool:
+        """A new template is a new generation."""
+        return bool(obj.get("template") != old.get("template"))
+
+    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """The rules of templates."""
+        from .podspec.template import template_errors
+
+        return template_errors(obj["template"], "template")
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """The same."""
+        return self.validate(op, obj)
+
+
+class ServiceAccountStrategy(KindStrategy):
+    """Service accounts."""
+
+    returns_deleted_object = True
+
+
+def _template_cells(obj: Object) -> list[Any]:
+    template = obj.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels")
+    return [name_of(obj), *container_cells(template), labels_text(labels)]
+
+
+def _secret_cells(obj: Object) -> list[Any]:
+    return [name_of(obj), obj.get("type") or "", len(obj.get("data") or ()), age_of(obj)]
+
+
+def _config_map_cells(obj: Object) -> list[Any]:
+    return [name_of(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), age_of(obj)]
+
+
+def _account_cells(obj: Object) -> list[Any]:
+    return [name_of(obj), age_of(obj)]
+
+
+def _created_cells(obj: Object) -> list[Any]:
+    return [name_of(obj), obj["metadata"].get("creationTimestamp") or ""]
+
+
+def _replicas(obj: Object) -> str:
+    return str((obj.get("status") or {}).get("replicas") or 0)
+
+
+KINDS = {
+    "bindings": Kind(verbs={"create": pod_subresources.bind}),
+    "componentstatuses": component_statuses.KIND,
+    "configmaps": Kind(
+        strategy=ConfigMapStrategy(),
+        columns=(NAME, column("Data", "How many keys there are."), AGE),
+        cells=_config_map_cells,
+    ),
+    "endpoints": Kind(
+        strategy=endpoints.EndpointsStrategy(), columns=endpoints.COLUMNS, cells=endpoints.cells
+    ),
+    "events": CORE_EVENT,
+    "limitranges": Kind(
+        strategy=quotas.LimitRangeStrategy(),
+        columns=(NAME, column("Created At", AGE.description, type="date")),
+        cells=_created_cells,
+    ),
+    "namespaces": Kind(
+        strategy=namespaces.NamespaceStrategy(),
+        columns=namespaces.COLUMNS,
+        cells=namespaces.cells,
+        field_selectors={"status.phase": ".status.phase", "name": ".metadata.name"},
+        subresources={"status": STATUS, "finalize": namespaces.FINALIZE},
+    ),
+    "nodes": Kind(
+        strategy=nodes.NodeStrategy(),
+        columns=nodes.COLUMNS,
+        cells=nodes.cells,
+        field_selectors=nodes.FIELD_SELECTORS,
+        subresources={"status": STATUS, "proxy": nodes.PROXY},
+    ),
+    "persistentvolumeclaims": Kind(
+        strategy=volumes.PersistentVolumeClaimStrategy(),
+        columns=volumes.CLAIM_COLUMNS,
+        cells=volumes.claim_cells,
+        subresources={"status": STATUS},
+    ),
+    "persistentvolumes": Kind(
+        strategy=volumes.PersistentVolumeStrategy(),
+        columns=volumes.VOLUME_COLUMNS,
+        cells=volumes.volume_cells,
+        field_selectors={"name": ".metadata.name"},
+        subresources={"status": STATUS},
+    ),
+    "pods": Kind(
+        strategy=pods.PodStrategy(),
+        columns=pod_printing.COLUMNS,
+        cells=pod_printing.cells,
+        field_selectors=pods.FIELD_SELECTORS,
+        subresources={"status": STATUS, **pod_subresources.SUBRESOURCES},
+    ),
+    "podtemplates": Kind(
+        strategy=PodTemplateStrategy(),
+        columns=(
+            NAME,
+            column("Containers", CONTAINERS.description),
+            column("Images", IMAGES.description),
+            column("Pod Labels", "The labels for the pod template."),
+        ),
+        cells=_template_cells,
+    ),
+    "replicationcontrollers": Kind(
+        strategy=ReplicationControllerStrategy(),
+        columns=(
+            NAME,
+            column("Desired", "How many pods are wanted.", type="integer"),
+            column("Current", "How many pods there are.", type="integer"),
+            column("Ready", "How many pods are ready.", type="integer"),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+            column("Selector", "Labels of the pods.", wide=True),
+        ),
+        cells=_controller_cells,
+        field_selectors={"status.replicas": _replicas},
+        subresources={"status": STATUS, "scale": scale_subresource(plain_selector=True)},
+    ),
+    "resourcequotas": Kind(
+        strategy=quotas.ResourceQuotaStrategy(),
+        columns=quotas.QUOTA_COLUMNS,
+        cells=quotas.quota_cells,
+        subresources={"status": STATUS},
+    ),
+    "secrets": Kind(
+        strategy=SecretStrategy(),
+        columns=(
+            NAME,
+            column("Type", "What the secret is for."),
+            column("Data", "How many keys there are."),
+            AGE,
+        ),
+        cells=_secret_cells,
+        field_selectors={"type": ".type"},
+    ),
+    "serviceaccounts": Kind(strategy=ServiceAccountStrategy(), columns=(NAME, AGE), cells=_account_cells),
+    "services": Kind(
+        make_strategy=services.ServiceStrategy,
+        columns=services.COLUMNS,
+        cells=services.cells,
+        field_selectors={"spec.clusterIP": ".spec.clusterIP", "spec.type": ".spec.type"},
+        subresources={"status": STATUS, "proxy": services.PROXY},
+    ),
+}

@@ -1,0 +1,292 @@
+"""What may change of a pod that exists, by way of each of its endpoints.
+
+A pod is what its containers run as: images can be replaced and deadlines shortened, tolerations added and
+scheduling gates removed, nothing else. `ephemeralcontainers`, `resize` and `status` change their own part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.times import format_time, now
+from kubewright.apiserver.shaping import copied
+from kubewright.schema import fielderrors as fe
+
+from .podspec.names_and_numbers import MAX_INT32, Errors, dns_subdomain, immutable, in_range
+from .podspec.resources import quality_of_service
+from .podspec.scheduling import toleration_errors
+from .podspec.validation import pod_errors
+
+Object = dict[str, Any]
+
+_UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_KEPT_METADATA = (
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def pod_update_errors(new: Object, old: Object) -> Errors:
+    """What is wrong with a change through the pod itself."""
+    errors = pod_errors(new)
+    after, before = new["spec"], old["spec"]
+    for kind in ("containers", "initContainers"):
+        if len(after.get(kind) or ()) != len(before.get(kind) or ()):
+            text = "pod updates may not add or remove containers"
+            return [*errors, fe.forbidden(f"spec.{kind}", text)]
+        for position, container in enumerate(after.get(kind) or ()):
+            if not container.get("image"):
+                errors.append(fe.required(f"spec.{kind}[{position}].image", ""))
+    deadline, earlier = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if deadline is not None:
+        wrong = in_range(deadline, 0, MAX_INT32, "spec.activeDeadlineSeconds")
+        if not wrong and earlier is not None and earlier < deadline:
+            text = "must be less than or equal to previous value"
+            wrong = [fe.invalid("spec.activeDeadlineSeconds", deadline, text)]
+        if wrong:
+            return errors + wrong
+    elif earlier is not None:
+        text = "must not update from a positive integer to nil value"
+        errors.append(fe.invalid("spec.activeDeadlineSeconds", "null", text))
+    errors += _toleration_change(after.get("tolerations") or [], before.get("tolerations") or [])
+    known = {gate.get("name") for gate in before.get("schedulingGates") or ()}
+    for position, gate in enumerate(after.get("schedulingGates") or ()):
+        if gate.get("name") not in known:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            errors.append(fe.forbidden(f"spec.schedulingGates[{position}].name", text))
+    if after == before:
+        return errors
+    rest = copied(after)
+    for kind in ("containers", "initContainers"):
+        for container, previous in zip(rest.get(kind) or (), before.get(kind) or (), strict=True):
+            container["image"] = previous.get("image")
+    gated = bool(before.get("schedulingGates"))
+    for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
+        _restore(rest, before, field)
+    if gated:
+        errors += _gated_errors(rest, before)
+        _restore(rest, before, "nodeSelector")
+        _restore(rest, before, "affinity")
+    if rest != before:
+        difference = describe_difference(before, rest)
+        text = f"pod updates may not change fields other than {_UPDATABLE}\n{difference}"
+        errors.append(fe.forbidden("spec", text))
+    return errors
+
+
+def _restore(rest: Object, before: Object, field: str) -> None:
+    if field in before:
+        rest[field] = before[field]
+    else:
+        rest.pop(field, None)
+
+
+def _gated_errors(after: Object, before: Object) -> Errors:
+    errors: Errors = []
+    labels = after.get("nodeSelector") or {}
+    for key, value in (before.get("nodeSelector") or {}).items():
+        if labels.get(key) != value:
+            text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+            errors.append(fe.invalid("spec.nodeSelector", after.get("nodeSelector"), text))
+            break
+    others = [
+        {kind: (spec.get("affinity") or {}).get(kind) for kind in ("podAffinity", "podAntiAffinity")}
+        for spec in (after, before)
+    ]
+    if others[0] != others[1]:
+        text = f"pod updates may not change fields other than {_UPDATABLE}"
+        errors.append(fe.forbidden("spec", text))
+    return errors
+
+
+def describe_difference(before: Any, after: Any, path: str = "") -> str:
+    """The leaves in which two specs differ, a line each: `-` before, `+` after."""
+    lines: list[str] = []
+    _differences(before, after, path, lines)
+    return "\n".join(lines)
+
+
+def _differences(before: Any, after: Any, path: str, lines: list[str]) -> None:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key, lines)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for position, (one, other) in enumerate(zip(before, after, strict=True)):
+            _differences(one, other, f"{path}[{position}]", lines)
+    else:
+        lines.append(f"- {path}: {fe.show(before)}")
+        lines.append(f"+ {path}: {fe.show(after)}")
+
+
+def _toleration_change(after: list[Object], before: list[Object]) -> Errors:
+    def identity(toleration: Object) -> Object:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [identity(one) for one in after]
+    if any(identity(one) not in kept for one in before):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        return [fe.forbidden("spec.tolerations", text)]
+    return toleration_errors(after, "spec.tolerations") if after != before else []
+
+
+def keep_all_but_ephemeral(new: Object, old: Object) -> None:
+    """Take over everything except the ephemeral containers from the old pod."""
+    ephemeral = (new.get("spec") or {}).get("ephemeralContainers")
+    new["spec"] = copied(old["spec"])
+    if ephemeral:
+        new["spec"]["ephemeralContainers"] = ephemeral
+    else:
+        new["spec"].pop("ephemeralContainers", None)
+    _keep_rest(new, old)
+
+
+def _keep_rest(new: Object, old: Object) -> None:
+    new["status"] = old.get("status") or {}
+    for field in _KEPT_METADATA:
+        _restore(new["metadata"], old["metadata"], field)
+
+
+def ephemeral_errors(new: Object, old: Object) -> Errors:
+    """Ephemeral containers can be added; those that exist stay as they are."""
+    if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
+        return [fe.forbidden("", "static pods do not support ephemeral containers")]
+    errors = pod_errors(new)
+    path = "spec.ephemeralContainers"
+    present = {one.get("name"): one for one in new["spec"].get("ephemeralContainers") or ()}
+    for one in old["spec"].get("ephemeralContainers") or ():
+        name = one.get("name")
+        if name not in present:
+            errors.append(fe.forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif present[name] != one:
+            difference = describe_difference(one, present[name])
+            text = f'existing ephemeral containers "{name}" may not be changed\n{difference}'
+            errors.append(fe.forbidden(path, text))
+    return errors
+
+
+def keep_all_but_resources(new: Object, old: Object) -> None:
+    """Take over everything except requests and limits from the old pod."""
+    kinds = ("containers", "initContainers")
+    if any(len(new["spec"].get(kind) or ()) != len(old["spec"].get(kind) or ()) for kind in kinds):
+        return
+    spec = copied(old["spec"])
+    for kind in kinds:
+        wanted = new["spec"].get(kind) or []
+        for container, one in zip(spec.get(kind) or (), wanted, strict=True):
+            if container.get("name") != one.get("name"):
+                spec[kind] = wanted
+                break
+            for field in ("resources", "resizePolicy"):
+                _restore(container, one, field)
+    new["spec"] = spec
+    _keep_rest(new, old)
+
+
+def resize_errors(new: Object, old: Object) -> Errors:
+    """Requests and limits of processor and memory can change within a class of service."""
+    if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
+        return [fe.forbidden("", "static pods cannot be resized")]
+    if (old["spec"].get("os") or {}).get("name") == "windows":
+        return [fe.forbidden("", "windows pods cannot be resized")]
+    errors = pod_errors(new)
+    if quality_of_service(old["spec"]) != quality_of_service(new["spec"]):
+        current = (new.get("status") or {}).get("qosClass") or ""
+        text = "Pod QOS Class may not change as a result of resizing"
+        errors.append(fe.invalid("spec", current, text))
+    for kind in ("containers", "initContainers"):
+        after, before = new["spec"].get(kind) or [], old["spec"].get(kind) or []
+        if [one.get("name") for one in after] != [one.get("name") for one in before]:
+            what = "added or removed" if len(after) != len(before) else "renamed or reordered"
+            return [*errors, fe.forbidden(f"spec.{kind}", f"{kind} may not be {what} on resize")]
+        for position, (one, previous) in enumerate(zip(after, before, strict=True)):
+            errors += _resize_container(one, previous, kind, position)
+    return errors
+
+
+def _resize_container(new: Object, old: Object, kind: str, position: int) -> Errors:
+    if new == old:
+        return []
+    if kind == "initContainers" and old.get("restartPolicy") != "Always":
+        return [fe.forbidden("spec", "resources for non-sidecar init containers are immutable")]
+    errors: Errors = []
+    for part in ("requests", "limits"):
+        after = (new.get("resources") or {}).get(part) or {}
+        before = (old.get("resources") or {}).get(part) or {}
+        if any(name in before and name not in after for name in ("cpu", "memory")):
+            path = f"spec.{kind}[{position}].resources.{part}"
+            errors.append(fe.forbidden(path, f"resource {part} cannot be removed"))
+        if any(
+            after.get(name) != before.get(name) for name in (after.keys() | before.keys()) - {"cpu", "memory"}
+        ):
+            errors.append(fe.forbidden("spec", "only cpu and memory resources are mutable"))
+    rest = {key: value for key, value in new.items() if key != "resources"}
+    if rest != {key: value for key, value in old.items() if key != "resources"}:
+        errors.append(fe.forbidden("spec", "only cpu and memory resources are mutable"))
+    return errors
+
+
+def keep_all_but_status(new: Object, old: Object) -> None:
+    """Through `status`, labels and annotations can change too, owners cannot."""
+    _restore(new["metadata"], old["metadata"], "ownerReferences")
+    status, before = new.setdefault("status", {}), old.get("status") or {}
+    for field in ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"):
+        if not status.get(field) and before.get(field):
+            status[field] = before[field]
+
+
+def pod_status_errors(new: Object, old: Object) -> Errors:
+    """What is wrong with a new status of a pod."""
+    after, before = new.get("status") or {}, old.get("status") or {}
+    errors: Errors = []
+    for position, condition in enumerate(after.get("conditions") or ()):
+        if not condition.get("type"):
+            errors.append(fe.required(f"status.conditions[{position}].type", ""))
+    nominated = after.get("nominatedNodeName") or ""
+    if nominated and nominated != before.get("nominatedNodeName"):
+        errors += dns_subdomain(nominated, "status.nominatedNodeName")
+    errors += immutable(after.get("qosClass"), before.get("qosClass"), "status.qosClass")
+    if old["spec"].get("restartPolicy") != "Always":
+        ended = {
+            one.get("name"): one
+            for one in before.get("containerStatuses") or ()
+            if (one.get("state") or {}).get("terminated")
+        }
+        for position, one in enumerate(after.get("containerStatuses") or ()):
+            previous = ended.get(one.get("name"))
+            if previous is None or (one.get("state") or {}).get("terminated"):
+                continue
+            failed = (previous["state"]["terminated"].get("exitCode") or 0) != 0
+            if not failed or old["spec"].get("restartPolicy") == "Never":
+                path = f"status.containerStatuses[{position}].state"
+                errors.append(fe.forbidden(path, "may not be transitioned to non-terminated state"))
+    return errors
+
+
+def set_pod_condition(pod: Object, type: str, status: str, reason: str = "", message: str = "") -> None:
+    """Set a condition of a pod; the time of transition moves when the status does."""
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    condition: Object = {"type": type, "status": status, "lastProbeTime": None}
+    condition["lastTransitionTime"] = format_time(now())
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    if pod["metadata"].get("generation"):
+        condition["observedGeneration"] = pod["metadata"]["generation"]
+    for position, existing in enumerate(conditions):
+        if existing.get("type") == type:
+            if existing.get("status") == status and existing.get("lastTransitionTime"):
+                condition["lastTransitionTime"] = existing["lastTransitionTime"]
+            conditions[position] = condition
+            return
+    conditions.append(condition)

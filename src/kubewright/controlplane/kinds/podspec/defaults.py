@@ -1,0 +1,176 @@
+"""Defaults of pods and pod templates.
+
+A template gets less than a pod: what depends on the pod alone (requests from limits, host ports, service
+links) is left open in templates, so that a change of the rules does not change stored workloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kubewright.api.quantity import Quantity
+
+Object = dict[str, Any]
+
+_FILE_MODE = 0o644
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def all_containers(spec: Object, kinds: tuple[str, ...] = _CONTAINERS) -> Iterator[Object]:
+    """Every container of a spec."""
+    for kind in kinds:
+        yield from spec.get(kind) or ()
+
+
+def default_template(template: Object | None) -> None:
+    """Fill in a pod template."""
+    if template is not None:
+        default_pod_spec(template.setdefault("spec", {}))
+
+
+def default_pod(pod: Object) -> None:
+    """Fill in a pod."""
+    spec: Object = pod.setdefault("spec", {})
+    default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    spec.setdefault("enableServiceLinks", True)
+    for container in all_containers(spec, ("initContainers", "containers")):
+        resources = container.get("resources") or {}
+        if resources.get("limits"):
+            container["resources"]["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+        if spec.get("hostNetwork"):
+            for port in container.get("ports") or ():
+                if not port.get("hostPort"):
+                    port["hostPort"] = port.get("containerPort", 0)
+    default_pod_status(pod.get("status") or {})
+
+
+def default_pod_status(status: Object) -> None:
+    """Keep the address and the list of addresses of a pod in step."""
+    address, addresses = status.get("podIP"), status.get("podIPs")
+    if address and (not addresses or addresses[0].get("ip") != address):
+        status["podIPs"] = [{"ip": address}]
+    elif addresses and not address and addresses[0].get("ip"):
+        status["podIP"] = addresses[0]["ip"]
+
+
+def default_pod_spec(spec: Object) -> None:
+    """What pods and templates have in common."""
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("schedulerName", "default-scheduler")
+    for volume in spec.get("volumes") or ():
+        default_volume(volume)
+    for container in all_containers(spec):
+        default_container(container)
+    round_quantities(spec.get("overhead"))
+
+
+def default_container(container: Object) -> None:
+    """Fill in one container of any kind."""
+    if not container.get("imagePullPolicy"):
+        latest = image_tag(container.get("image") or "") == "latest"
+        container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+    for variable in container.get("env") or ():
+        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        if reference is not None:
+            reference.setdefault("apiVersion", "v1")
+    for name in _PROBES:
+        if container.get(name) is not None:
+            _default_probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict) and hook.get("httpGet") is not None:
+            _default_request(hook["httpGet"])
+    resources = container.get("resources") or {}
+    round_quantities(resources.get("limits"))
+    round_quantities(resources.get("requests"))
+
+
+def _default_probe(probe: Object) -> None:
+    for field, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        if not probe.get(field):
+            probe[field] = value
+    if probe.get("httpGet") is not None:
+        _default_request(probe["httpGet"])
+    if probe.get("grpc") is not None:
+        probe["grpc"].setdefault("service", "")
+
+
+def _default_request(request: Object) -> None:
+    request.setdefault("path", "/")
+    request.setdefault("scheme", "HTTP")
+
+
+def default_volume(volume: Object) -> None:
+    """Fill in one volume; one without a source is an empty directory."""
+    if len(volume) <= 1 and not (volume.keys() - {"name"}):
+        volume["emptyDir"] = {}
+    for source in ("secret", "configMap", "downwardAPI", "projected"):
+        if volume.get(source) is not None:
+            volume[source].setdefault("defaultMode", _FILE_MODE)
+    for item in (volume.get("downwardAPI") or {}).get("items") or ():
+        _default_downward(item)
+    for projection in (volume.get("projected") or {}).get("sources") or ():
+        if projection.get("serviceAccountToken") is not None:
+            projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+        for item in (projection.get("downwardAPI") or {}).get("items") or ():
+            _default_downward(item)
+    if volume.get("hostPath") is not None:
+        volume["hostPath"].setdefault("type", "")
+    for source, fields in _DISK_DEFAULTS.items():
+        if volume.get(source) is not None:
+            for field, value in fields.items():
+                volume[source].setdefault(field, value)
+    if volume.get("image") is not None and not volume["image"].get("pullPolicy"):
+        latest = image_tag(volume["image"].get("reference") or "") == "latest"
+        volume["image"]["pullPolicy"] = "Always" if latest else "IfNotPresent"
+    claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
+    if claim is not None:
+        claim.setdefault("volumeMode", "Filesystem")
+
+
+_DISK_DEFAULTS: dict[str, Object] = {
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
+
+
+def _default_downward(item: Object) -> None:
+    if item.get("fieldRef") is not None:
+        item["fieldRef"].setdefault("apiVersion", "v1")
+
+
+def image_tag(image: str) -> str:
+    """The tag of an image reference; `latest` where neither tag nor digest is given."""
+    name, at, _digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return tag or ("" if at else "latest")
+
+
+def round_quantities(amounts: Object | None) -> None:
+    """Round amounts of resources up to thousandths, in place."""
+    for name, text in (amounts or {}).items():
+        quantity = Quantity(text)
+        if quantity.nanos % 1_000_000:
+            nanos = -(-quantity.nanos // 1_000_000) * 1_000_000
+            assert amounts is not None
+            amounts[name] = str(Quantity.from_nanos(nanos, quantity.format))

@@ -1,0 +1,190 @@
+"""Small checks that many kinds repeat: numbers in range, names, paths, addresses, choices.
+
+Each returns the errors of one value; `path` is where it stands.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kubewright.api import names
+from kubewright.api.field_errors import FieldError
+from kubewright.schema import fielderrors as fe
+
+NON_NEGATIVE = "must be greater than or equal to 0"
+MAX_INT32 = (1 << 31) - 1
+FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
+
+Errors = list[FieldError]
+
+
+def non_negative(value: int | None, path: str) -> Errors:
+    """Not below zero."""
+    return [fe.invalid(path, value, NON_NEGATIVE)] if (value or 0) < 0 else []
+
+
+def positive(value: int | None, path: str) -> Errors:
+    """Above zero."""
+    return [fe.invalid(path, value or 0, "must be greater than 0")] if (value or 0) <= 0 else []
+
+
+def in_range(value: int, low: int, high: int, path: str) -> Errors:
+    """Between two numbers, both allowed."""
+    if low <= value <= high:
+        return []
+    return [fe.invalid(path, value, f"must be between {low} and {high}, inclusive")]
+
+
+def named(check: Callable[[str], list[str]], value: str, path: str) -> Errors:
+    """A name by one of the rules of `kubewright.api.names`."""
+    return [fe.invalid(path, value, text) for text in check(value)]
+
+
+def dns_label(value: str, path: str) -> Errors:
+    """A DNS label."""
+    return named(names.check_dns_label, value, path)
+
+
+def dns_subdomain(value: str, path: str) -> Errors:
+    """A DNS subdomain."""
+    return named(names.check_dns_subdomain, value, path)
+
+
+def qualified_name(value: str, path: str) -> Errors:
+    """A name with an optional domain before it, as keys of labels are."""
+    return named(names.check_qualified_name, value, path)
+
+
+def label_name(value: str, path: str) -> Errors:
+    """The key of a label."""
+    return named(names.check_qualified_name, value, path)
+
+
+def choice(value: Any, allowed: Iterable[str], path: str, *, required: bool = True) -> Errors:
+    """One of several words; an empty one is missing."""
+    if not value:
+        return [fe.required(path, "")] if required else []
+    allowed = list(allowed)
+    return [] if value in allowed else [fe.not_supported(path, value, allowed)]
+
+
+def immutable(new: Any, old: Any, path: str) -> Errors:
+    """A value that must stay as it was."""
+    return [] if new == old else [fe.invalid(path, new, "field is immutable")]
+
+
+def port_number(value: int, path: str) -> Errors:
+    """A port."""
+    return [fe.invalid(path, value, text) for text in names.check_port_number(value)]
+
+
+def port(value: int | str | None, path: str) -> Errors:
+    """A port by number or by name."""
+    if isinstance(value, str):
+        return [fe.invalid(path, value, text) for text in names.check_port_name(value)]
+    return port_number(value or 0, path)
+
+
+def file_mode(value: int | None, path: str) -> Errors:
+    """Permission bits."""
+    return [] if value is None or 0 <= value <= 0o777 else [fe.invalid(path, value, FILE_MODE)]
+
+
+def no_backsteps(value: str, path: str) -> Errors:
+    """A path without `..`."""
+    return [fe.invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
+
+
+def descending_path(value: str, path: str) -> Errors:
+    """A relative path that does not leave its directory."""
+    relative = [fe.invalid(path, value, "must be a relative path")] if value.startswith("/") else []
+    return relative + no_backsteps(value, path)
+
+
+def plain_path(value: str, path: str) -> Errors:
+    """A descending path that does not begin with two dots."""
+    errors = descending_path(value, path)
+    if value.startswith("..") and not value.startswith("../"):
+        errors.append(fe.invalid(path, value, "must not start with '..'"))
+    return errors
+
+
+def ip_address(value: str, path: str) -> Errors:
+    """An IP address."""
+    if parse_ip(value) is None:
+        return [fe.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+    return []
+
+
+def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address, with the leading zeros that old clients write; `None` if it is none."""
+    text = value
+    if "." in value and ":" not in value:
+        parts = value.split(".")
+        if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parts):
+            return None
+        text = ".".join(str(int(part)) for part in parts)
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def cidr(value: str, path: str) -> Errors:
+    """A range of addresses."""
+    try:
+        ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        pass
+    else:
+        if "/" in value:
+            return []
+    return [fe.invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+
+
+def endpoint_ip(value: str, path: str) -> Errors:
+    """An address that traffic can be sent to."""
+    address = parse_ip(value)
+    if address is None:
+        return [fe.invalid(path, value, "must be a valid IP address")]
+    errors: Errors = []
+    if address.is_unspecified:
+        errors.append(fe.invalid(path, value, f"may not be unspecified ({value})"))
+    if address.is_loopback:
+        errors.append(fe.invalid(path, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)"))
+    if address.is_link_local:
+        errors.append(
+            fe.invalid(path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+        )
+    link_multicast = ipaddress.ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16")
+    if address in link_multicast:
+        errors.append(
+            fe.invalid(path, value, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+        )
+    return errors
+
+
+def int_or_percent(value: int | str | None, path: str) -> Errors:
+    """A count, or a share of a whole."""
+    if isinstance(value, str):
+        return [fe.invalid(path, value, text) for text in names.check_percent(value)]
+    return non_negative(value, path)
+
+
+def amount(value: int | str | None) -> int:
+    """The number in a count or a percentage; 0 where there is none."""
+    if isinstance(value, str):
+        digits = value.removesuffix("%")
+        return int(digits) if digits.isascii() and digits.isdigit() else 0
+    return value or 0
+
+
+def at_most_all(value: int | str | None, path: str) -> Errors:
+    """No more than 100%."""
+    if isinstance(value, str) and not names.check_percent(value) and amount(value) > 100:
+        return [fe.invalid(path, value, "must not be greater than 100%")]
+    return []

@@ -1,0 +1,210 @@
+"""Amounts of resources: names, quantities, requests and limits, and the class of service that follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api import names
+from kubewright.api.field_errors import FieldError
+from kubewright.api.quantity import Quantity
+from kubewright.schema import fielderrors as fe
+
+from .names_and_numbers import NON_NEGATIVE, Errors, dns_label
+
+Object = dict[str, Any]
+
+NOT_AN_INTEGER = "must be an integer"
+_STANDARD_CONTAINER = frozenset(("cpu", "memory", "ephemeral-storage"))
+_COUNTED = frozenset(
+    (
+        "pods",
+        "services",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    )
+)
+STANDARD_QUOTA = (
+    frozenset(
+        (
+            "cpu",
+            "memory",
+            "ephemeral-storage",
+            "requests.cpu",
+            "requests.memory",
+            "requests.storage",
+            "requests.ephemeral-storage",
+            "limits.cpu",
+            "limits.memory",
+            "limits.ephemeral-storage",
+        )
+    )
+    | _COUNTED
+)
+_STANDARD = STANDARD_QUOTA | {"storage"}
+
+
+def is_huge_page(name: str) -> bool:
+    """Whether a resource is memory in huge pages."""
+    return name.startswith("hugepages-")
+
+
+def is_native(name: str) -> bool:
+    """Whether a resource is Kubernetes' own: without a domain, or under kubernetes.io."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def may_overcommit(name: str) -> bool:
+    """Whether requests may be lower than limits."""
+    return is_native(name) and not is_huge_page(name)
+
+
+def resource_name_errors(name: str, path: str) -> Errors:
+    """A resource: one of the standard ones, or a qualified name."""
+    errors = [fe.invalid(path, name, text) for text in names.check_qualified_name(name)]
+    if not errors and "/" not in name and not (name in _STANDARD or _is_quota_huge_page(name)):
+        errors.append(fe.invalid(path, name, "must be a standard resource type or fully qualified"))
+    return errors
+
+
+def _is_quota_huge_page(name: str) -> bool:
+    return name.startswith(("hugepages-", "requests.hugepages-"))
+
+
+def container_resource_errors(name: str, path: str) -> Errors:
+    """A resource that a container can ask for."""
+    errors = resource_name_errors(name, path)
+    if "/" not in name:
+        if name not in _STANDARD_CONTAINER and not is_huge_page(name):
+            errors.append(fe.invalid(path, name, "must be a standard resource for containers"))
+    elif not is_native(name) and (
+        name.startswith("requests.") or names.check_qualified_name(f"requests.{name}")
+    ):
+        errors.append(fe.invalid(path, name, "doesn't follow extended resource name standard"))
+    return errors
+
+
+def quota_resource_errors(name: str, path: str) -> Errors:
+    """A resource that a quota can limit."""
+    errors = resource_name_errors(name, path)
+    if "/" not in name and name not in STANDARD_QUOTA and not _is_quota_huge_page(name):
+        errors.append(fe.invalid(path, name, "must be a standard resource for quota"))
+    return errors
+
+
+def quantity_errors(name: str, text: str, path: str) -> Errors:
+    """An amount of a resource."""
+    quantity = Quantity(text)
+    errors: Errors = []
+    if quantity.nanos < 0:
+        errors.append(fe.invalid(path, text, NON_NEGATIVE))
+    if (name in _COUNTED or not is_native(name)) and quantity.nanos % 1_000_000_000:
+        errors.append(fe.invalid(path, text, NOT_AN_INTEGER))
+    return errors
+
+
+def requirement_errors(requirements: Object, claims: set[str], path: str) -> Errors:
+    """Requests and limits of a container."""
+    errors: Errors = []
+    limits: Object = requirements.get("limits") or {}
+    requests: Object = requirements.get("requests") or {}
+    for name in sorted(limits):
+        where = f"{path}.limits[{name}]"
+        errors += container_resource_errors(name, where)
+        errors += quantity_errors(name, limits[name], where)
+        errors += _huge_page_errors(name, limits[name], where)
+    for name in sorted(requests):
+        where = f"{path}.requests[{name}]"
+        errors += container_resource_errors(name, where)
+        errors += quantity_errors(name, requests[name], where)
+        errors += _limit_errors(name, requests[name], limits.get(name), path)
+        errors += _huge_page_errors(name, requests[name], where)
+    asked = limits.keys() | requests.keys()
+    if any(is_huge_page(name) for name in asked) and not asked & {"cpu", "memory"}:
+        errors.append(fe.forbidden(path, "HugePages require cpu or memory"))
+    return errors + _claim_errors(requirements.get("claims") or [], claims, f"{path}.claims")
+
+
+def _limit_errors(name: str, request: str, limit: str | None, path: str) -> Errors:
+    if limit is None:
+        if may_overcommit(name):
+            return []
+        return [fe.required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
+    asked, most = Quantity(request), Quantity(limit)
+    if asked != most and not may_overcommit(name):
+        return [fe.invalid(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")]
+    if asked > most:
+        text = f"must be less than or equal to {name} limit of {limit}"
+        return [fe.invalid(f"{path}.requests", request, text)]
+    return []
+
+
+def _huge_page_errors(name: str, text: str, path: str) -> Errors:
+    if not is_huge_page(name):
+        return []
+    try:
+        size = Quantity(name.removeprefix("hugepages-")).nanos
+    except ValueError:
+        size = 0
+    nanos = Quantity(text).nanos
+    if size > 0 and nanos >= 0 and nanos % size == 0:
+        return []
+    return [fe.invalid(path, text, f"{text} is not positive integer multiple of {name}")]
+
+
+def _claim_errors(claims: list[Object], known: set[str], path: str) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, claim in enumerate(claims):
+        where, name, request = f"{path}[{position}]", claim.get("name") or "", claim.get("request") or ""
+        if not name:
+            errors.append(fe.required(where, ""))
+            continue
+        if request:
+            errors += dns_label(request, f"{where}.request")
+        key = f"{name}/{request}" if request else name
+        if name in seen or key in seen or (not request and any(one.startswith(f"{name}/") for one in seen)):
+            errors.append(fe.duplicate(where, key))
+        seen.add(key)
+        if name not in known:
+            names_text = ": " + ", ".join(sorted(known)) if known else " which is empty"
+            error = FieldError.not_found(where, name)
+            text = f"{error.message}: must be one of the names in pod.spec.resourceClaims{names_text}"
+            errors.append(FieldError(error.reason, where, text))
+    return errors
+
+
+def quality_of_service(spec: Object) -> str:
+    """The class of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`."""
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+    guaranteed = True
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            resources = container.get("resources") or {}
+            for total, amounts in (
+                (requests, resources.get("requests") or {}),
+                (limits, resources.get("limits") or {}),
+            ):
+                for name in ("cpu", "memory"):
+                    if name in amounts and Quantity(amounts[name]).nanos > 0:
+                        total[name] = total.get(name, Quantity(0)).add(Quantity(amounts[name]))
+            limited = {
+                name
+                for name in ("cpu", "memory")
+                if name in (resources.get("limits") or {}) and Quantity(resources["limits"][name]).nanos > 0
+            }
+            guaranteed = guaranteed and len(limited) == 2
+    if not requests and not limits:
+        return "BestEffort"
+    if (
+        guaranteed
+        and len(requests) == len(limits)
+        and all(requests.get(name) == amount for name, amount in limits.items())
+    ):
+        return "Guaranteed"
+    return "Burstable"

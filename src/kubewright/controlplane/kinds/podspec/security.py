@@ -1,0 +1,104 @@
+"""Rules of security contexts, of pods and of containers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.schema import fielderrors as fe
+
+from .names_and_numbers import MAX_INT32, Errors, choice, descending_path, in_range
+
+Object = dict[str, Any]
+
+_SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+
+
+def pod_security_errors(context: Object | None, spec: Object, path: str) -> Errors:
+    """The security context of a pod."""
+    if context is None:
+        return []
+    errors: Errors = []
+    for field in ("fsGroup", "runAsUser", "runAsGroup"):
+        if context.get(field) is not None:
+            errors += in_range(context[field], 0, MAX_INT32, f"{path}.{field}")
+    for position, group in enumerate(context.get("supplementalGroups") or ()):
+        errors += in_range(group, 0, MAX_INT32, f"{path}.supplementalGroups[{position}]")
+    errors += _sysctl_errors(context.get("sysctls") or [], spec, f"{path}.sysctls")
+    for field, allowed in (
+        ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
+        ("supplementalGroupsPolicy", ("Merge", "Strict")),
+        ("seLinuxChangePolicy", ("MountOption", "Recursive")),
+    ):
+        if context.get(field) is not None:
+            errors += choice(context[field], allowed, f"{path}.{field}")
+    errors += _profile_errors(context.get("seccompProfile"), "seccomp", f"{path}.seccompProfile")
+    return errors + _profile_errors(context.get("appArmorProfile"), "AppArmor", f"{path}.appArmorProfile")
+
+
+def _sysctl_errors(settings: list[Object], spec: Object, path: str) -> Errors:
+    import re
+
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, setting in enumerate(settings):
+        where, name = f"{path}[{position}].name", setting.get("name") or ""
+        if not name:
+            errors.append(fe.required(where, ""))
+        elif len(name) > 253 or not re.fullmatch(rf"{_SYSCTL_SEGMENT}([./]{_SYSCTL_SEGMENT})*", name):
+            shape = f"^({_SYSCTL_SEGMENT}[\\./])*{_SYSCTL_SEGMENT}$"
+            text = f"must have at most 253 characters and match regex {shape}"
+            errors.append(fe.invalid(where, name, text))
+        elif name in seen:
+            errors.append(fe.duplicate(where, name))
+        plain = name.replace("/", ".")
+        if spec.get("hostNetwork") and plain.startswith("net."):
+            errors.append(fe.invalid(where, name, "may not be specified when 'hostNetwork' is true"))
+        if spec.get("hostIPC") and plain.startswith(("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")):
+            errors.append(fe.invalid(where, name, "may not be specified when 'hostIPC' is true"))
+        seen.add(name)
+    return errors
+
+
+def _profile_errors(profile: Object | None, noun: str, path: str) -> Errors:
+    if profile is None:
+        return []
+    kind, local = profile.get("type") or "", profile.get("localhostProfile")
+    errors = choice(kind, _PROFILES, f"{path}.type")
+    if kind == "Localhost":
+        if not local:
+            errors.append(
+                fe.required(f"{path}.localhostProfile", f"must be set when {noun} type is Localhost")
+            )
+        elif noun == "seccomp":
+            errors += descending_path(local, f"{path}.localhostProfile")
+    elif local is not None:
+        shown: Any = profile if noun == "seccomp" else local
+        text = f"can only be set when {noun} type is Localhost"
+        errors.append(fe.invalid(f"{path}.localhostProfile", shown, text))
+    return errors
+
+
+def container_security_errors(context: Object | None, path: str, *, host_users: bool) -> Errors:
+    """The security context of a container."""
+    if context is None:
+        return []
+    errors: Errors = []
+    for field in ("runAsUser", "runAsGroup"):
+        if context.get(field) is not None:
+            errors += in_range(context[field], 0, MAX_INT32, f"{path}.{field}")
+    mount = context.get("procMount")
+    if mount is not None:
+        errors += choice(mount, ("Default", "Unmasked"), f"{path}.procMount", required=False)
+        if host_users and mount == "Unmasked":
+            text = "`hostUsers` must be false to use `Unmasked`"
+            errors.append(fe.invalid(f"{path}.procMount", mount, text))
+    errors += _profile_errors(context.get("seccompProfile"), "seccomp", f"{path}.seccompProfile")
+    if context.get("allowPrivilegeEscalation") is False:
+        if context.get("privileged"):
+            text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            errors.append(fe.invalid(path, context, text))
+        if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
+            text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            errors.append(fe.invalid(path, context, text))
+    return errors + _profile_errors(context.get("appArmorProfile"), "AppArmor", f"{path}.appArmorProfile")

@@ -1,0 +1,163 @@
+"""Rules of a pod spec as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.schema import fielderrors as fe
+from kubewright.schema.metadata import label_errors
+
+from .containers import Surroundings, container_list_errors, image_space_errors
+from .names_and_numbers import (
+    MAX_INT32,
+    Errors,
+    choice,
+    dns_label,
+    dns_subdomain,
+    in_range,
+    ip_address,
+    non_negative,
+    qualified_name,
+)
+from .scheduling import affinity_errors, spread_errors, toleration_errors
+from .security import pod_security_errors
+from .volumes import volume_errors
+
+Object = dict[str, Any]
+
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_MAX_SEARCH_TEXT = 2048
+
+
+def pod_errors(pod: Object) -> Errors:
+    """Everything wrong with a pod beside its metadata, whether it is new or changed."""
+    spec: Object = pod.get("spec") or {}
+    errors = pod_spec_errors(spec, "spec", pod_name=pod["metadata"].get("name") or "", is_pod=True)
+    if not spec.get("serviceAccountName"):
+        for position, volume in enumerate(spec.get("volumes") or ()):
+            for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+                if source.get("serviceAccountToken") is not None:
+                    where = f"spec.volumes[{position}].projected.sources[{index}].serviceAccountToken"
+                    text = "must not be specified when serviceAccountName is not set"
+                    errors.append(fe.forbidden(where, text))
+    errors += non_negative(spec.get("terminationGracePeriodSeconds"), "spec.terminationGracePeriodSeconds")
+    for kind in ("containers", "initContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            errors += image_space_errors(container, f"spec.{kind}[{position}]")
+    return errors
+
+
+def new_pod_errors(pod: Object) -> Errors:
+    """What only a new pod can do wrong."""
+    spec: Object = pod.get("spec") or {}
+    errors = pod_errors(pod)
+    if spec.get("ephemeralContainers"):
+        errors.append(fe.forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        text = "cannot be set until all schedulingGates have been cleared"
+        errors.append(fe.forbidden("spec.nodeName", text))
+    return errors
+
+
+def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool = False) -> Errors:
+    """Everything wrong with the spec of a pod or of a template."""
+    volumes, errors = volume_errors(spec.get("volumes") or [], pod_name, f"{path}.volumes")
+    errors += container_list_errors(spec, Surroundings(spec, volumes), path)
+    if spec.get("hostNetwork"):
+        errors += _host_network_errors(spec, is_pod, path)
+    errors += choice(spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{path}.restartPolicy")
+    errors += choice(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy")
+    errors += label_errors(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
+    errors += pod_security_errors(spec.get("securityContext"), spec, f"{path}.securityContext")
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(fe.invalid(f"{path}.shareProcessNamespace", True, text))
+    errors += affinity_errors(spec.get("affinity"), f"{path}.affinity")
+    errors += _dns_errors(spec, f"{path}.dnsConfig")
+    for position, gate in enumerate(spec.get("readinessGates") or ()):
+        where = f"{path}.readinessGates[{position}].conditionType"
+        errors += qualified_name(gate.get("conditionType") or "", where)
+    errors += _gate_errors(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
+    errors += spread_errors(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
+    if spec.get("hostUsers") is False:
+        errors += [
+            fe.forbidden(f"{path}.{field}", "when `hostUsers` is false")
+            for field in ("hostPID", "hostIPC")
+            if spec.get(field)
+        ]
+    for field in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
+        if spec.get(field):
+            errors += dns_subdomain(spec[field], f"{path}.{field}")
+    if spec.get("activeDeadlineSeconds") is not None:
+        errors += in_range(spec["activeDeadlineSeconds"], 1, MAX_INT32, f"{path}.activeDeadlineSeconds")
+    for field in ("hostname", "subdomain"):
+        if spec.get(field):
+            errors += dns_label(spec[field], f"{path}.{field}")
+    errors += toleration_errors(spec.get("tolerations") or [], f"{path}.tolerations")
+    for position, alias in enumerate(spec.get("hostAliases") or ()):
+        errors += ip_address(alias.get("ip") or "", f"{path}.hostAliases[{position}].ip")
+        for index, hostname in enumerate(alias.get("hostnames") or ()):
+            errors += dns_subdomain(hostname, f"{path}.hostAliases[{position}].hostnames[{index}]")
+    if spec.get("preemptionPolicy") is not None:
+        allowed = ("PreemptLowerPriority", "Never")
+        errors += choice(spec["preemptionPolicy"], allowed, f"{path}.preemptionPolicy")
+    if spec.get("os") is not None:
+        errors += choice(spec["os"].get("name"), ("linux", "windows"), f"{path}.os.name")
+    return errors
+
+
+def _host_network_errors(spec: Object, is_pod: bool, path: str) -> Errors:
+    return [
+        fe.invalid(
+            f"{path}.containers[{index}].ports[{position}].hostPort",
+            port.get("hostPort") or 0,
+            "must match `containerPort` when `hostNetwork` is true",
+        )
+        for index, container in enumerate(spec.get("containers") or ())
+        for position, port in enumerate(container.get("ports") or ())
+        if (is_pod or port.get("hostPort")) and (port.get("hostPort") or 0) != port.get("containerPort", 0)
+    ]
+
+
+def _gate_errors(gates: list[Object], path: str) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, gate in enumerate(gates):
+        name = gate.get("name") or ""
+        errors += qualified_name(name, f"{path}[{position}]")
+        if name in seen:
+            errors.append(fe.duplicate(f"{path}[{position}]", name))
+        seen.add(name)
+    return errors
+
+
+def _dns_errors(spec: Object, path: str) -> Errors:
+    config = spec.get("dnsConfig")
+    servers = (config or {}).get("nameservers") or []
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            return [fe.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
+        if not servers:
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [fe.required(f"{path}.nameservers", text)]
+    if config is None:
+        return []
+    errors: Errors = []
+    if len(servers) > 3:
+        errors.append(fe.invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers"))
+    for position, server in enumerate(servers):
+        errors += ip_address(server, f"{path}.nameservers[{position}]")
+    searches = config.get("searches") or []
+    if len(searches) > 32:
+        errors.append(fe.invalid(f"{path}.searches", searches, "must not have more than 32 search paths"))
+    if len(" ".join(searches)) > _MAX_SEARCH_TEXT:
+        text = f"must not have more than {_MAX_SEARCH_TEXT} characters (including spaces) in the search list"
+        errors.append(fe.invalid(f"{path}.searches", searches, text))
+    for position, search in enumerate(searches):
+        if search != ".":
+            plain = search.removesuffix(".").replace("_", "-").strip("-") if "_" in search else search
+            errors += dns_subdomain(plain.removesuffix("."), f"{path}.searches[{position}]")
+    for position, option in enumerate(config.get("options") or ()):
+        if not option.get("name"):
+            errors.append(fe.required(f"{path}.options[{position}]", "must not be empty"))
+    return errors

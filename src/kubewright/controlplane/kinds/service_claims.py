@@ -1,0 +1,176 @@
+"""Addresses and ports that services hold: each is a record in storage that only one service can have.
+
+A cluster address is an `IPAddress` object named after it, as users of Kubernetes know it. A node port is a
+record of its own. Storage lets a record be created once, which is the whole of the locking. A record whose
+service turned out not to exist (its creation failed later on) is taken over by whoever asks next.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from kubewright.apiserver.store import Store
+from kubewright.apiserver.writes import now_text
+from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
+
+Object = dict[str, Any]
+
+_SETTLING_SECONDS = 30.0
+"""How long a creation may be under way before its records count as abandoned."""
+_GUESSES = 8
+
+
+class Claims:
+    """Who holds which address and port, for the services of one server."""
+
+    def __init__(
+        self,
+        services: Store,
+        network: ipaddress.IPv4Network | ipaddress.IPv6Network,
+        ports: range,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.services = services
+        self.server = services.server
+        self.network = network
+        self.ports = ports
+        self.rng = rng or self.server.rng
+
+    @property
+    def family(self) -> str:
+        """`IPv4` or `IPv6`."""
+        return f"IPv{self.network.version}"
+
+    def contains(self, address: str) -> bool:
+        """Whether an address can be given to a service."""
+        try:
+            value = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        first, last = self.network.network_address, self.network.broadcast_address
+        return value in self.network and value != first and (value != last or value.version == 6)
+
+    async def free_address(self, owner: str, *, dry_run: bool) -> str | None:
+        """Claim any address, preferring the upper part of the range; `None` when all are taken."""
+        size = self.network.num_addresses - 2
+        reserved = min(max(16, size // 16), 256) if size > 32 else 0
+        for offset in self._offsets(size, reserved):
+            address = str(self.network.network_address + 1 + offset)
+            if await self.take_address(address, owner, dry_run=dry_run):
+                return address
+        return None
+
+    def _offsets(self, size: int, reserved: int) -> Iterator[int]:
+        for _ in range(_GUESSES):
+            yield self.rng.randrange(reserved, size)
+        start = self.rng.randrange(reserved, size)
+        yield from range(start, size)
+        yield from range(reserved, start)
+        yield from range(reserved)
+
+    async def take_address(self, address: str, owner: str, *, dry_run: bool) -> bool:
+        """Claim one address for a service (`namespace/name`); false if another one has it."""
+        store = self.server.store("networking.k8s.io", "ipaddresses")
+        if store is None:
+            return await self._take(f"{self.server.prefix}ranges/serviceips/{address}", b"{}", owner, dry_run)
+        namespace, _, name = owner.partition("/")
+        record: Object = {
+            "kind": "IPAddress",
+            "apiVersion": "networking.k8s.io/v1",
+            "metadata": {
+                "name": address,
+                "uid": str(uuid.uuid4()),
+                "creationTimestamp": now_text(),
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": self.family,
+                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                },
+            },
+            "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
+        }
+        version = store.resource.hub_version or store.resource.storage_version
+        return await self._take(store.key("", address), await store.pack(record, version), owner, dry_run)
+
+    async def take_port(self, port: int, owner: str, *, dry_run: bool) -> bool:
+        """Claim one node port."""
+        value = json.dumps({"owner": owner, "time": time.time()}).encode()
+        return await self._take(self._port_key(port), value, owner, dry_run)
+
+    async def free_port(self, owner: str, *, dry_run: bool) -> int | None:
+        """Claim any node port; `None` when all are taken."""
+        guesses: list[int] = [self.rng.choice(self.ports) for _ in range(_GUESSES)]
+        for port in (*guesses, *self.ports):
+            if await self.take_port(port, owner, dry_run=dry_run):
+                return port
+        return None
+
+    async def release(self, addresses: list[str], ports: list[int], owner: str) -> None:
+        """Give back what a service no longer needs."""
+        store = self.server.store("networking.k8s.io", "ipaddresses")
+        keys = [self._port_key(port) for port in ports]
+        if store is not None:
+            keys += [store.key("", address) for address in addresses]
+        for key in keys:
+            item = await self.server.storage.get(key)
+            if item is not None and _owner(item)[0] == owner:
+                try:
+                    await self.server.storage.delete(key, expected=item.mod_revision)
+                except RevisionMismatch:
+                    continue
+
+    def _port_key(self, port: int) -> str:
+        return f"{self.server.prefix}ranges/servicenodeports/{port}"
+
+    async def _take(self, key: str, value: bytes, owner: str, dry_run: bool) -> bool:
+        storage = self.server.storage
+        if dry_run:
+            taken = await storage.get(key)
+            return taken is None or await self._abandoned(taken, owner)
+        try:
+            await storage.create(key, value)
+        except KeyExists as error:
+            if not await self._abandoned(error.current, owner):
+                return False
+            try:
+                await storage.update(key, value, expected=error.current.mod_revision)
+            except RevisionMismatch:
+                return False
+        return True
+
+    async def _abandoned(self, item: KeyValue, owner: str) -> bool:
+        """Whether a record's service does not hold it (any more)."""
+        holder, age = _owner(item)
+        if holder == owner:
+            return True
+        if age < _SETTLING_SECONDS:
+            return False
+        namespace, _, name = holder.partition("/")
+        service = await self.server.storage.get(self.services.key(namespace, name))
+        if service is None:
+            return True
+        spec = json.loads(service.value).get("spec") or {}
+        held = item.key.rpartition("/")[2]
+        ports = [str(port.get("nodePort")) for port in spec.get("ports") or ()]
+        return held not in (spec.get("clusterIPs") or ()) and held not in (
+            *ports,
+            str(spec.get("healthCheckNodePort")),
+        )
+
+
+def _owner(item: KeyValue) -> tuple[str, float]:
+    """Who made a record, and how many seconds ago."""
+    record = json.loads(item.value)
+    if "owner" in record:
+        return record["owner"], time.time() - record["time"]
+    from kubewright.api.times import now, parse_time
+
+    parent = (record.get("spec") or {}).get("parentRef") or {}
+    created = (record.get("metadata") or {}).get("creationTimestamp")
+    age = (now() - parse_time(created)).total_seconds() if created else _SETTLING_SECONDS
+    return f"{parent.get('namespace') or ''}/{parent.get('name') or ''}", age
