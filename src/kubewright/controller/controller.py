@@ -10,23 +10,28 @@ worker takes a request, calls the reconciler and acts on the answer:
 | raised `TerminalError` | logged and counted, not tried again |
 | raised anything else, or took too long | tried again with growing delays |
 
-A request is never worked on twice at the same time. On `stop` the workers finish what they hold.
+A request is never worked on twice at the same time. On `stop` the workers finish what they hold; the rest is
+left for the next start, which sees every object again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import inspect
 import itertools
 import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Generic, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from .controller_metrics import ControllerMetrics
+from .controller_metrics import Outcome, controller_metrics
 from .queue import QueueShutDown, Taken, WorkQueue
-from .queue_metrics import PrometheusQueueMetrics
+from .queue_metrics import queue_metrics
 from .rate_limiters import RateLimiter
 from .request import Result, TerminalError
 from .sources import Source
@@ -34,9 +39,37 @@ from .sources import Source
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Hashable)
+Reconciler = Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | None]
 
-reconcile_id: contextvars.ContextVar[str] = contextvars.ContextVar("kubewright_reconcile_id", default="")
-"""Identifies one call of a reconciler in logs and traces."""
+SYNC_TIMEOUT = 120.0
+_TURNS = 16
+"""After so many reconciles that waited for nothing, a worker lets others have the event loop."""
+_PROGRAMMING_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+)
+
+
+class Reconciling(NamedTuple):
+    """One call of a reconciler."""
+
+    controller: str
+    request: Any
+    id: str
+    """Identifies the call in logs and traces."""
+
+
+reconciling: contextvars.ContextVar[Reconciling | None] = contextvars.ContextVar(
+    "kubewright_reconciling", default=None
+)
+"""What is being reconciled here, in this task or thread; loggers take their fields from it."""
 
 
 class SyncTimeout(Exception):
@@ -49,22 +82,29 @@ class Controller(Generic[R]):
     `reconcile` may be a coroutine function, or a plain one, which then runs in a thread.
     """
 
+    group = "others"
+
     def __init__(
         self,
         name: str,
-        reconcile: Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | None],
+        reconcile: Reconciler[R],
         *,
         workers: int = 1,
         limiter: RateLimiter[R] | None = None,
         timeout: float | None = None,
-        sync_timeout: float = 120.0,
+        sync_timeout: float = SYNC_TIMEOUT,
         needs_leader: bool = True,
         warm_up: bool = False,
         recover: bool = True,
+        tracer: Any = None,
         log_fields: Callable[[R], dict[str, Any]] | None = None,
     ) -> None:
+        if not name:
+            raise ValueError("a controller needs a name: logs and metrics tell controllers apart by it")
         if workers < 1:
-            raise ValueError(f"controller {name!r}: workers must be at least 1")
+            raise ValueError(f"controller {name!r}: workers must be at least 1, not {workers}")
+        if timeout is not None and timeout <= 0:
+            raise ValueError(f"controller {name!r}: the timeout must be above 0, not {timeout:g}")
         self.name = name
         self.workers = workers
         self.timeout = timeout
@@ -74,17 +114,21 @@ class Controller(Generic[R]):
         self.warms_up = warm_up
         """Whether its sources are started before leadership, so that taking over is quick."""
         self.recover = recover
-        """Whether an unexpected exception is retried; otherwise it ends the controller."""
+        """Whether a programming error is retried as any other; otherwise it ends the controller."""
         self.queue: WorkQueue[R] | None = None
+        self.metrics = controller_metrics(name)
+        self.metrics.workers = workers
         self._reconcile = reconcile
-        self._is_async = asyncio.iscoroutinefunction(reconcile) or asyncio.iscoroutinefunction(
+        self._is_async = inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(
             getattr(reconcile, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
+        self._threads: ThreadPoolExecutor | None = None
         self._limiter = limiter
+        self._tracer = tracer
         self._log_fields = log_fields
         self._sources: list[Source[R]] = []
-        self._metrics = ControllerMetrics(name, workers)
-        self._started = False
+        self._warming: asyncio.Task[None] | None = None
+        self._late: set[asyncio.Task[None]] = set()
         self._running = False
         self._id_prefix = f"{random.getrandbits(32):08x}"
         self._ids = itertools.count(1)
@@ -94,9 +138,15 @@ class Controller(Generic[R]):
     def watch(self, source: Source[R]) -> None:
         """Add a source. One that is added to a running controller starts at once."""
         self._sources.append(source)
-        if self.queue is not None:
-            task = asyncio.ensure_future(source.start(self.queue))
-            task.add_done_callback(_report)
+        if self._warming is not None:
+            task = asyncio.ensure_future(self._start(source))
+            self._late.add(task)
+            task.add_done_callback(self._late_source_started)
+
+    def _late_source_started(self, task: asyncio.Task[None]) -> None:
+        self._late.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("%s: a source could not be started: %s", self.name, task.exception())
 
     @property
     def ready(self) -> bool:
@@ -109,113 +159,175 @@ class Controller(Generic[R]):
 
     async def warm_up(self) -> None:
         """Start the sources and wait for them; `run` then has only the workers left to start."""
-        if self._started:
-            return
-        self._started = True
-        self.queue = WorkQueue(self.name, limiter=self._limiter, metrics=PrometheusQueueMetrics(self.name))
-        await asyncio.gather(*(self._start(source) for source in list(self._sources)))
+        if self._warming is None:
+            self.queue = WorkQueue(self.name, limiter=self._limiter, metrics=queue_metrics(self.name))
+            self._warming = asyncio.ensure_future(self._start_sources())
+        await asyncio.shield(self._warming)
+
+    async def _start_sources(self) -> None:
+        async with asyncio.TaskGroup() as starting:
+            for source in self._sources:
+                starting.create_task(self._start(source))
 
     async def _start(self, source: Source[R]) -> None:
         assert self.queue is not None
         try:
-            async with asyncio.timeout(self.sync_timeout):
+            async with asyncio.timeout(self.sync_timeout) as deadline:
                 await source.start(self.queue)
         except TimeoutError:
-            kind = getattr(source, "kind", None) or getattr(source, "name", source)
-            informer = getattr(source, "_informer", None)
-            why = getattr(informer, "last_error", None) or "no answer yet"
+            if not deadline.expired():
+                raise
             raise SyncTimeout(
-                f"controller {self.name!r}: {getattr(kind, '__name__', kind)} was not in step within "
-                f"{self.sync_timeout:g} s: {why}"
+                f"controller {self.name!r}: {source.name} was not in step within "
+                f"{self.sync_timeout:g} s: {source.trouble or 'no answer yet'}"
             ) from None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then let the workers finish what they hold."""
         if self._running:
-            raise RuntimeError(f"controller {self.name!r} is running already; make another one")
+            raise RuntimeError(f"controller {self.name!r} has been started already; make another one")
         self._running = True
-        await self.warm_up()
-        assert self.queue is not None
-        tasks = [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.workers)]
         stopping = asyncio.create_task(stop.wait())
-        self._ready.set()
+        tasks: list[asyncio.Task[None]] = []
         try:
+            warming = asyncio.ensure_future(self.warm_up())
+            await asyncio.wait([stopping, warming], return_when=asyncio.FIRST_COMPLETED)
+            if not warming.done():
+                warming.cancel()
+                return
+            _raise_first(warming)
+            assert self.queue is not None
+            tasks += [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.workers)]
+            self._ready.set()
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            await self.queue.drain()
-            await asyncio.gather(*tasks)
+            self.queue.shut_down()
+            await asyncio.gather(*tasks, return_exceptions=True)
             for task in done - {stopping}:
-                task.result()
+                await task
         finally:
             self._ready.clear()
-            for task in (stopping, *tasks):
+            others = [stopping, *tasks, *self._late]
+            if self._warming is not None:
+                others.append(self._warming)
+            for task in others:
                 task.cancel()
-            await asyncio.gather(stopping, *tasks, return_exceptions=True)
+            await asyncio.gather(*others, return_exceptions=True)
             for source in self._sources:
                 await source.stop()
+            if self.queue is not None:
+                self.queue.shut_down()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False)
 
     async def _work(self) -> None:
-        queue = self.queue
+        queue, metrics = self.queue, self.metrics
         assert queue is not None
+        turns = 0
         while True:
             try:
                 taken = await queue.get()
             except QueueShutDown:
                 return
-            self._metrics.active(1)
+            metrics.active += 1
             try:
                 await self._process(queue, taken)
             finally:
-                self._metrics.active(-1)
+                metrics.active -= 1
                 queue.done(taken.key)
+            turns += 1
+            if turns == _TURNS:
+                turns = 0
+                await asyncio.sleep(0)
 
     async def _process(self, queue: WorkQueue[R], taken: Taken[R]) -> None:
         request = taken.key
-        token = reconcile_id.set(f"{self._id_prefix}-{next(self._ids)}")
+        token = reconciling.set(Reconciling(self.name, request, f"{self._id_prefix}-{next(self._ids)}"))
         started = time.perf_counter()
-        outcome = "success"
+        outcome: Outcome = "success"
         try:
-            result = await self._call(request)
+            result = await (self._call(request) if self._tracer is None else self._traced(request))
         except TerminalError as error:
             outcome = "terminal"
             queue.forget(request)
-            self._log_failure(request, error, "not trying again")
+            self._log_failure(request, error, "not trying again until something changes")
         except Exception as error:
-            outcome = "timeout" if isinstance(error, _ReconcileTimeout) else "error"
-            if not self.recover and outcome == "error":
+            outcome = _outcome_of(error)
+            if outcome == "panic" and not self.recover:
                 raise
-            self._log_failure(request, error, "will try again")
             queue.add(request, rate_limited=True, priority=taken.priority)
+            self._log_failure(request, error, "will try again")
         else:
-            self._said.pop(request, None)
+            if self._said:
+                self._said.pop(request, None)
             queue.forget(request)
-            if result is not None and result.delay > 0:
+            if result is not None and (delay := result.delay) > 0:
                 outcome = "requeue_after"
                 priority = taken.priority if result.priority is None else result.priority
-                queue.add(request, after=result.delay, priority=priority)
+                queue.add(request, after=delay, priority=priority)
         finally:
-            self._metrics.observe(outcome, time.perf_counter() - started)
-            reconcile_id.reset(token)
+            self.metrics.observe(outcome, time.perf_counter() - started)
+            reconciling.reset(token)
+
+    async def _traced(self, request: R) -> Result | None:
+        now = reconciling.get()
+        assert now is not None
+        with self._tracer.start_as_current_span(
+            f"reconcile {self.name}",
+            attributes={
+                "kubewright.controller": self.name,
+                "kubewright.request": str(request),
+                "kubewright.reconcile_id": now.id,
+            },
+        ):
+            return await self._call(request)
 
     async def _call(self, request: R) -> Result | None:
-        if self.timeout is None:
-            return await self._invoke(request)
-        try:
-            async with asyncio.timeout(self.timeout) as deadline:
-                return await self._invoke(request)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            raise _ReconcileTimeout(f"took longer than {self.timeout:g} s") from None
+        if not self._is_async:
+            result = await self._call_in_thread(request)
+        elif self.timeout is None:
+            result = await self._reconcile(request)  # type: ignore[misc]
+        else:
+            deadline = asyncio.timeout(self.timeout)
+            try:
+                async with deadline:
+                    result = await self._reconcile(request)  # type: ignore[misc]
+            except TimeoutError:
+                if not deadline.expired():
+                    raise
+                raise _ReconcileTimeout(f"took longer than {self.timeout:g} s") from None
+        if result is not None and not isinstance(result, Result):
+            raise TypeError(f"a reconciler returns a Result or nothing, not {type(result).__name__}")
+        return result
 
-    async def _invoke(self, request: R) -> Result | None:
-        if self._is_async:
-            return await self._reconcile(request)  # type: ignore[misc, no-any-return]
-        return await asyncio.to_thread(self._reconcile, request)  # type: ignore[arg-type]
+    async def _call_in_thread(self, request: R) -> Any:
+        """Run a plain function in one of this controller's threads.
+
+        A thread cannot be stopped: after a timeout the request stays locked until it has ended, because
+        nobody else may work on it meanwhile.
+        """
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=self.name)
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._threads, context.run, self._reconcile, request)
+        done, _ = await asyncio.wait([future], timeout=self.timeout)
+        if not done:
+            logger.warning("%s %s: takes longer than %g s", self.name, request, self.timeout)
+            with contextlib.suppress(Exception):
+                await future
+            raise _ReconcileTimeout(f"took longer than {self.timeout:g} s")
+        result: Any = future.result()
+        return await result if inspect.isawaitable(result) else result
 
     def _log_failure(self, request: R, error: BaseException, what_next: str) -> None:
         """The whole traceback the first time, one line while the same thing goes on."""
         text = f"{type(error).__name__}: {error}"
-        fields = {"controller": self.name, "request": str(request), "reconcile_id": reconcile_id.get()}
+        if isinstance(error, TerminalError) and error.__cause__ is not None and not str(error):
+            text = f"{type(error.__cause__).__name__}: {error.__cause__}"
+        fields: dict[str, Any] = {"controller": self.name, "request": str(request)}
+        now = reconciling.get()
+        if now is not None:
+            fields["reconcile_id"] = now.id
         if self._log_fields is not None:
             fields.update(self._log_fields(request))
         first = self._said.get(request) != text
@@ -226,7 +338,7 @@ class Controller(Generic[R]):
             request,
             text,
             what_next,
-            exc_info=error if first and not isinstance(error, _ReconcileTimeout) else None,
+            exc_info=_readable(error) if first and not isinstance(error, _ReconcileTimeout) else None,
             extra=fields,
         )
 
@@ -235,6 +347,24 @@ class _ReconcileTimeout(Exception):
     """The controller's own deadline, as opposed to a timeout inside the reconciler."""
 
 
-def _report(task: asyncio.Future[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        logger.error("a source could not be started", exc_info=task.exception())
+def _outcome_of(error: Exception) -> Outcome:
+    if isinstance(error, _ReconcileTimeout):
+        return "timeout"
+    return "panic" if isinstance(error, _PROGRAMMING_ERRORS) else "error"
+
+
+def _readable(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """An error with its traceback from the reconciler on; how it was called is always the same."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
+        traceback = traceback.tb_next
+    return type(error), error, traceback or error.__traceback__
+
+
+def _raise_first(task: asyncio.Future[None]) -> None:
+    """Raise what a task failed with; of a group, the first failure."""
+    error = task.exception()
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is not None:
+        raise error

@@ -1,9 +1,16 @@
-"""What a controller reports, under controller-runtime's names; every series exists from the start."""
+"""What controllers report, under controller-runtime's names; every series exists from the start.
+
+As with queues, a controller counts into plain numbers and they become metrics when somebody collects.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from .histogram import Histogram
+
+Outcome = Literal["success", "requeue_after", "error", "terminal", "timeout", "panic"]
 
 _BUCKETS = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
@@ -11,55 +18,98 @@ _BUCKETS = (
 )
 
 
-@lru_cache(maxsize=1)
-def _families() -> dict[str, Any]:
-    from prometheus_client import Counter, Gauge, Histogram
-
-    prefix, label = "controller_runtime", ("controller",)
-    return {
-        "total": Counter(f"{prefix}_reconcile_total", "Reconciles", (*label, "result")),
-        "errors": Counter(f"{prefix}_reconcile_errors_total", "Failed reconciles", label),
-        "terminal": Counter(f"{prefix}_terminal_reconcile_errors_total", "Failures not tried again", label),
-        "panics": Counter(f"{prefix}_reconcile_panics_total", "Unexpected exceptions", label),
-        "timeouts": Counter(f"{prefix}_reconcile_timeouts_total", "Reconciles that took too long", label),
-        "seconds": Histogram(
-            f"{prefix}_reconcile_time_seconds", "Length of a reconcile", label, buckets=_BUCKETS
-        ),
-        "workers": Gauge(f"{prefix}_max_concurrent_reconciles", "Workers", label),
-        "active": Gauge(f"{prefix}_active_workers", "Workers that are busy", label),
-    }
-
-
 class ControllerMetrics:
-    """The metrics of one controller, bound once."""
+    """The numbers of one controller."""
 
-    def __init__(self, name: str, workers: int) -> None:
-        families = _families()
-        self._totals = {
-            result: families["total"].labels(name, result)
-            for result in ("success", "error", "requeue", "requeue_after")
+    __slots__ = ("active", "outcomes", "seconds", "workers")
+
+    def __init__(self) -> None:
+        self.outcomes: dict[Outcome, int] = dict.fromkeys(
+            ("success", "requeue_after", "error", "terminal", "timeout", "panic"), 0
+        )
+        self.seconds = Histogram(_BUCKETS)
+        """Length of a reconcile."""
+        self.workers = 0
+        self.active = 0
+        """Workers that are busy."""
+
+    def observe(self, outcome: Outcome, seconds: float) -> None:
+        """One reconcile ended."""
+        self.outcomes[outcome] += 1
+        self.seconds.observe(seconds)
+
+    @property
+    def reconciles(self) -> int:
+        """How many there were."""
+        return sum(self.outcomes.values())
+
+    @property
+    def errors(self) -> int:
+        """How many failed, for whatever reason."""
+        return self.reconciles - self.outcomes["success"] - self.outcomes["requeue_after"]
+
+
+_controllers: dict[str, ControllerMetrics] = {}
+
+
+def controller_metrics(name: str) -> ControllerMetrics:
+    """The metrics that are collected under this name."""
+    metrics = _controllers.get(name)
+    if metrics is None:
+        if not _controllers:
+            register_controller_metrics()
+        metrics = _controllers[name] = ControllerMetrics()
+    return metrics
+
+
+def register_controller_metrics(registry: Any = None) -> None:
+    """Have a registry collect the metrics of all controllers; the default registry does so by itself."""
+    from prometheus_client import REGISTRY
+
+    (registry or REGISTRY).register(_Collector())
+
+
+class _Collector:
+    """Turns the numbers of all controllers into metric families."""
+
+    def describe(self) -> Iterable[Any]:
+        """Nothing: names are fixed and registering must not cost a collection."""
+        return ()
+
+    def collect(self) -> Iterable[Any]:
+        """Every family, a sample per controller."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        prefix, labels = "controller_runtime", ["controller"]
+        total = CounterMetricFamily(f"{prefix}_reconcile_total", "Reconciles", labels=[*labels, "result"])
+        failures = {
+            field: CounterMetricFamily(f"{prefix}_{name}_total", text, labels=labels)
+            for field, name, text in (
+                ("errors", "reconcile_errors", "Failed reconciles"),
+                ("terminal", "terminal_reconcile_errors", "Failures that are not tried again"),
+                ("panic", "reconcile_panics", "Reconciles that ended in a programming error"),
+                ("timeout", "reconcile_timeouts", "Reconciles that took too long"),
+            )
         }
-        self._errors = families["errors"].labels(name)
-        self._terminal = families["terminal"].labels(name)
-        self._panics = families["panics"].labels(name)
-        self._timeouts = families["timeouts"].labels(name)
-        self._seconds = families["seconds"].labels(name)
-        self._active = families["active"].labels(name)
-        families["workers"].labels(name).set(workers)
-
-    def active(self, change: int) -> None:
-        """A worker became busy or idle."""
-        self._active.inc(change)
-
-    def observe(self, outcome: str, seconds: float) -> None:
-        """One reconcile ended as `success`, `requeue_after`, `error`, `terminal` or `timeout`."""
-        self._seconds.observe(seconds)
-        if outcome in ("success", "requeue_after"):
-            self._totals[outcome].inc()
-            return
-        self._totals["error"].inc()
-        self._errors.inc()
-        if outcome == "terminal":
-            self._terminal.inc()
-        elif outcome == "timeout":
-            self._timeouts.inc()
+        seconds = HistogramMetricFamily(
+            f"{prefix}_reconcile_time_seconds", "Length of a reconcile", labels=labels
+        )
+        workers = GaugeMetricFamily(f"{prefix}_max_concurrent_reconciles", "Workers", labels=labels)
+        active = GaugeMetricFamily(f"{prefix}_active_workers", "Workers that are busy", labels=labels)
+        for name, metrics in list(_controllers.items()):
+            outcomes = metrics.outcomes
+            for result, count in (
+                ("success", outcomes["success"]),
+                ("error", metrics.errors),
+                ("requeue", 0),
+                ("requeue_after", outcomes["requeue_after"]),
+            ):
+                total.add_metric([name, result], count)
+            failures["errors"].add_metric([name], metrics.errors)
+            failures["terminal"].add_metric([name], outcomes["terminal"])
+            failures["panic"].add_metric([name], outcomes["panic"])
+            failures["timeout"].add_metric([name], outcomes["timeout"])
+            seconds.add_metric([name], *metrics.seconds.collected())
+            workers.add_metric([name], metrics.workers)
+            active.add_metric([name], metrics.active)
+        return total, *failures.values(), seconds, workers, active

@@ -1,13 +1,15 @@
 """From a change to the requests it makes necessary.
 
-A handler is a function from a `Change` to requests. `for_object` asks for the object itself, `for_owner` for
-the owner of the object (both the old and the new one, if it moved); any function of yours will do as well.
+A handler is a function from a `Change` to requests, plain or async. `for_object` asks for the object itself,
+`for_owner` for the owner of the object (both the old and the new one, if it moved), `mapped` for what a
+function of yours makes of the object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+import inspect
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from typing import Any, TypeVar
 
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.cache.store import Change, Entry
@@ -15,7 +17,9 @@ from kubewright.cache.store import Change, Entry
 from .request import Request
 
 R = TypeVar("R", bound=Hashable)
-Handler = Callable[[Change], Iterable[R]]
+Handler = Callable[[Change], Iterable[R] | Awaitable[Iterable[R]]]
+Mapping = Callable[[Any], Iterable[R] | Awaitable[Iterable[R]]]
+"""From an object to requests."""
 
 
 def for_object(change: Change) -> Iterable[Request]:
@@ -45,6 +49,31 @@ def for_owner(
         for entry in (change.old, change.new):
             if entry is not None:
                 found.update(dict.fromkeys(owners(entry, change.key.namespace)))
+        return found
+
+    return handler
+
+
+def mapped(read: Callable[[Entry], Any], mapping: Mapping[R]) -> Handler[R]:
+    """What `mapping` makes of the object, of both versions when it changed; `read` decodes it."""
+
+    def versions(change: Change) -> list[Any]:
+        new, old = change.new, change.old
+        if old is not None and new is not None and old.revision == new.revision:
+            old = None
+        return [read(entry) for entry in (old, new) if entry is not None]
+
+    if inspect.iscoroutinefunction(mapping):
+
+        async def later(change: Change) -> Iterable[R]:
+            return dict.fromkeys([request for obj in versions(change) for request in await mapping(obj)])
+
+        return later
+
+    def handler(change: Change) -> Iterable[R]:
+        found: dict[R, None] = {}
+        for obj in versions(change):
+            found.update(dict.fromkeys(mapping(obj)))  # type: ignore[arg-type]
         return found
 
     return handler

@@ -8,11 +8,13 @@ should not be cached at all is filtered where the cache is set up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from kubewright.api.codec import HeaderMeta
 from kubewright.api.selectors import Selector, parse_selector
 from kubewright.cache.store import Change
+
+T = TypeVar("T")
 
 
 class Predicate:
@@ -60,11 +62,15 @@ def _changed(field: str) -> Predicate:
 
 
 generation_changed = _changed("generation")
-"""The desired state changed, rather than status or metadata. Also passes resyncs' opposite: it drops them."""
+"""The desired state changed, rather than status or metadata. Drops resyncs."""
 labels_changed = _changed("labels")
+"""Labels changed."""
 annotations_changed = _changed("annotations")
+"""Annotations changed."""
 finalizers_changed = _changed("finalizers")
+"""Finalizers changed."""
 deletion_started = _changed("deletion_timestamp")
+"""The object was marked for deletion."""
 resource_version_changed = Predicate(
     lambda change: change.old is None or change.new is None or change.old.revision != change.new.revision,
     "resource_version_changed",
@@ -91,3 +97,13 @@ def in_namespaces(*namespaces: str) -> Predicate:
     """The object is in one of these namespaces."""
     wanted = frozenset(namespaces)
     return Predicate(lambda change: change.key.namespace in wanted, f"in_namespaces({', '.join(namespaces)})")
+
+
+def where(of: type[T], test: Callable[[T], bool]) -> Predicate:
+    """The object (its last version, for a deletion), read as a class, passes a test."""
+
+    def check(change: Change) -> bool:
+        entry = change.new or change.old
+        return entry is not None and test(entry.decode(of))
+
+    return Predicate(check, getattr(test, "__name__", "where"))

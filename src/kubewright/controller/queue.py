@@ -3,7 +3,8 @@
 A key is *waiting* (it has a time before which nobody may take it), *ready*, or *locked* (a worker has it).
 Adds merge: a key that is already queued keeps its highest priority and its earliest time, and joins the end
 of its level if its priority rose. A key added while it is locked becomes available when the worker says
-`done`, so no change is missed and no two workers ever hold the same key.
+`done`, so no change is missed and no two workers ever hold the same key. Keys of one priority are taken in
+the order in which they became ready.
 
 Time is the event loop's: a test that owns the loop owns the queue.
 """
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
-from .queue_metrics import NO_METRICS, QueueMetrics
+from .queue_metrics import QueueMetrics
 from .rate_limiters import ExponentialLimiter, RateLimiter
 
 K = TypeVar("K", bound=Hashable)
@@ -26,7 +28,7 @@ LOW_PRIORITY = -100
 
 
 class QueueShutDown(Exception):
-    """The queue has been shut down and is empty."""
+    """The queue has been shut down and there is nothing more to take."""
 
 
 class Taken(NamedTuple, Generic[K]):
@@ -45,7 +47,7 @@ class _Item(Generic[K]):
         self.key = key
         self.priority = priority
         self.ready_at = ready_at
-        """When it may be taken; 0 when it is ready."""
+        """When it may be taken; 0 when it may be taken now."""
         self.sequence = sequence
         self.added_at = added_at
 
@@ -58,12 +60,12 @@ class WorkQueue(Generic[K]):
         name: str = "",
         *,
         limiter: RateLimiter[K] | None = None,
-        metrics: QueueMetrics = NO_METRICS,
+        metrics: QueueMetrics | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.name = name
         self.limiter: RateLimiter[K] = limiter if limiter is not None else ExponentialLimiter()
-        self._metrics = metrics
+        self.metrics = metrics if metrics is not None else QueueMetrics()
         self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._now: Callable[[], float] = self._loop.time
         self._items: dict[K, _Item[K]] = {}
@@ -72,71 +74,71 @@ class WorkQueue(Generic[K]):
         self._locked: dict[K, float] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._sequence = 0
+        self._waiting_count = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._stopping = False
+        self._closed = False
+        """No key is added any more."""
+        self._ended = False
+        """No key is handed out any more."""
         self._idle: asyncio.Future[None] | None = None
+        self.metrics.running = _ages_of(weakref.ref(self))
 
     def __len__(self) -> int:
-        """How many keys are ready, those that a worker still holds not counted."""
-        return sum(1 for item in self._items.values() if not item.ready_at and item.key not in self._locked)
+        """How many keys could be taken now; those that a worker still holds are not counted."""
+        return sum(self.metrics.depths.values())
 
     @property
     def waiting(self) -> int:
         """How many keys wait for their time."""
-        return sum(1 for item in self._items.values() if item.ready_at)
+        return self._waiting_count
 
     @property
     def locked(self) -> dict[K, float]:
         """The keys that workers hold, and since when (loop time)."""
         return dict(self._locked)
 
-    def add(
-        self, key: K, *, after: float = 0.0, priority: int | None = None, rate_limited: bool = False
-    ) -> None:
-        """Queue a key, now or `after` so many seconds; `rate_limited` takes the limiter's delay if shorter.
+    def __contains__(self, key: K) -> bool:
+        """Whether the key is queued: waiting, ready, or to be ready when its worker is done."""
+        return key in self._items
 
-        Without a `priority` a new key has priority 0 and a queued one keeps its own.
+    def add(self, key: K, *, after: float = 0.0, priority: int = 0, rate_limited: bool = False) -> None:
+        """Queue a key, now or `after` so many seconds.
+
+        `rate_limited` takes the delay that the limiter says, or `after` if that is given and shorter.
         """
-        if self._stopping:
+        if self._closed:
             return
         if rate_limited:
             delay = self.limiter.when(key)
             after = min(after, delay) if after > 0 else delay
-        if after > 0:
-            self._metrics.retries()
         now = self._now()
-        ready_at = now + after if after > 0 else 0.0
+        if after > 0:
+            self.metrics.retries += 1
+            ready_at = now + after
+        else:
+            ready_at = 0.0
         item = self._items.get(key)
         if item is None:
             self._sequence += 1
-            item = _Item(key, priority or 0, ready_at, self._sequence, now)
-            self._items[key] = item
-            self._metrics.add()
-            if ready_at:
-                self._wait(item)
-            elif key not in self._locked:
-                self._make_ready(item)
+            self._items[key] = item = _Item(key, priority, ready_at, self._sequence, now)
+            self.metrics.adds += 1
+            self._place(item, key not in self._locked)
             return
-        risen = priority is not None and priority > item.priority
-        if risen:
-            assert priority is not None
-            if not item.ready_at and key not in self._locked:
-                self._metrics.depth(item.priority, -1)
-            item.priority = priority
-        if item.ready_at and ready_at < item.ready_at:
+        sooner = item.ready_at and ready_at < item.ready_at
+        if not sooner and priority <= item.priority:
+            return
+        unlocked = key not in self._locked
+        if item.ready_at:
+            self._waiting_count -= 1
+        elif unlocked:
+            self.metrics.depths[item.priority] -= 1
+        if sooner:
             item.ready_at = ready_at
             item.added_at = now
-            self._renumber(item)
-            if ready_at:
-                self._wait(item)
-            elif key not in self._locked:
-                self._make_ready(item)
-        elif risen:
-            self._renumber(item)
-            if item.ready_at:
-                self._wait(item)
-            elif key not in self._locked:
-                self._make_ready(item)
+        item.priority = max(item.priority, priority)
+        self._sequence += 1
+        item.sequence = self._sequence
+        self._place(item, unlocked)
 
     async def get(self) -> Taken[K]:
         """Take the next key, waiting for one. Raises `QueueShutDown` when there will be none."""
@@ -144,7 +146,7 @@ class WorkQueue(Generic[K]):
             item = self._pop()
             if item is not None:
                 return self._take(item)
-            if self._stopping:
+            if self._ended or (self._closed and not self._items):
                 raise QueueShutDown(self.name)
             getter: asyncio.Future[None] = self._loop.create_future()
             self._getters.append(getter)
@@ -155,59 +157,90 @@ class WorkQueue(Generic[K]):
                 if getter.done() and not getter.cancelled():
                     self._wake()
                 raise
-            finally:
-                if not getter.done():
-                    self._getters.remove(getter)
 
     def done(self, key: K) -> None:
         """Give a key back; if it was added meanwhile it is available again."""
         started = self._locked.pop(key)
-        self._metrics.done(self._now() - started)
+        self.metrics.worked.observe(self._now() - started)
         item = self._items.get(key)
         if item is not None and not item.ready_at:
             self._make_ready(item)
-        if self._idle is not None and not self._locked and not self._idle.done():
-            self._idle.set_result(None)
+        if self._closed:
+            self._check_idle()
 
     def forget(self, key: K) -> None:
         """The key is well again: its next failure starts with the shortest delay."""
         self.limiter.forget(key)
 
     def shut_down(self) -> None:
-        """Take no more keys; workers get what is ready and then `QueueShutDown`. What waits is dropped."""
-        self._stopping = True
+        """Hand out no more keys: every `get` raises `QueueShutDown`. What is queued is dropped."""
+        self._close()
+        self._ended = True
+        self._items.clear()
+        self._ready.clear()
+        self.metrics.depths.clear()
+        self._wake_all()
+        self._check_idle()
+
+    async def drain(self) -> None:
+        """Take no more keys, have workers finish what is ready, and return when the last is done.
+
+        What waits for a later time is dropped.
+        """
+        self._close()
+        self._wake_all()
+        if self._items or self._locked:
+            if self._idle is None:
+                self._idle = self._loop.create_future()
+            await asyncio.shield(self._idle)
+
+    def _close(self) -> None:
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for item in [item for item in self._items.values() if item.ready_at]:
             del self._items[item.key]
         self._waiting.clear()
-        for getter in self._getters:
-            if not getter.done():
-                getter.set_result(None)
-        self._getters.clear()
+        self._waiting_count = 0
 
-    async def drain(self) -> None:
-        """Shut down and wait until no worker holds a key."""
-        self.shut_down()
-        if self._locked:
-            self._idle = self._loop.create_future()
-            await self._idle
+    def _check_idle(self) -> None:
+        if self._items or self._locked:
+            return
+        self._wake_all()
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
-    def _renumber(self, item: _Item[K]) -> None:
-        """Put an item at the end of its level; its older heap entries become stale."""
-        self._sequence += 1
-        item.sequence = self._sequence
+    def _place(self, item: _Item[K], unlocked: bool) -> None:
+        """Put an item where its time and priority say; one that is locked is placed when it is done."""
+        if item.ready_at:
+            self._wait(item)
+        elif unlocked:
+            self._make_ready(item)
 
     def _make_ready(self, item: _Item[K]) -> None:
-        heapq.heappush(self._ready, (-item.priority, item.sequence, item))
-        self._metrics.depth(item.priority, 1)
-        self._wake()
+        priority = item.priority
+        heapq.heappush(self._ready, (-priority, item.sequence, item))
+        depths = self.metrics.depths
+        depths[priority] = depths.get(priority, 0) + 1
+        if len(self._ready) > 2 * len(self._items) + 64:
+            self._ready = [entry for entry in self._ready if self._is_current(entry[2], entry[1])]
+            heapq.heapify(self._ready)
+        if self._getters:
+            self._wake()
 
     def _wait(self, item: _Item[K]) -> None:
+        self._waiting_count += 1
         heapq.heappush(self._waiting, (item.ready_at, item.sequence, item))
+        if len(self._waiting) > 2 * self._waiting_count + 64:
+            # A key that is tried again long before its time leaves an entry behind each time.
+            self._waiting = [entry for entry in self._waiting if self._is_current(entry[2], entry[1])]
+            heapq.heapify(self._waiting)
         if self._waiting[0][2] is item:
             self._schedule()
+
+    def _is_current(self, item: _Item[K], sequence: int) -> bool:
+        return item.sequence == sequence and self._items.get(item.key) is item
 
     def _schedule(self) -> None:
         if self._timer is not None:
@@ -218,19 +251,23 @@ class WorkQueue(Generic[K]):
 
     def _release(self) -> None:
         """Make ready what has waited long enough, in the order in which its time came."""
-        now = self._now()
+        assert self._timer is not None
+        # A loop may call a timer a clock tick early.
+        now = max(self._now(), self._timer.when())
+        self._timer = None
         waiting = self._waiting
         while waiting:
             ready_at, sequence, item = waiting[0]
-            if item.sequence != sequence or self._items.get(item.key) is not item or not item.ready_at:
+            if not self._is_current(item, sequence):
                 heapq.heappop(waiting)
             elif ready_at <= now:
                 heapq.heappop(waiting)
+                self._waiting_count -= 1
                 item.ready_at = 0.0
                 item.added_at = now
-                self._renumber(item)
-                if item.key not in self._locked:
-                    self._make_ready(item)
+                self._sequence += 1
+                item.sequence = self._sequence
+                self._place(item, item.key not in self._locked)
             else:
                 break
         self._schedule()
@@ -244,12 +281,14 @@ class WorkQueue(Generic[K]):
         return None
 
     def _take(self, item: _Item[K]) -> Taken[K]:
-        del self._items[item.key]
+        key, priority = item.key, item.priority
+        del self._items[key]
         now = self._now()
-        self._locked[item.key] = now
-        self._metrics.depth(item.priority, -1)
-        self._metrics.get(now - item.added_at)
-        return Taken(item.key, item.priority)
+        self._locked[key] = now
+        metrics = self.metrics
+        metrics.depths[priority] -= 1
+        metrics.waited.observe(now - item.added_at)
+        return Taken(key, priority)
 
     def _wake(self) -> None:
         while self._getters:
@@ -257,3 +296,20 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
+
+    def _wake_all(self) -> None:
+        while self._getters:
+            self._wake()
+
+
+def _ages_of(reference: weakref.ref[WorkQueue[K]]) -> Callable[[], list[float]]:
+    """The ages of what a queue's workers hold, without keeping the queue alive."""
+
+    def ages() -> list[float]:
+        queue = reference()
+        if queue is None:
+            return []
+        now = queue._now()
+        return [now - started for started in list(queue._locked.values())]
+
+    return ages

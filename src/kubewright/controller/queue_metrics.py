@@ -1,98 +1,102 @@
-"""What a queue reports, under the names that client-go uses.
+"""What queues report, under the names that client-go uses.
 
-`QueueMetrics` is the interface that the queue calls; `PrometheusQueueMetrics` keeps bound children, since
-looking up labels costs more than counting.
+A queue counts into a `QueueMetrics`, which is plain numbers. `queue_metrics(name)` gives one that is found
+under its name when metrics are collected; a queue that takes the name of an earlier one goes on counting
+where that one ended. Ages of work in progress are computed at collection.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from .histogram import Histogram
 
 _SECONDS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000)
 
 
+def _nothing_runs() -> list[float]:
+    return []
+
+
 class QueueMetrics:
-    """Counts nothing; the base of those that do."""
+    """The numbers of one queue."""
 
-    def add(self) -> None:
-        """A key was queued that was not queued before."""
+    __slots__ = ("adds", "depths", "retries", "running", "waited", "worked")
 
-    def depth(self, priority: int, change: int) -> None:
-        """The number of ready keys of a priority changed."""
-
-    def get(self, waited: float) -> None:
-        """A worker took a key that had been ready for so many seconds."""
-
-    def done(self, worked: float) -> None:
-        """A worker gave a key back after so many seconds."""
-
-    def retries(self) -> None:
-        """A key was queued with a delay."""
-
-
-NO_METRICS = QueueMetrics()
+    def __init__(self) -> None:
+        self.adds = 0
+        """Keys queued that were not queued before."""
+        self.retries = 0
+        """Keys queued with a delay."""
+        self.depths: dict[int, int] = {}
+        """Ready keys by priority."""
+        self.waited = Histogram(_SECONDS)
+        """Seconds from ready to taken."""
+        self.worked = Histogram(_SECONDS)
+        """Seconds from taken to done."""
+        self.running: Callable[[], list[float]] = _nothing_runs
+        """The ages of the work in progress."""
 
 
-@lru_cache(maxsize=1)
-def _families() -> dict[str, Any]:
-    from prometheus_client import Counter, Gauge, Histogram
-
-    labels = ("name", "controller")
-    return {
-        "depth": Gauge("workqueue_depth", "Ready keys", (*labels, "priority")),
-        "adds": Counter("workqueue_adds_total", "Keys queued", labels),
-        "waited": Histogram(
-            "workqueue_queue_duration_seconds", "Time from ready to taken", labels, buckets=_SECONDS
-        ),
-        "worked": Histogram(
-            "workqueue_work_duration_seconds", "Time from taken to done", labels, buckets=_SECONDS
-        ),
-        "retries": Counter("workqueue_retries_total", "Keys queued with a delay", labels),
-        "unfinished": Gauge("workqueue_unfinished_work_seconds", "Age of all work in progress", labels),
-        "longest": Gauge("workqueue_longest_running_processor_seconds", "Age of the oldest work", labels),
-    }
+_queues: dict[str, QueueMetrics] = {}
 
 
-class PrometheusQueueMetrics(QueueMetrics):
-    """Reports to the default Prometheus registry."""
+def queue_metrics(name: str) -> QueueMetrics:
+    """The metrics that are collected under this name."""
+    metrics = _queues.get(name)
+    if metrics is None:
+        if not _queues:
+            register_queue_metrics()
+        metrics = _queues[name] = QueueMetrics()
+    metrics.depths.clear()
+    metrics.running = _nothing_runs
+    return metrics
 
-    def __init__(self, name: str) -> None:
-        families = _families()
-        self._name = name
-        self._depth_family = families["depth"]
-        self._depths: dict[int, Any] = {}
-        self._adds = families["adds"].labels(name, name)
-        self._waited = families["waited"].labels(name, name)
-        self._worked = families["worked"].labels(name, name)
-        self._retries = families["retries"].labels(name, name)
-        self._unfinished = families["unfinished"].labels(name, name)
-        self._longest = families["longest"].labels(name, name)
 
-    def observe_running(self, ages: list[float]) -> None:
-        """Report work in progress, by its age; called when metrics are collected."""
-        self._unfinished.set(sum(ages))
-        self._longest.set(max(ages, default=0.0))
+def register_queue_metrics(registry: Any = None) -> None:
+    """Have a registry collect the metrics of all queues; the default registry does so by itself."""
+    from prometheus_client import REGISTRY
 
-    def add(self) -> None:
-        """A key was queued that was not queued before."""
-        self._adds.inc()
+    (registry or REGISTRY).register(_Collector())
 
-    def depth(self, priority: int, change: int) -> None:
-        """The number of ready keys of a priority changed."""
-        gauge = self._depths.get(priority)
-        if gauge is None:
-            gauge = self._depths[priority] = self._depth_family.labels(self._name, self._name, str(priority))
-        gauge.inc(change)
 
-    def get(self, waited: float) -> None:
-        """A worker took a key that had been ready for so many seconds."""
-        self._waited.observe(waited)
+class _Collector:
+    """Turns the numbers of all queues into metric families."""
 
-    def done(self, worked: float) -> None:
-        """A worker gave a key back after so many seconds."""
-        self._worked.observe(worked)
+    def describe(self) -> Iterable[Any]:
+        """Nothing: names are fixed and registering must not cost a collection."""
+        return ()
 
-    def retries(self) -> None:
-        """A key was queued with a delay."""
-        self._retries.inc()
+    def collect(self) -> Iterable[Any]:
+        """Every family, a sample per queue."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        labels = ["name", "controller"]
+        depth = GaugeMetricFamily("workqueue_depth", "Ready keys", labels=[*labels, "priority"])
+        adds = CounterMetricFamily("workqueue_adds_total", "Keys queued", labels=labels)
+        retries = CounterMetricFamily("workqueue_retries_total", "Keys queued with a delay", labels=labels)
+        waited = HistogramMetricFamily(
+            "workqueue_queue_duration_seconds", "Time from ready to taken", labels=labels
+        )
+        worked = HistogramMetricFamily(
+            "workqueue_work_duration_seconds", "Time from taken to done", labels=labels
+        )
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds", "Age of all work in progress, added up", labels=labels
+        )
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds", "Age of the oldest work in progress", labels=labels
+        )
+        for name, metrics in list(_queues.items()):
+            label = [name, name]
+            for priority, count in list((metrics.depths or {0: 0}).items()):
+                depth.add_metric([*label, str(priority)], count)
+            adds.add_metric(label, metrics.adds)
+            retries.add_metric(label, metrics.retries)
+            waited.add_metric(label, *metrics.waited.collected())
+            worked.add_metric(label, *metrics.worked.collected())
+            ages = metrics.running()
+            unfinished.add_metric(label, sum(ages))
+            longest.add_metric(label, max(ages, default=0.0))
+        return depth, adds, retries, waited, worked, unfinished, longest

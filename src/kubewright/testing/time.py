@@ -1,7 +1,7 @@
 """An event loop whose time jumps: tests of back-off, timers and leases take no time and no luck.
 
 `FakeTimeLoop` is an ordinary loop, except that it never waits for a timer. When nothing is left to do it
-moves its clock to the next timer instead, so an hour of `asyncio.sleep` passes at once and in the right order.
+moves its clock to the next timer instead: an hour of `asyncio.sleep` passes at once and in the right order.
 Everything that asks the loop for the time (queues, timers, timeouts, leader election) follows. What really
 waits is waited for: a thread that was started with `asyncio.to_thread` or `run_in_executor`, and, if
 `patience` is given, sockets of other processes.
