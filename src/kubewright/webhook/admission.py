@@ -2,8 +2,8 @@
 
 A *defaulter* changes the object it is given; what it changed is sent back as a JSON patch against the bytes
 that came in, so fields that the type does not know stay as they are. A *validator* gets the new and the old
-object and answers with field errors (or raises `Denied`); all of them become causes of one 422. Both may be plain
-functions, which run in a thread, or coroutines, and may ask for the `AdmissionRequest` as a further argument.
+object and answers with field errors (or raises `Denied`); all of them become causes of one 422. Both may be
+plain functions, which run in a thread, or coroutines, and may ask for the `AdmissionRequest` as well.
 """
 
 from __future__ import annotations

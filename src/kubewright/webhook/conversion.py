@@ -1,8 +1,8 @@
 """Conversion between the versions of a kind, through one of them: the hub.
 
 Each other version (a *spoke*) says how it becomes the hub and how it is made from it; any version then
-reaches any other. Only the content is yours to convert: metadata and status conditions travel as they are unless you
-set them. `lost_fields` finds what a round trip drops, which is the one thing conversions get wrong.
+reaches any other. Only the content is yours to convert: metadata travels as it is, but for labels and
+annotations that you set. `lost_fields` finds what a round trip drops, which is what conversions get wrong.
 """
 
 from __future__ import annotations
