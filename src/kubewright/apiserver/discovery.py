@@ -33,7 +33,7 @@ def _verbs(verbs: Iterable[str]) -> list[str]:
 
 def _shown_verbs(resource: Resource) -> list[str]:
     if resource.shown_verbs is not None:
-        return _verbs(resource.shown_verbs)
+        return list(resource.shown_verbs)
     return _verbs({*resource.verbs, *resource.handlers})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.errors import APIError, BadRequest, invalid
+from kubewright.api.errors import APIError, BadRequest, internal_error, invalid
 from kubewright.api.paths import SimplePath
 from kubewright.patch import to_scale
 from kubewright.patch.fieldset import fields_path
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 _MAX = (1 << 31) - 1
 
 
-def scale_of(endpoint: Endpoint, declared: ScaleSubresource, obj: Object) -> Object:
-    """The Scale of an object."""
+def scale_of(
+    endpoint: Endpoint, declared: ScaleSubresource, obj: Object, *, before_update: bool = False
+) -> Object:
+    """The Scale of an object. A missing replica count is an error, except where it is about to be written."""
     metadata = obj["metadata"]
     shown = {
         key: metadata[key]
@@ -36,11 +38,8 @@ def scale_of(endpoint: Endpoint, declared: ScaleSubresource, obj: Object) -> Obj
     }
     replicas = SimplePath.parse(declared.spec_replicas_path).get(obj)
     if replicas is None:
-        if declared.default_replicas is None:
-            raise APIError(
-                f"the spec replicas field {declared.spec_replicas_path!r} does not exist".replace("'", '"'),
-                code=500,
-            )
+        if declared.default_replicas is None and not before_update:
+            raise internal_error(f'the spec replicas field "{declared.spec_replicas_path}" does not exist')
         replicas = declared.default_replicas
     status: Object = {"replicas": SimplePath.parse(declared.status_replicas_path).get(obj) or 0}
     if declared.selector is not None:
@@ -110,7 +109,7 @@ async def serve_scale(
 
     async def compute(live: Object | None) -> Object:
         assert live is not None
-        before = scale_of(endpoint, declared, live)
+        before = scale_of(endpoint, declared, live, before_update=True)
         if patch is None:
             wanted = body
         elif patch.kind == APPLY_PATCH:

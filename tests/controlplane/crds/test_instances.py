@@ -1,4 +1,4 @@
-"""Custom resources: what their definition does to them, and what a change of it does to those already stored."""
+"""Custom resources: what their definition does to them, and what changing it does to those stored."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.apiserver import APIServer, Store, User
-from kubewright.apiserver.resource import ALL_VERBS, Converter, Operation, Resource
+from kubewright.apiserver.resource import Converter, Operation, Resource
 from kubewright.apiserver.shaping import copied
 from kubewright.apiserver.user import AUTHENTICATED, MASTERS
 from kubewright.apiserver.watch import Change
@@ -33,7 +33,8 @@ from . import conditions
 from .conditions import Definition
 from .conversion import WebhookConverter
 from .finalization import finalize
-from .serving import TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
+from .printing import COLUMNS
+from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
 from .strategy import CLEANUP, DefinitionStrategy
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -71,6 +72,8 @@ class CustomResourceDefinitions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._finalizing: set[str] = set()
         store.resource.strategy = DefinitionStrategy(self)
+        for version in store.resource.versions:
+            version.columns = COLUMNS
 
     async def start(self) -> None:
         """Serve every definition in storage, and finish what was interrupted."""
@@ -245,7 +248,7 @@ class CustomResourceDefinitions:
         served.crd = crd
         terminating = conditions.is_terminating(crd)
         served.strategy.terminating = terminating
-        verbs = TERMINATING_VERBS if terminating else ALL_VERBS
+        verbs = TERMINATING_VERBS if terminating else SERVED_VERBS
         if served.resource.shown_verbs != verbs:
             served.resource.shown_verbs = verbs
             self.server.discovery.changed()

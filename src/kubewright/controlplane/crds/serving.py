@@ -32,6 +32,8 @@ from kubewright.schema.version import SchemaVersion
 from . import conditions
 from .conditions import Definition
 
+SERVED_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""What discovery shows of a custom resource."""
 TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 """What discovery shows of a resource whose definition is being deleted."""
 _STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
@@ -176,5 +178,6 @@ def resource_of_definition(
         converter=converter(crd),
         strategy=strategy,
         verbs=ALL_VERBS,
+        shown_verbs=SERVED_VERBS,
         schema_revision=schema_revision,
     )

@@ -23,6 +23,10 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that keeps a definition until its instances are gone."""
 
 
+_NOT_KEPT: Final = (CLEANUP, "orphan", "foregroundDeletion")
+"""The policy of a deletion does not matter for definitions: their instances always go with them."""
+
+
 class DefinitionStrategy(Strategy):
     """The rules of `customresourcedefinitions`."""
 
@@ -83,7 +87,7 @@ class DefinitionStrategy(Strategy):
         metadata.pop("deletionGracePeriodSeconds", None)
         if metadata.get("generation"):
             metadata["generation"] -= 1
-        finalizers = [name for name in metadata.get("finalizers") or () if name != CLEANUP]
+        finalizers = [name for name in metadata.get("finalizers") or () if name not in _NOT_KEPT]
         metadata["finalizers"] = [*finalizers, CLEANUP]
         conditions.put(
             obj,
