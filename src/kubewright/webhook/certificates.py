@@ -170,14 +170,14 @@ class ManagedCertificates:
         """Look at the Secret, make or renew what is missing or old, use it, and have it trusted."""
         secret = await self._settled()
         data = secret.data or {}
-        pair = KeyPair(_decoded(data, "tls.crt"), _decoded(data, "tls.key"))
+        pair = KeyPair(data["tls.crt"], data["tls.key"])
         if self._context is None:
             self._context = server_context(pair)
         elif pair != self._current:
             load_pair(self._context, pair)
         self._current = pair
         for kind, name in self._inject:
-            await inject_authority(self._client, kind, name, _decoded(data, _BUNDLE))
+            await inject_authority(self._client, kind, name, data[_BUNDLE])
 
     async def _settled(self) -> Secret:
         """The Secret with everything in it; written by us or by another replica."""
@@ -207,45 +207,39 @@ class ManagedCertificates:
             except (AlreadyExists, Conflict):
                 continue
 
-    def _renewed(self, data: dict[str, str]) -> dict[str, str]:
+    def _renewed(self, data: dict[str, bytes]) -> dict[str, bytes]:
         """The content of the Secret as it should be; the same if nothing is due."""
         bundle, key = data.get(_BUNDLE), data.get(_AUTHORITY_KEY)
+        trusted = _certificates(bundle) if bundle else []
         authority = None
-        if bundle and key:
-            newest = _certificates(base64.b64decode(bundle))[0]
-            if not self._due(newest, self._authority_days):
-                authority = Authority(KeyPair(newest, base64.b64decode(key)))
+        if trusted and key and not self._due(trusted[0], self._authority_days):
+            authority = Authority(KeyPair(trusted[0], key))
         certificate = data.get("tls.crt")
         serving_is_good = (
             authority is not None
             and certificate
             and data.get("tls.key")
-            and not self._due(base64.b64decode(certificate), self._certificate_days)
-            and _covers(base64.b64decode(certificate), self._hosts)
+            and not self._due(certificate, self._certificate_days)
+            and _covers(certificate, self._hosts)
         )
         if serving_is_good:
             return data
         if authority is None:
             authority = Authority.create(self._secret, days=self._authority_days)
-            trusted = [authority.certificate, *self._still_valid(bundle)]
-        else:
-            trusted = _certificates(base64.b64decode(bundle or ""))
+            still_valid = [each for each in trusted if _expiry(each) > self._now()]
+            trusted = [authority.certificate, *still_valid[:2]]
         pair = authority.issue(self._hosts[0], hosts=self._hosts, server=True, days=self._certificate_days)
         return {
             **data,
-            _BUNDLE: _encoded(b"".join(trusted)),
-            _AUTHORITY_KEY: _encoded(authority.pair.key),
-            "tls.crt": _encoded(pair.certificate),
-            "tls.key": _encoded(pair.key),
+            _BUNDLE: b"".join(trusted),
+            _AUTHORITY_KEY: authority.pair.key,
+            "tls.crt": pair.certificate,
+            "tls.key": pair.key,
         }
 
     def _due(self, certificate: bytes, days: int) -> bool:
         """Whether less than a third of its life is left."""
         return _expiry(certificate) - self._now() < datetime.timedelta(days=days / 3)
-
-    def _still_valid(self, bundle: str | None) -> list[bytes]:
-        known = _certificates(base64.b64decode(bundle)) if bundle else []
-        return [each for each in known if _expiry(each) > self._now()][:2]
 
 
 async def inject_authority(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool:
@@ -255,7 +249,7 @@ async def inject_authority(client: Client, kind: GroupVersionKind, name: str, bu
     except NotFound:
         logger.info("%s %s is not there yet; it will be trusted later", kind.kind, name)
         return False
-    text = _encoded(bundle)
+    text = base64.b64encode(bundle).decode()
     raw = obj.raw
     if kind.kind == "CustomResourceDefinition":
         webhook = (raw.get("spec", {}).get("conversion") or {}).get("webhook") or {}
@@ -301,14 +295,6 @@ def _covers(certificate: bytes, hosts: Iterable[str]) -> bool:
         return False
     known = {str(name.value) for name in names}
     return all(host in known for host in hosts)
-
-
-def _encoded(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _decoded(data: dict[str, str], name: str) -> bytes:
-    return base64.b64decode(data.get(name, ""))
 
 
 __all__ = [
