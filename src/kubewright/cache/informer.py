@@ -1,9 +1,15 @@
 """One kind, followed and kept: the meeting point of watches, reads and our own writes.
 
-An informer runs a reflector per namespace it covers, all of them filling one store, and calls its handlers for
-each change, in order. Our own writes go in as well, the moment their answer arrives (`observe`), so a read after
-a write never shows an older version and handlers learn of it at once; when the watch tells the same thing a
-little later it is no longer news. Revisions decide what is newer, so it does not matter which side comes first.
+An informer runs a reflector per namespace it covers, all of them filling one store, and calls its handlers
+for each change, in order. Our own writes go in as well, the moment their answer arrives (`observe`), so a
+read after a write never shows an older version and handlers learn of it at once; when the watch tells the
+same thing a little later it is no longer news. Revisions decide what is newer, so it does not matter which
+side comes first.
+
+Where an answer says only that something has changed (`expect`), readers wait for the watch (`caught_up`).
+
+An informer of metadata becomes one of whole objects when somebody needs those (`upgrade`): it keeps its
+handlers and what it knows, and the bytes are exchanged without anybody being told.
 """
 
 from __future__ import annotations
@@ -11,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
@@ -20,15 +27,27 @@ from kubewright.api.selectors import Selector
 from kubewright.client.raw import RawEvent
 
 from .reflector import Backoff, Reflector, Source
-from .store import Change, Entry, Key, Store, labels_of, strip_managed_fields
+from .store import Change, Entry, Key, Store, metadata_only_bytes, strip_managed_fields
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Change], None]
+"""Called for each change, at once and in order; it must be quick, so it puts the work in a queue."""
 Transform = Callable[[bytes, ObjectHeader], bytes]
 """Changes the bytes of an object before it is kept; removing what nobody reads saves memory."""
 
+MAX_UNSEEN_DELETIONS = 1024
+
 _read_header = decoder(ObjectHeader).decode
+
+
+class _Expectation(NamedTuple):
+    """What the watch has yet to tell about one object."""
+
+    revision: int
+    resource_version: str
+    by_progress: bool
+    """Whether it is enough that the watch as a whole has come this far."""
 
 
 class Informer:
@@ -37,7 +56,7 @@ class Informer:
     def __init__(
         self,
         gvk: GroupVersionKind,
-        sources: dict[str, Source],
+        sources: Mapping[str, Source],
         *,
         metadata_only: bool = False,
         labels: Selector | None = None,
@@ -46,21 +65,32 @@ class Informer:
         rng: random.Random | None = None,
         stream_initial_state: bool = True,
     ) -> None:
+        """`sources` are by namespace; the empty one stands for all of them."""
         self.gvk = gvk
         self.metadata_only = metadata_only
+        self.labels = labels
+        self.filtered_by_fields = filtered_by_fields
         self.store = Store()
-        self._labels = labels
-        self._filtered_by_fields = filtered_by_fields
         self._transform = transform
-        self._handlers: list[Handler] = []
-        self._followers = [
-            _Follower(self, namespace, source, rng, stream_initial_state)
+        self._rng = rng
+        self._stream_initial_state = stream_initial_state
+        self._handlers: tuple[Handler, ...] = ()
+        self._followers = self._follow(sources)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._upgrading = False
+        self._gone: dict[str, tuple[Key, int | None]] = {}
+        """What we deleted and the watch has not yet told about: uid to key and last known revision."""
+        self._gone_unseen: deque[str] = deque()
+        self._floors: dict[Key, int] = {}
+        """Objects that left the label selector: versions up to this one are not to be shown again."""
+        self._expected: dict[Key, _Expectation] = {}
+        self._advanced: asyncio.Event | None = None
+
+    def _follow(self, sources: Mapping[str, Source]) -> list[_Follower]:
+        return [
+            _Follower(self, namespace, source, self._rng, self._stream_initial_state)
             for namespace, source in sources.items()
         ]
-        self._tasks: list[asyncio.Task[None]] = []
-        self._deleted_here: dict[Key, str] = {}
-        """Objects that we deleted and the watch has not yet told about, by uid."""
-        self._advanced: asyncio.Event | None = None
 
     # Life
 
@@ -76,6 +106,30 @@ class Informer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def upgrade(self, sources: Mapping[str, Source]) -> None:
+        """Keep whole objects from now on; until `synced` is true again, some may still be metadata."""
+        if not self.metadata_only:
+            return
+        self.metadata_only = False
+        self._upgrading = True
+        known = {each.namespace: each.revision for each in self._followers}
+        running, before = bool(self._tasks), self._followers
+        self._followers = self._follow(sources)
+        for each in self._followers:
+            each.revision = known.get(each.namespace, 0)
+        for each in before:
+            # Who waits for these looks again, and then waits for the new ones.
+            each.reflector.attempted.set()
+            each.reflector.synced.set()
+        await self.stop()
+        if running:
+            self.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it follows."""
+        return bool(self._tasks)
+
     @property
     def synced(self) -> bool:
         """Whether the initial state is complete."""
@@ -83,8 +137,14 @@ class Informer:
 
     async def wait_for_sync(self) -> None:
         """Wait for the initial state."""
+        while not self.synced:
+            for each in self._followers:
+                await each.reflector.synced.wait()
+
+    async def wait_for_attempt(self) -> None:
+        """Wait until the initial state is complete or has failed to come once; see `last_error`."""
         for each in self._followers:
-            await each.reflector.synced.wait()
+            await each.reflector.attempted.wait()
 
     @property
     def last_error(self) -> BaseException | None:
@@ -103,24 +163,33 @@ class Informer:
     def add_handler(self, handler: Handler) -> None:
         """Call `handler` for every change; first, at once, for everything that is known already."""
         for key, entry in list(self.store.entries()):
-            handler(Change(key, None, entry, initial=True))
-        self._handlers.append(handler)
+            self._call(handler, Change(key, None, entry, initial=True))
+        self._handlers += (handler,)
 
     def remove_handler(self, handler: Handler) -> None:
-        """Stop calling it."""
-        self._handlers.remove(handler)
+        """Stop calling it; `ValueError` if it is not called."""
+        handlers = list(self._handlers)
+        handlers.remove(handler)
+        self._handlers = tuple(handlers)
 
     def resync(self) -> None:
         """Tell every handler about everything again, as a change of nothing."""
         for key, entry in list(self.store.entries()):
             self._tell(Change(key, entry, entry, initial=True))
 
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Which namespaces it covers; the empty one stands for all of them."""
+        return tuple(each.namespace for each in self._followers)
+
     def covers(self, namespace: str) -> bool:
         """Whether objects of a namespace are in the store."""
         return any(each.namespace in ("", namespace) for each in self._followers)
 
-    def revision(self, namespace: str) -> int:
-        """Up to which revision the store knows everything in a namespace."""
+    def revision(self, namespace: str = "") -> int:
+        """Up to which revision the store knows everything in a namespace, or in all that it covers."""
+        if not namespace:
+            return min((each.revision for each in self._followers), default=0)
         return max(
             (each.revision for each in self._followers if each.namespace in ("", namespace)), default=0
         )
@@ -128,78 +197,203 @@ class Informer:
     async def wait_for_revision(self, namespace: str, revision: int) -> None:
         """Wait until the watch has told everything up to a revision."""
         while self.revision(namespace) < revision:
-            if self._advanced is None:
-                self._advanced = asyncio.Event()
-            await self._advanced.wait()
+            await self._advance()
+
+    def behind(self, namespace: str | None = None, name: str | None = None) -> bool:
+        """Whether the watch has yet to tell what we wrote there."""
+        if not self._expected:
+            return False
+        if name is not None:
+            return Key(namespace or "", name) in self._expected
+        return not namespace or any(key.namespace == namespace for key in self._expected)
+
+    async def caught_up(self, namespace: str | None = None, name: str | None = None) -> None:
+        """Wait until it has."""
+        while self.behind(namespace, name):
+            await self._advance()
+
+    async def _advance(self) -> None:
+        if self._advanced is None:
+            self._advanced = asyncio.Event()
+        await self._advanced.wait()
 
     # Our own writes
 
     def observe(self, raw: bytes) -> bool:
         """Take in the server's answer to a write of ours. Whether that could be done here and now.
 
-        It cannot where a field selector decides what belongs here: then wait for the watch.
+        It cannot where a field selector decides what belongs here, where the answer is of another version or
+        only a part of the object, or where revisions are no numbers: then `expect` it.
         """
         header = _read_header(raw)
         meta = header.metadata
         key = Key(meta.namespace or "", meta.name or "")
         revision = _number(meta.resource_version)
+        if not self.covers(key.namespace):
+            return True
         if not revision:
             return False
-        if not self.covers(key.namespace) or revision <= self.revision(key.namespace):
+        if revision <= self.revision(key.namespace):
             return True
-        if self._filtered_by_fields:
+        if self.filtered_by_fields:
             return False
-        if self._labels is not None and not self._labels.matches(meta.labels or {}):
-            self._remove(key, revision)
+        if not self._is_ours(header):
+            return False
+        if self.labels is not None and not self.labels.matches(meta.labels or {}):
+            known = self.store.get(key)
+            if known is None or known.revision < revision:
+                self._floors[key] = revision
+                self._remove(key, revision)
         else:
-            self._put(key, raw, header, revision)
+            self._put(key, metadata_only_bytes(raw) if self.metadata_only else raw, header, revision)
         return True
+
+    def _is_ours(self, header: ObjectHeader) -> bool:
+        """Whether an answer is an object as it is kept here, or can be reduced to it."""
+        if header.kind == "PartialObjectMetadata":
+            return self.metadata_only
+        same_kind = header.kind == self.gvk.kind
+        return same_kind and (self.metadata_only or header.api_version == self.gvk.api_version)
 
     def observe_deletion(self, key: Key, uid: str) -> None:
         """Take in that the server has removed an object for us."""
         entry = self.store.get(key)
         if entry is not None and (not uid or entry.uid == uid):
-            self._deleted_here[key] = entry.uid
+            self._gone[entry.uid] = (key, entry.revision)
             self.store.pop(key)
             self._tell(Change(key, entry, None))
+            return
+        if uid and self.covers(key.namespace):
+            # The watch may have told its end already, or may have yet to tell its beginning.
+            self._gone[uid] = (key, None)
+            self._gone_unseen.append(uid)
+            if len(self._gone_unseen) > MAX_UNSEEN_DELETIONS:
+                self._gone.pop(self._gone_unseen.popleft(), None)
+        if entry is not None:
+            self.expect_change(key, entry.revision)
+
+    def expect(self, key: Key, resource_version: str) -> None:
+        """We know that an object has this version now, but not what it is: readers should wait for it."""
+        revision = _number(resource_version)
+        told = revision and revision <= self.revision(key.namespace)
+        if not resource_version or told or not self.covers(key.namespace):
+            return
+        entry = self.store.get(key)
+        if revision and entry is not None and entry.revision >= revision:
+            return
+        self._expected[key] = _Expectation(revision, resource_version, by_progress=bool(revision))
+
+    def expect_change(self, key: Key, revision: int = 0) -> None:
+        """We know that an object is no longer at this revision, or exists (0), but not what it is."""
+        entry = self.store.get(key)
+        known = 0 if entry is None else entry.revision
+        if self.covers(key.namespace) and known <= revision:
+            self._expected[key] = _Expectation(revision + 1, "", by_progress=False)
+
+    def stop_expecting(self, key: Key) -> None:
+        """The server has been asked itself."""
+        self._expected.pop(key, None)
 
     # What the reflectors tell
 
     def _put(self, key: Key, raw: bytes, header: ObjectHeader, revision: int, initial: bool = False) -> None:
         known = self.store.get(key)
         uid = header.metadata.uid or ""
-        if known is not None and known.revision >= revision and revision:
-            return
-        deleted = self._deleted_here.get(key)
-        if deleted is not None:
-            if deleted == uid:
+        if revision:
+            if known is not None and known.revision >= revision:
+                if self._upgrading and known.revision == revision:
+                    self.store.put(key, Entry(self._kept(raw, header), revision, uid))
                 return
-            del self._deleted_here[key]
-        kept = raw if self._transform is None else self._transform(raw, header)
-        entry = Entry(kept, revision, uid)
+            if self._floors and self._floors.get(key, 0) >= revision:
+                return
+        if self._gone and uid in self._gone:
+            return
+        entry = Entry(self._kept(raw, header), revision, uid)
         self.store.put(key, entry)
+        if self._expected:
+            self._fulfil(key, revision, header.metadata.resource_version or "")
         self._tell(Change(key, known, entry, initial))
 
+    def _kept(self, raw: bytes, header: ObjectHeader) -> bytes:
+        if self._transform is None:
+            return raw
+        try:
+            return self._transform(raw, header)
+        except Exception:
+            logger.exception("%s: the transform failed on %s", self.gvk.kind, header.metadata.name)
+            return raw
+
     def _remove(self, key: Key, revision: int, uid: str = "") -> None:
-        if self._deleted_here.get(key) is not None and self._deleted_here[key] == uid:
-            del self._deleted_here[key]
+        if uid:
+            self._gone.pop(uid, None)
         known = self.store.get(key)
-        if known is None or known.revision > revision:
+        if known is None or (revision and known.revision > revision):
             return
         self.store.pop(key)
+        if self._expected:
+            self._fulfil(key, revision, "")
         self._tell(Change(key, known, None))
+
+    def _fulfil(self, key: Key, revision: int, resource_version: str) -> None:
+        expected = self._expected.get(key)
+        if expected is not None and (
+            revision >= expected.revision
+            if expected.revision
+            else resource_version == expected.resource_version
+        ):
+            del self._expected[key]
+            self._moved()
 
     def _tell(self, change: Change) -> None:
         for handler in self._handlers:
-            try:
-                handler(change)
-            except Exception:
-                logger.exception("%s: a handler failed on %s", self.gvk.kind, change.key)
+            self._call(handler, change)
+
+    def _call(self, handler: Handler, change: Change) -> None:
+        try:
+            handler(change)
+        except Exception:
+            logger.exception("%s: a handler failed on %s", self.gvk.kind, change.key)
 
     def _moved(self) -> None:
         if self._advanced is not None:
             self._advanced.set()
             self._advanced = None
+
+    def _progressed(self, follower: _Follower) -> None:
+        if self._floors:
+            for key in [key for key, floor in self._floors.items() if floor <= self.revision(key.namespace)]:
+                del self._floors[key]
+        if self._expected:
+            done = [
+                key
+                for key, each in self._expected.items()
+                if each.by_progress and each.revision <= self.revision(key.namespace)
+            ]
+            for key in done:
+                del self._expected[key]
+        if self._upgrading and self.synced:
+            self._upgrading = False
+        self._moved()
+
+    def _forget_deletions(self, seen: set[Key], namespace: str, revision: int) -> None:
+        """A state newer than the last version of an object, and without it, knows of its end."""
+        for uid, (key, known) in list(self._gone.items()):
+            if (
+                namespace in ("", key.namespace)
+                and key not in seen
+                and known is not None
+                and known <= revision
+            ):
+                del self._gone[uid]
+
+    def _forget_revisions(self, namespace: str) -> None:
+        """The server counts anew: nothing that is known can be compared any more."""
+        for key, entry in list(self.store.entries(namespace or None)):
+            self.store.put(key, Entry(entry.raw, 0, entry.uid))
+        self._gone.clear()
+        self._gone_unseen.clear()
+        self._floors.clear()
+        self._expected.clear()
 
 
 class _Follower:
@@ -239,18 +433,22 @@ class _Follower:
         self._seen.add(key)
         self._informer._put(key, raw, header, _number(meta.resource_version), initial=True)
 
-    def replace(self, resource_version: str) -> None:
+    def replace(self, resource_version: str) -> bool:
         """The state has been told: what was not in it, and is not newer than it, is gone."""
         seen, self._seen = self._seen or set(), None
         revision = _number(resource_version)
-        known: Iterable[tuple[Key, Entry]] = self._informer.store.entries(self.namespace or None)
-        for key, _ in list(known):
+        informer = self._informer
+        if revision and revision < self.revision:
+            informer._forget_revisions(self.namespace)
+            self.revision = 0
+            return False
+        for key, _ in list(informer.store.entries(self.namespace or None)):
             if key not in seen:
-                self._informer._remove(key, revision)
-        deleted = self._informer._deleted_here
-        for key in [key for key in deleted if key not in seen and self.namespace in ("", key.namespace)]:
-            del deleted[key]
+                informer._remove(key, revision)
+        if informer._gone:
+            informer._forget_deletions(seen, self.namespace, revision)
         self.progress(resource_version)
+        return True
 
     def event(self, event: RawEvent) -> None:
         """One change."""
@@ -258,40 +456,20 @@ class _Follower:
         key = Key(meta.namespace or "", meta.name or "")
         revision = _number(meta.resource_version)
         if event.type == "DELETED":
+            if self._seen is not None:
+                self._seen.discard(key)
             self._informer._remove(key, revision, meta.uid or "")
         else:
+            if self._seen is not None:
+                self._seen.add(key)
             self._informer._put(key, event.raw, event.header, revision)
 
     def progress(self, resource_version: str) -> None:
         """Everything up to this revision has been told."""
         self.revision = max(self.revision, _number(resource_version))
-        self._informer._moved()
+        self._informer._progressed(self)
 
 
 def _number(resource_version: str | None) -> int:
     """Revisions are decimal numbers that grow; a server that has others gets no order from us."""
     return int(resource_version) if resource_version and resource_version.isdecimal() else 0
-
-
-def matches_labels(entry: Entry, selector: Selector) -> bool:
-    """Whether an object's labels match."""
-    return selector.matches(labels_of(entry))
-
-
-def owner_uids(entry: Entry) -> Iterable[str]:
-    """An indexer: every owner of an object, by uid."""
-    return [owner.uid for owner in entry.header().metadata.owner_references or ()]
-
-
-def field_value(*path: str) -> Callable[[Entry], Iterable[str]]:
-    """An indexer: the value of one field, printed as a field selector prints it."""
-
-    def indexer(entry: Entry) -> Iterable[str]:
-        value: Any = entry.decode(dict)  # type: ignore[type-var]
-        for step in path:
-            if not isinstance(value, dict) or step not in value:
-                return ()
-            value = value[step]
-        return (str(value).lower() if isinstance(value, bool) else str(value),)
-
-    return indexer

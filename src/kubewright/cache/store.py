@@ -1,24 +1,23 @@
 """What an informer knows: one copy of each object, as the bytes that came over the wire.
 
-An entry is the bytes and the revision; everything else is decoded when somebody asks. Typed, unstructured and
-metadata views therefore share one copy, and no reader can change what another one sees. Entries are grouped by
-namespace, so a namespaced list costs what it returns.
+An entry is the bytes and the revision; everything else is decoded when somebody asks. Typed, unstructured
+and metadata views therefore share one copy, and no reader can change what another one sees. Entries are
+grouped by namespace, so a namespaced list costs what it returns.
 
-Changes carry revisions, and a store never goes back: a change that is not newer than what is known is ignored.
-That is what makes it safe to feed it from two sides, the watch and the answers to our own writes.
+Changes carry revisions, and a store never goes back: a change that is not newer than what is known is
+ignored. That is what makes it safe to feed it from two sides, the watch and the answers to our own writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from sys import intern
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from kubewright.api.codec import ObjectHeader, decode, decoder
 from kubewright.api.model import Struct
-from kubewright.api.unstructured import Unstructured
 
 T = TypeVar("T")
 
@@ -156,6 +155,10 @@ class Store:
                 if entry is not None:
                     yield key, entry
 
+    def has_value(self, name: str, key: Key, value: str) -> bool:
+        """Whether an object is found under a value of an index."""
+        return value in self._values[name].get(key, ())
+
     def index_values(self, name: str) -> list[str]:
         """Every value that has objects."""
         return list(self._indexes[name])
@@ -182,13 +185,19 @@ class Store:
                     del index[value]
 
 
-def as_unstructured(entry: Entry, api_version: str, kind: str) -> Unstructured:
-    """A dict view; items of lists of built-in kinds do not say what they are, so that is added."""
-    obj = entry.decode(Unstructured)
-    raw: dict[str, Any] = obj.raw
-    if not raw.get("kind"):
-        raw["apiVersion"], raw["kind"] = api_version, kind
-    return obj
+class _Reduced(Struct):
+    api_version: str = ""
+    kind: str = ""
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_read_reduced = decoder(_Reduced).decode
+_METADATA_ONLY = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
+
+
+def metadata_only_bytes(raw: bytes) -> bytes:
+    """An object reduced to its metadata, as a server that was asked for no more would have sent it."""
+    return _METADATA_ONLY % bytes(_read_reduced(raw).metadata)
 
 
 def strip_managed_fields(raw: bytes, header: ObjectHeader) -> bytes:
