@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, BadRequest, internal_error, invalid
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.paths import SimplePath
 from kubewright.patch import to_scale
 from kubewright.patch.fieldset import fields_path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 _MAX = (1 << 31) - 1
+SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
 
 def scale_of(
@@ -140,7 +142,16 @@ async def serve_scale(
             raise writes.uid_conflict(store, op, metadata["uid"], live["metadata"].get("uid", ""))
         return new
 
-    obj, _ = await writes.update(store, op, compute)
+    def show(obj: Object) -> Object:
+        return scale_of(endpoint, declared, obj, before_update=True)
+
+    def take_off(scale: Object, obj: Object) -> Object:
+        new: Object = copied(obj)
+        SimplePath.parse(declared.spec_replicas_path).set(new, (scale.get("spec") or {}).get("replicas", 0))
+        return new
+
+    kind = declared.kind or SCALE
+    obj, _ = await writes.update(store, op, compute, guise=writes.Guise(kind, show, take_off))
     return respond(request, accepted, encode(scale_of(endpoint, declared, obj)))
 
 

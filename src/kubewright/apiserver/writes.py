@@ -11,6 +11,7 @@ import inspect
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from kubewright.api.errors import (
     not_found,
 )
 from kubewright.api.field_errors import FieldError
-from kubewright.api.gvk import GroupKind, GroupVersionResource
+from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
 from kubewright.api.names import generate_name
 from kubewright.patch import keep_times_if_unchanged
 from kubewright.schema import fielderrors as fe
@@ -244,6 +245,23 @@ def _invalid(store: Store, obj: Object, errors: list[FieldError]) -> APIError:
     return invalid(kind, obj["metadata"].get("name") or "", errors)
 
 
+@dataclass(frozen=True, slots=True)
+class Guise:
+    """Another kind that stands for an object in front of admission: the Scale of a Deployment."""
+
+    kind: GroupVersionKind
+    show: Callable[[Object], Object]
+    """The other kind's object for one of ours."""
+    take_off: Callable[[Object, Object], Object]
+    """Our object, with what admission changed in the other."""
+
+    def put_on(self, question: AdmissionRequest, new: Object, live: Object) -> None:
+        """Let a question be about the other kind."""
+        question.kind = self.kind
+        question.object, question.old_object = self.show(new), self.show(live)
+        question.definition = question.version = question.convert = question.renew = None
+
+
 async def update(
     store: Store,
     op: Operation,
@@ -253,12 +271,14 @@ async def update(
     create_missing: bool = False,
     may_create: Callable[[], Awaitable[None]] | None = None,
     own_fields: bool = True,
+    guise: Guise | None = None,
 ) -> tuple[Object, bool]:
     """Replace an object by what `compute(live)` makes of it; returns it (requested version) and whether it
     is new.
 
     `conditional` is for PUT: the new object must name the version it replaces where the strategy says so.
-    `own_fields` is false where `compute` has worked out managedFields itself (apply).
+    `own_fields` is false where `compute` has worked out managedFields itself (apply). `guise` is how
+    admission sees the object, where the subresource speaks another kind.
     """
     resource = store.resource
     for _ in range(UPDATE_ATTEMPTS):
@@ -293,7 +313,7 @@ async def update(
                     continue
                 raise
         try:
-            return await _replace(store, op, item, compute, conditional, own_fields), False
+            return await _replace(store, op, item, compute, conditional, own_fields, guise), False
         except RevisionMismatch:
             continue
     raise conflict(resource.group_resource, op.name, MODIFIED)
@@ -331,7 +351,13 @@ def uid_conflict(store: Store, op: Operation, wanted: str, found: str) -> APIErr
 
 
 async def _replace(
-    store: Store, op: Operation, item: KeyValue, compute: Compute, conditional: bool, own_fields: bool
+    store: Store,
+    op: Operation,
+    item: KeyValue,
+    compute: Compute,
+    conditional: bool,
+    own_fields: bool,
+    guise: Guise | None,
 ) -> Object:
     resource, strategy, server = store.resource, store.resource.strategy, store.server
     live = await store.load(item, op.version)
@@ -348,9 +374,11 @@ async def _replace(
     question: AdmissionRequest | None = None
     if admission.has_mutating or admission.has_validating:
         question = admission_request(store, op, "UPDATE", new, live)
+        if guise is not None:
+            guise.put_on(question, new, live)
         if admission.has_mutating and await admission.mutate(question):
             assert question.object is not None
-            new = question.object
+            new = question.object if guise is None else guise.take_off(question.object, new)
             fill(new, op.version, resource)
             metadata = new["metadata"]
     _check_version(store, op, metadata, item, conditional)
@@ -395,6 +423,8 @@ async def _replace(
         question.object = (
             new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
         )
+        if guise is not None:
+            question.object = guise.show(question.object)
         await admission.validate(question)
     if new is not old:
         new = await _swap(store, op, item, new, old, hub)

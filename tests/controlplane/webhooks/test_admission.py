@@ -357,3 +357,20 @@ async def test_names_are_generated_after_mutation(talk, hooks):
     (asked,) = hooks.questions("see")
     assert "name" not in asked
     assert asked["object"]["metadata"].get("name", "") == ""
+
+
+async def test_a_scale_is_what_webhooks_see_of_scaling(talk, hooks, base):
+    crd = definition()
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    crd["spec"]["versions"][0]["subresources"] = {"scale": paths}
+    await talk.ok("POST", CRDS, crd)
+    await talk.ok("POST", base, widget("a", spec={"replicas": 1, "other": True}))
+    rule = {**RULE, "apiGroups": ["example.com"], "resources": ["widgets/scale"]}
+    hooks.handlers["cap"] = patching({"op": "replace", "path": "/spec/replicas", "value": 5})
+    await register(talk, hooks, "Mutating", ("cap", {"rules": [rule]}))
+    scaled = await talk.ok("PATCH", f"{base}/a/scale", {"spec": {"replicas": 9}})
+    assert scaled["spec"]["replicas"] == 5
+    (asked,) = hooks.questions("cap")
+    assert asked["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert (asked["oldObject"]["spec"], asked["object"]["spec"]) == ({"replicas": 1}, {"replicas": 9})
+    assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"replicas": 5, "other": True}

@@ -40,6 +40,8 @@ class Answer:
 def request_value(request: AdmissionRequest, form: Form) -> Object:
     """The request without its objects: what reviews carry, and what expressions see as `request`."""
     name = request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
+    if request.request is not None and request.request.info.verb == "deletecollection":
+        name = ""
     value: Object = {"kind": _kind(form.kind), "resource": _resource(form.resource)}
     if request.subresource:
         value["subResource"] = request.subresource
