@@ -19,6 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kubewright.api.errors import APIError
 from kubewright.cache.informer import Informer
 from kubewright.cache.store import Change
+from kubewright.client.errors import ConnectionFailed
 
 from .handlers import Handler
 from .queue import LOW_PRIORITY, WorkQueue
@@ -119,7 +120,7 @@ class KindSource(Generic[R]):
         while True:
             try:
                 return await self._cache.informer(self.kind)
-            except (APIError, LookupError) as error:
+            except (APIError, ConnectionFailed, LookupError) as error:
                 if self._missing is None:
                     logger.warning("%s cannot be followed yet, looking again: %s", self.name, error)
                 self._missing = error

@@ -1,0 +1,249 @@
+"""The work queue: merging, order, locks, time, shutting down, metrics."""
+
+import asyncio
+
+import pytest
+from prometheus_client import REGISTRY
+
+from kubewright.controller.queue import LOW_PRIORITY, QueueShutDown, WorkQueue
+from kubewright.controller.queue_metrics import queue_metrics
+from kubewright.testing.time import fake_time
+
+
+async def take_all(queue):
+    taken = []
+    while len(queue):
+        taken.append(await queue.get())
+    return taken
+
+
+def test_a_key_is_queued_once_and_keeps_its_highest_priority():
+    async def scenario():
+        queue = WorkQueue()
+        queue.add("a", priority=LOW_PRIORITY)
+        queue.add("b")
+        queue.add("a")
+        queue.add("a", priority=LOW_PRIORITY)
+        return await take_all(queue)
+
+    assert fake_time(scenario()) == [("b", 0), ("a", 0)]
+
+
+def test_a_change_overtakes_the_initial_list():
+    async def scenario():
+        queue = WorkQueue()
+        for number in range(1000):
+            queue.add(number, priority=LOW_PRIORITY)
+        queue.add(999)
+        return (await queue.get()).key
+
+    assert fake_time(scenario()) == 999
+
+
+def test_a_key_added_while_locked_comes_after_done():
+    async def scenario():
+        queue = WorkQueue()
+        queue.add("a")
+        await queue.get()
+        queue.add("a")
+        assert len(queue) == 0
+        waiting = asyncio.create_task(queue.get())
+        await asyncio.sleep(10)
+        assert not waiting.done()
+        queue.done("a")
+        return (await waiting).key
+
+    assert fake_time(scenario()) == "a"
+
+
+def test_different_keys_are_taken_side_by_side():
+    async def scenario():
+        queue = WorkQueue()
+        getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for key in "abc":
+            queue.add(key)
+        return sorted(taken.key for taken in await asyncio.gather(*getters))
+
+    assert fake_time(scenario()) == ["a", "b", "c"]
+
+
+def test_order_is_that_of_becoming_ready():
+    async def scenario():
+        queue = WorkQueue()
+        queue.add("first", after=5)
+        queue.add("second", after=3)
+        await asyncio.sleep(4)
+        queue.add("third")
+        await asyncio.sleep(4)
+        return [taken.key for taken in await take_all(queue)]
+
+    assert fake_time(scenario()) == ["second", "third", "first"]
+
+
+def test_a_delay_is_kept_to_the_instant():
+    async def scenario():
+        queue = WorkQueue()
+        queue.add("a", after=36_000)
+        await queue.get()
+        return asyncio.get_running_loop().time()
+
+    assert fake_time(scenario()) == 36_000
+
+
+def test_the_earlier_time_wins_and_the_limiter_takes_the_shorter():
+    async def scenario():
+        queue = WorkQueue()
+        loop = asyncio.get_running_loop()
+        times = {}
+        queue.add("a", after=60)
+        queue.add("a", after=600)
+        queue.add("b", after=60)
+        queue.add("b", after=1)
+        queue.add("c", after=60, rate_limited=True)
+        queue.add("d", after=0.001, rate_limited=True)
+        for _ in range(4):
+            taken = await queue.get()
+            times[taken.key] = loop.time()
+        return times
+
+    assert fake_time(scenario()) == {"d": 0.001, "c": 0.005, "b": 1, "a": 60}
+
+
+def test_forget_starts_the_back_off_anew():
+    async def scenario():
+        queue = WorkQueue()
+        loop = asyncio.get_running_loop()
+        delays = []
+        for attempt in range(5):
+            started = loop.time()
+            if attempt == 3:
+                queue.forget("a")
+            queue.add("a", rate_limited=True)
+            queue.done((await queue.get()).key)
+            delays.append(round(loop.time() - started, 6))
+        return delays
+
+    assert fake_time(scenario()) == [0.005, 0.01, 0.02, 0.005, 0.01]
+
+
+def test_shutting_down_wakes_every_worker_and_drops_what_is_queued():
+    async def scenario():
+        queue = WorkQueue()
+        queue.add("held")
+        await queue.get()
+        getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+        await asyncio.sleep(0)
+        queue.add("held")
+        queue.add("later", after=5)
+        queue.shut_down()
+        queue.add("ignored")
+        results = await asyncio.gather(*getters, return_exceptions=True)
+        queue.done("held")
+        with pytest.raises(QueueShutDown):
+            await queue.get()
+        return [type(result) for result in results], len(queue), queue.waiting
+
+    assert fake_time(scenario()) == ([QueueShutDown] * 3, 0, 0)
+
+
+def test_draining_finishes_what_is_ready_and_what_was_added_meanwhile():
+    async def scenario():
+        queue = WorkQueue()
+        worked = []
+
+        async def worker():
+            while True:
+                taken = await queue.get()
+                await asyncio.sleep(1)
+                worked.append(taken.key)
+                queue.done(taken.key)
+
+        for key in "abcd":
+            queue.add(key)
+        queue.add("later", after=100)
+        tasks = [asyncio.create_task(worker()) for _ in range(2)]
+        await asyncio.sleep(0.5)
+        queue.add("a")
+        await queue.drain()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(result) for result in results] == [QueueShutDown] * 2
+        await queue.drain()
+        return worked
+
+    assert fake_time(scenario()) == ["a", "b", "c", "d", "a"]
+
+
+def test_a_cancelled_worker_loses_no_key():
+    async def scenario():
+        queue = WorkQueue()
+        first, second = (asyncio.create_task(queue.get()) for _ in range(2))
+        await asyncio.sleep(0)
+        queue.add("a")
+        first.cancel()
+        return (await second).key
+
+    assert fake_time(scenario()) == "a"
+
+
+def test_entries_left_behind_do_not_pile_up():
+    async def scenario():
+        queue = WorkQueue()
+        for _ in range(5000):
+            queue.add("a", after=36_000)
+            queue.add("a")
+            queue.done((await queue.get()).key)
+        for _ in range(5000):
+            queue.add("busy", priority=10)
+            queue.add("a", priority=-1)
+            queue.add("a", priority=20)
+            queue.done((await queue.get()).key)
+        return len(queue._waiting), len(queue._ready)
+
+    waiting, ready = fake_time(scenario())
+    assert waiting < 100
+    assert ready < 100
+
+
+def test_metrics_have_client_gos_names():
+    async def scenario():
+        queue = WorkQueue("metrics-test", metrics=queue_metrics("metrics-test"))
+        queue.add("slow", priority=5)
+        queue.add("fast")
+        queue.add("fast", after=1)
+        queue.add("later", after=1)
+        await asyncio.sleep(0.5)
+        await queue.get()
+        await asyncio.sleep(0.25)
+        labels = {"name": "metrics-test", "controller": "metrics-test"}
+
+        def value(name, **more):
+            return REGISTRY.get_sample_value(f"workqueue_{name}", {**labels, **more})
+
+        running = [value("unfinished_work_seconds"), value("longest_running_processor_seconds")]
+        queue.done("slow")
+        return {
+            "depth": value("depth", priority="0"),
+            "depth of the level": value("depth", priority="5"),
+            "adds": value("adds_total"),
+            "retries": value("retries_total"),
+            "waited": value("queue_duration_seconds_sum"),
+            "worked": value("work_duration_seconds_sum"),
+            "bucket": value("work_duration_seconds_bucket", le="0.1"),
+            "higher bucket": value("work_duration_seconds_bucket", le="1.0"),
+            "running": running,
+            "idle": value("unfinished_work_seconds"),
+        }
+
+    assert fake_time(scenario()) == {
+        "depth": 1,
+        "depth of the level": 0,
+        "adds": 3,
+        "retries": 2,
+        "waited": 0.5,
+        "worked": 0.25,
+        "bucket": 0,
+        "higher bucket": 1,
+        "running": [0.25, 0.25],
+        "idle": 0,
+    }

@@ -1,0 +1,54 @@
+"""How long a failing key waits."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubewright.controller.rate_limiters import BucketLimiter, ExponentialLimiter, FastSlowLimiter, MaxOf
+
+
+def test_the_delay_doubles_up_to_a_maximum():
+    limiter = ExponentialLimiter()
+    delays = [limiter.when("a") for _ in range(200)]
+    assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
+    assert delays[17] == 0.005 * 2**17
+    assert delays[18] == delays[-1] == 1000.0
+    assert limiter.when("b") == 0.005
+    limiter.forget("a")
+    assert (limiter.failures("a"), limiter.failures("b")) == (0, 1)
+
+
+def test_a_bucket_gives_its_burst_at_once_and_then_its_rate():
+    now = [0.0]
+    limiter = BucketLimiter(10.0, 100, clock=lambda: now[0])
+    assert [limiter.when(n) for n in range(100)] == [0.0] * 100
+    assert [round(limiter.when(n), 6) for n in range(3)] == [0.1, 0.2, 0.3]
+    now[0] = 10.3
+    assert limiter.when("x") == 0.0
+
+
+@given(st.lists(st.floats(0, 5), max_size=60))
+def test_a_bucket_never_lets_more_through_than_it_says(pauses):
+    now = 0.0
+    limiter = BucketLimiter(10.0, 5, clock=lambda: now)
+    released = []
+    for pause in pauses:
+        now += pause
+        released.append(now + limiter.when("key"))
+    for start in released:
+        inside = [time for time in released if start <= time < start + 1.0]
+        assert len(inside) <= 5 + 10 + 1
+
+
+def test_fast_then_slow():
+    limiter = FastSlowLimiter(0.1, 30.0, 2)
+    assert [limiter.when("a") for _ in range(3)] == [0.1, 0.1, 30.0]
+    limiter.forget("a")
+    assert limiter.when("a") == 0.1
+
+
+def test_the_longest_of_several():
+    limiter = MaxOf(ExponentialLimiter(0.5), FastSlowLimiter(1.0, 2.0, 1))
+    assert [limiter.when("a") for _ in range(4)] == [1.0, 2.0, 2.0, 4.0]
+    assert limiter.failures("a") == 4
+    limiter.forget("a")
+    assert limiter.when("a") == 1.0
