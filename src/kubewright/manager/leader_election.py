@@ -1,10 +1,10 @@
 """One leader among replicas, by a Lease that the leader keeps renewing.
 
-A candidate takes the lease when it is free, or when its holder has not changed it for `lease_duration` by the
-candidate's own clock, so clocks need not agree. The leader renews it every `retry_period`. It counts itself as
-leader only until `renew_deadline` after the last renewal *began*, which is sooner than anybody else may take
-over; `holds()` answers that from the clock alone. So a process that was stopped and wakes up late knows at its
-next look that its time is over, even before its renewal fails. The manager asks `holds()` before every write.
+A candidate takes the lease when it is free, or when its holder has not changed it for `lease_duration` by
+the candidate's own clock, so clocks need not agree. The leader renews it every `retry_period`. It counts
+itself as leader only until `renew_deadline` after the last renewal *began*, which is sooner than anybody else
+may take over; `holds()` answers that from the clock alone. So a process that was stopped and wakes up late
+knows at its next look that its time is over, even before its renewal fails. The manager asks before each write.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class LeaderElector:
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
         logger.info("%s: waiting to become the leader of %s/%s", self.identity, self.namespace, self.name)
-        while not await self._try():
+        while not await self._try():  # noqa: ASYNC110 - asks a server, which sends no signal
             await asyncio.sleep(self.retry_period * self._rng.uniform(1.0, 1.2))
         logger.info("%s: became the leader of %s/%s", self.identity, self.namespace, self.name)
 
