@@ -153,7 +153,7 @@ class Representation:
             return encode(
                 self._table.table(
                     [obj],
-                    {"resourceVersion": obj["metadata"].get("resourceVersion", "")},
+                    _list_metadata(obj),
                     self.transform_version,
                 )
             )
@@ -229,7 +229,7 @@ class Representation:
         if self._table is not None:
             shown = self._table.table(
                 [obj],
-                {"resourceVersion": obj["metadata"].get("resourceVersion", "")},
+                _list_metadata(obj),
                 self.transform_version,
                 with_columns=first,
             )
@@ -270,6 +270,11 @@ class Representation:
     def per_watcher(self) -> bool:
         """Whether the first event of a stream differs from the rest (Tables carry their columns once)."""
         return self._table is not None
+
+
+def _list_metadata(obj: Object) -> Object:
+    version = obj["metadata"].get("resourceVersion")
+    return {"resourceVersion": version} if version else {}
 
 
 def partial(obj: Object, version: str = "v1") -> Object:
