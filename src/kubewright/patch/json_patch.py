@@ -110,7 +110,7 @@ class _Run:
         """The container that holds the last element of `path`, ready to be changed if asked for."""
         parts = path.split("/")
         if len(parts) < 2:
-            raise PatchDoesNotApply(f'{operation} operation does not apply: doc is missing path: "{path}"')
+            raise _no_path(operation, path)
         if change and isinstance(self.document, (dict, list)):
             self.document = self._owned(self.document)
         here = self.document
@@ -118,9 +118,7 @@ class _Run:
             key = _unescaped(part)
             below = _child(here, key)
             if not isinstance(below, (dict, list)):
-                raise PatchDoesNotApply(
-                    f'{operation} operation does not apply: doc is missing path: "{path}"'
-                )
+                raise _no_path(operation, path)
             if change:
                 owned = self._owned(below)
                 if owned is not below:
@@ -128,7 +126,7 @@ class _Run:
                 below = owned
             here = below
         if not isinstance(here, (dict, list)):
-            raise PatchDoesNotApply(f'{operation} operation does not apply: doc is missing path: "{path}"')
+            raise _no_path(operation, path)
         return here, _unescaped(parts[-1])
 
     def _get(self, path: str, operation: str) -> Any:
@@ -159,7 +157,7 @@ class _Run:
             del container[key]
         else:
             raise PatchDoesNotApply(
-                f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}"
+                f"error in remove for path: '{path}': Unable to remove nonexistent key: {key}: missing value"
             )
 
     def _replace(self, path: str, value: Any) -> None:
@@ -183,6 +181,19 @@ class _Run:
                 actual = None
         if not same_value(actual, expected):
             raise PatchDoesNotApply(f"testing value {path} failed: test failed")
+
+
+_NO_PATH: Final = {
+    "add": 'doc is missing path: "{}"',
+    "remove": 'doc is missing path: "{}"',
+    "replace": "doc is missing path: {}",
+    "test": "is missing path: {}",
+}
+
+
+def _no_path(operation: str, path: str) -> PatchDoesNotApply:
+    where = _NO_PATH.get(operation, "doc is missing from path: {}").format(path)
+    return PatchDoesNotApply(f"{operation} operation does not apply: {where}: missing value")
 
 
 def _text(operation: Operation, field: str) -> str:
