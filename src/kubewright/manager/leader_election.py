@@ -4,7 +4,7 @@ A candidate takes the lease when it is free, or when its holder has not changed 
 the candidate's own clock, so clocks need not agree. The leader renews it every `retry_period`. It counts
 itself as leader only until `renew_deadline` after the last renewal *began*, which is sooner than anybody else
 may take over; `holds()` answers that from the clock alone. So a process that was stopped and wakes up late
-knows at its next look that its time is over, even before its renewal fails. The manager asks before each write.
+knows at its next look that its time is over, even before its renewal fails. The manager asks before writes.
 """
 
 from __future__ import annotations

@@ -1,0 +1,290 @@
+"""Events: what an operator tells people about an object, where `kubectl describe` shows it.
+
+`EventRecorder.event` never waits and never fails: events are sent in the background, and thrown away rather
+than piled up when the server is away. Repetitions become one event with a count. Two filters keep a loop that
+goes wrong from flooding the cluster, with client-go's numbers: more than 10 events in 10 minutes that differ
+only in their message become one aggregate, and an object may have 25 events at once and then one every five
+minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from kubewright.api.errors import APIError, NotFound
+from kubewright.api.meta import MetaObject, ObjectReference
+from kubewright.api.times import format_micro_time, format_time, now_micro
+from kubewright.api.unstructured import Unstructured
+from kubewright.client import Client
+from kubewright.client.errors import ConnectionFailed
+
+logger = logging.getLogger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+EventAPI = Literal["v1", "events.k8s.io/v1"]
+
+AGGREGATE_AFTER = 10
+AGGREGATE_SECONDS = 600.0
+SPAM_BURST = 25
+SPAM_REFILL_SECONDS = 300.0
+REMEMBERED = 4096
+QUEUE_LENGTH = 1000
+
+
+def reference_to(obj: MetaObject | Unstructured) -> ObjectReference:
+    """A reference to an object, as events hold it."""
+    meta = obj.metadata
+    return ObjectReference(
+        api_version=obj.api_version,
+        kind=obj.kind,
+        namespace=meta.namespace or None,
+        name=meta.name,
+        uid=meta.uid or None,
+        resource_version=meta.resource_version or None,
+    )
+
+
+class _Recent(OrderedDict[Any, Any]):
+    """A map that forgets what has not been used for longest."""
+
+    def touch(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The value of a key, made if there is none."""
+        if key in self:
+            self.move_to_end(key)
+        else:
+            self[key] = make()
+            if len(self) > REMEMBERED:
+                self.popitem(last=False)
+        return self[key]
+
+
+class SpamFilter:
+    """A bucket of events per object."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._buckets = _Recent()
+
+    def allows(self, key: object) -> bool:
+        """Take one event out of the bucket, if there is one."""
+        now = self._clock()
+        bucket = self._buckets.touch(key, lambda: [float(SPAM_BURST), now])
+        bucket[0] = min(float(SPAM_BURST), bucket[0] + (now - bucket[1]) / SPAM_REFILL_SECONDS)
+        bucket[1] = now
+        if bucket[0] < 1:
+            return False
+        bucket[0] -= 1
+        return True
+
+
+class Aggregator:
+    """Notices events that differ only in their message and come too often."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._groups = _Recent()
+
+    def message(self, group: object, message: str) -> tuple[object, str]:
+        """Under which key to count an event, and its message: its own, or that of the aggregate."""
+        now = self._clock()
+        seen: dict[str, None]
+        last: float
+        seen, last = self._groups.get(group, ({}, now))
+        if now - last > AGGREGATE_SECONDS:
+            seen = {}
+        seen[message] = None
+        self._groups.pop(group, None)
+        self._groups.touch(group, lambda: (seen, now))
+        if len(seen) < AGGREGATE_AFTER:
+            return (group, message), message
+        del seen[next(iter(seen))]
+        return (group, ""), f"(combined from similar events): {message}"
+
+
+@dataclass(slots=True)
+class _Posted:
+    """An event that exists on the server, so that the next one like it only counts."""
+
+    name: str
+    namespace: str
+    count: int
+    first: datetime
+
+
+class EventRecorder:
+    """Sends events about objects. A runnable of the manager; stops last.
+
+    Needs `create` and `patch` on `events` (of the core group, or of `events.k8s.io`).
+    """
+
+    needs_leader = False
+    group = "others"
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        api: EventAPI = "events.k8s.io/v1",
+        clock: Callable[[], float] | None = None,
+        now: Callable[[], datetime] = now_micro,
+    ) -> None:
+        import time
+
+        clock = clock if clock is not None else time.monotonic
+        self.component = component
+        self._client = client
+        self._api = api
+        self._now = now
+        self._instance = f"{component}-{socket.gethostname()}"[:128]
+        self._filter = SpamFilter(clock)
+        self._aggregator = Aggregator(clock)
+        self._posted = _Recent()
+        self._queue: deque[Callable[[], Any]] = deque()
+        self._wake = asyncio.Event()
+        self._dropped = 0
+
+    def event(
+        self,
+        regarding: MetaObject | Unstructured | ObjectReference,
+        type: EventType,
+        reason: str,
+        message: str,
+        *,
+        action: str = "Reconcile",
+        related: MetaObject | Unstructured | ObjectReference | None = None,
+    ) -> None:
+        """Say something about an object. `reason` is a CamelCase word, `message` a sentence."""
+        about = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
+        other = related if related is None or isinstance(related, ObjectReference) else reference_to(related)
+        subject = (self.component, about.kind, about.namespace, about.name, about.uid)
+        if not self._filter.allows(subject):
+            logger.debug("too many events about %s %s; dropped: %s", about.kind, about.name, message)
+            return
+        key, text = self._aggregator.message((subject, type, reason, action), message)
+        if len(self._queue) >= QUEUE_LENGTH:
+            self._queue.popleft()
+            self._dropped += 1
+        self._queue.append(lambda: self._send(key, about, other, type, reason, text, action))
+        self._wake.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send events until `stop` is set, then what is still there."""
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                waking = asyncio.create_task(self._wake.wait())
+                await asyncio.wait([stopping, waking], return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
+                await self.flush()
+        finally:
+            stopping.cancel()
+
+    async def flush(self) -> None:
+        """Send everything that is queued."""
+        self._wake.clear()
+        while self._queue:
+            send = self._queue.popleft()
+            try:
+                await send()
+            except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
+                logger.warning("an event could not be sent: %s", error)
+        if self._dropped:
+            logger.warning("%d events were dropped: the server was away for too long", self._dropped)
+            self._dropped = 0
+
+    async def _send(
+        self,
+        key: object,
+        about: ObjectReference,
+        related: ObjectReference | None,
+        type: EventType,
+        reason: str,
+        message: str,
+        action: str,
+    ) -> None:
+        now = self._now()
+        posted: _Posted | None = self._posted.get(key)
+        if posted is not None:
+            try:
+                await self._count(posted, message, now)
+                return
+            except NotFound:
+                self._posted.pop(key, None)
+        namespace = about.namespace or "default"
+        name = f"{about.name}.{int(now.timestamp() * 1_000_000_000):x}"
+        body = self._body(name, namespace, about, related, type, reason, message, action, now)
+        try:
+            await self._client.create(Unstructured(body))
+        except APIError as error:
+            if error.status_code == 409:
+                return
+            raise
+        entry = _Posted(name, namespace, 1, now)
+        self._posted.pop(key, None)
+        self._posted.touch(key, lambda: entry)
+
+    async def _count(self, posted: _Posted, message: str, now: datetime) -> None:
+        from kubewright.api.gvk import GroupVersionKind
+        from kubewright.client import patches
+
+        posted.count += 1
+        if self._api == "v1":
+            change: dict[str, Any] = {
+                "count": posted.count,
+                "lastTimestamp": format_time(now),
+                "message": message,
+            }
+        else:
+            change = {
+                "series": {"count": posted.count, "lastObservedTime": format_micro_time(now)},
+                "note": message,
+            }
+        kind = GroupVersionKind.from_api_version(self._api, "Event")
+        await self._client.patch(kind, patches.merge(change), name=posted.name, namespace=posted.namespace)
+
+    def _body(
+        self,
+        name: str,
+        namespace: str,
+        about: ObjectReference,
+        related: ObjectReference | None,
+        type: EventType,
+        reason: str,
+        message: str,
+        action: str,
+        now: datetime,
+    ) -> dict[str, Any]:
+        from kubewright.api.codec import to_plain
+
+        body: dict[str, Any] = {
+            "apiVersion": self._api,
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "type": type,
+            "reason": reason,
+            "action": action,
+            "reportingInstance": self._instance,
+        }
+        if related is not None:
+            body["related"] = to_plain(related)
+        if self._api == "v1":
+            body["involvedObject"] = to_plain(about)
+            body["message"] = message[:1024]
+            body["source"] = {"component": self.component}
+            body["reportingComponent"] = self.component
+            body["firstTimestamp"] = body["lastTimestamp"] = format_time(now)
+            body["count"] = 1
+        else:
+            body["regarding"] = to_plain(about)
+            body["note"] = message[:1024]
+            body["reportingController"] = self.component
+            body["eventTime"] = format_micro_time(now)
+        return body
