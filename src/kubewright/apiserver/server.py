@@ -144,7 +144,7 @@ class APIServer:
                 self._endpoints[resource.group, version.name, resource.plural] = Endpoint(
                     self, store, version
                 )
-        self._changed()
+        self._changed(resource)
         return store
 
     def remove(self, group: str, plural: str) -> None:
@@ -152,7 +152,7 @@ class APIServer:
         store = self._resources.pop((group, plural), None)
         if store is not None:
             self._forget(store)
-            self._changed()
+            self._changed(store.resource)
 
     def _forget(self, store: Store) -> None:
         resource = store.resource
@@ -160,14 +160,15 @@ class APIServer:
             self._endpoints.pop((resource.group, version.name, resource.plural), None)
         store.close()
 
-    def _changed(self) -> None:
-        self._typed_versions = {
-            (store.resource.group, version.name)
-            for store in self._resources.values()
-            if not store.resource.custom
-            for version in store.resource.versions
-            if version.served
-        }
+    def _changed(self, resource: Resource) -> None:
+        if not resource.custom:
+            self._typed_versions = {
+                (store.resource.group, version.name)
+                for store in self._resources.values()
+                if not store.resource.custom
+                for version in store.resource.versions
+                if version.served
+            }
         self.discovery.changed()
         self.openapi.changed()
 
