@@ -20,3 +20,130 @@ In layers, lowest first; each works without those above it:
 An object that is written is brought up to date from the server's answer and returned; a dry run returns
 another object and leaves yours alone.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .config import (
+        ClusterConfig,
+        ExecPlugin,
+        Impersonation,
+        Material,
+        from_kubeconfig,
+        in_cluster,
+        load_config,
+    )
+    from .credentials import Credentials
+    from .errors import ConfigError, ConnectionFailed, CredentialsError, NoKindMatch
+    from .http import HTTPTransport
+    from .kinds import ALL_NAMESPACES, APIResource, MetadataOf, WatchEvent, metadata_of
+    from .kubeconfig import Kubeconfig
+    from .listing import Items, Listing
+    from .mapper import RESTMapper
+    from .patches import Patch, json_patch, merge, merge_from, strategic
+    from .rate_limit import TokenBucket
+    from .raw import RawEvent, RawPage, RawWatch
+    from .rest import REST, Call, Hook, Interceptor, Proceed, Retries
+    from .streams import ExecError, ExecResult, RemoteProcess
+    from .sync import SyncClient
+    from .transport import Answer, Socket, Stream, Transport
+    from .upserts import retry_on_conflict
+    from .waiting import condition, deleted, exists, field_is
+    from .watching import Backoff, Watch
+
+_NAMES = {
+    "client": "Client",
+    "config": "ClusterConfig ExecPlugin Impersonation Material from_kubeconfig in_cluster load_config",
+    "credentials": "Credentials",
+    "errors": "ConfigError ConnectionFailed CredentialsError NoKindMatch",
+    "http": "HTTPTransport",
+    "kinds": "ALL_NAMESPACES APIResource MetadataOf WatchEvent metadata_of",
+    "kubeconfig": "Kubeconfig",
+    "listing": "Items Listing",
+    "mapper": "RESTMapper",
+    "patches": "Patch json_patch merge merge_from strategic",
+    "rate_limit": "TokenBucket",
+    "raw": "RawEvent RawPage RawWatch",
+    "rest": "Call Hook Interceptor Proceed REST Retries",
+    "streams": "ExecError ExecResult RemoteProcess",
+    "sync": "SyncClient",
+    "transport": "Answer Socket Stream Transport",
+    "upserts": "retry_on_conflict",
+    "waiting": "condition deleted exists field_is",
+    "watching": "Backoff Watch",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
+
+
+__all__ = [
+    "ALL_NAMESPACES",
+    "REST",
+    "APIResource",
+    "Answer",
+    "Backoff",
+    "Call",
+    "Client",
+    "ClusterConfig",
+    "ConfigError",
+    "ConnectionFailed",
+    "Credentials",
+    "CredentialsError",
+    "ExecError",
+    "ExecPlugin",
+    "ExecResult",
+    "HTTPTransport",
+    "Hook",
+    "Impersonation",
+    "Interceptor",
+    "Items",
+    "Kubeconfig",
+    "Listing",
+    "Material",
+    "MetadataOf",
+    "NoKindMatch",
+    "Patch",
+    "Proceed",
+    "RESTMapper",
+    "RawEvent",
+    "RawPage",
+    "RawWatch",
+    "RemoteProcess",
+    "Retries",
+    "Socket",
+    "Stream",
+    "SyncClient",
+    "TokenBucket",
+    "Transport",
+    "Watch",
+    "WatchEvent",
+    "condition",
+    "deleted",
+    "exists",
+    "field_is",
+    "from_kubeconfig",
+    "in_cluster",
+    "json_patch",
+    "load_config",
+    "merge",
+    "merge_from",
+    "metadata_of",
+    "retry_on_conflict",
+    "strategic",
+]

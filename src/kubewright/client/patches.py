@@ -1,12 +1,12 @@
 """The four kinds of patches, and the difference between an object and the version it came from.
 
 A typed object knows only the fields of its class, but the bytes it was decoded from are kept (`base_of`).
-`changed(obj)` lays what this program changed over those bytes: fields it does not know stay where they are, at
-every level, also inside the elements of lists. `difference(obj)` is the merge patch from there.
+`changed(obj)` lays what this program changed over those bytes: fields it does not know stay where they are,
+at every level, also inside the elements of lists. `difference(obj)` is the merge patch from there.
 
 Elements of lists have no names on the wire, so those before and after are paired: equal ones first, then
-those that share an identifying field (`name`, `key`, `type`, ...), and those without such a field by position if
-the list has kept its length.
+those that share an identifying field (`name`, `key`, `type`, ...), and those without such a field by
+position if the list has kept its length.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def plain(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
 
 
 def changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The server's version of an object, and that version with our changes; `None` for an object made here."""
+    """The server's version of an object, and that with our changes; `None` for an object made here."""
     raw = base_of(obj)
     if raw is None:
         return None
