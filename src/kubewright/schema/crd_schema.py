@@ -148,6 +148,22 @@ def _root_errors(schema: Schema, path: str) -> list[FieldError]:
     return []
 
 
+_HOLDERS: Final = frozenset(
+    (
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "definitions",
+        "dependencies",
+        "items",
+        "not",
+        "oneOf",
+        "properties",
+    )
+)
+"""Keywords that hold further schemas."""
+
+
 class _SchemaWalk:
     """Visits a schema; `errors` are about the schema, `rule_errors` about its rules."""
 
@@ -191,6 +207,8 @@ class _SchemaWalk:
             self._forbid(f"{path}.uniqueItems", text)
 
     def _children(self, schema: Schema, path: str, place: _Place) -> None:
+        if _HOLDERS.isdisjoint(schema):
+            return
         node = place.node
         inner = replace(place, root=False, cardinality=_below(schema, place.cardinality))
         additional = schema.get("additionalProperties")
