@@ -165,7 +165,7 @@ _READERS: Final[dict[str, Callable[[Any, str, str], Any]]] = {
 class _Shape:
     """A message as JSON has it: the fields of embedded messages among its own."""
 
-    __slots__ = ("fields", "kind", "name", "shown")
+    __slots__ = ("fields", "keeps_empty", "kind", "name", "shown")
 
     def __init__(self, message: Message, messages: Messages) -> None:
         self.name = message.name.rpartition(".")[2]
@@ -173,6 +173,8 @@ class _Shape:
         self._collect(message, messages)
         self.kind = "metadata" in self.fields or self.name == "DeleteOptions"
         self.shown = tuple(field for field in self.fields.values() if field.always)
+        # Most kinds are stored in a format that knows no empty lists; definitions are stored as JSON.
+        self.keeps_empty = ".apiextensions." in message.name
 
     def _collect(self, message: Message, messages: Messages) -> None:
         for field in message.fields:
@@ -234,7 +236,9 @@ class TypedJSON:
             if field.pointer:
                 if read is not None:
                     out[key] = read
-            elif read is not None and (field.always or read not in _ABSENT):
+            elif read is None:
+                continue
+            elif read not in _ABSENT or (field.always and (not field.label or shape.keeps_empty)):
                 out[key] = read
         for field in shape.shown:
             if field.name not in out:
