@@ -108,6 +108,13 @@ def json_complaint(data: bytes, error: Exception) -> str:
             return f"invalid character '{char}' after object key"
         if "','" in problem.msg:
             return f"invalid character '{char}' after object key:value pair"
+        for word in ("null", "true", "false"):
+            if char == word[0]:
+                rest = problem.doc[problem.pos :]
+                for wanted, found in zip(word, rest, strict=False):
+                    if wanted != found:
+                        return f"invalid character '{found}' in literal {word} (expecting '{wanted}')"
+                return "unexpected end of JSON input"
         return f"invalid character '{char}' looking for beginning of value"
     except (ValueError, RecursionError):
         pass

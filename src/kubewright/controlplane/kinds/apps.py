@@ -37,7 +37,7 @@ from .rows import (
     name_of,
     selector_text,
 )
-from .workloads import collision_errors, count_errors, scale_subresource
+from .workloads import collision_errors, count_errors, immutable_selector, scale_subresource
 
 STATUS = StatusSubresource(keeps_metadata=False)
 
@@ -46,6 +46,8 @@ class WorkloadStrategy(KindStrategy):
     """Rules that all kinds of this group share."""
 
     tracks_generation = True
+    recommends_labels = False
+    """Whether names that make bad host names of pods get a warning."""
 
     def default(self, version: Version, obj: Object) -> None:
         """Fill in the spec and its template."""
@@ -62,7 +64,7 @@ class WorkloadStrategy(KindStrategy):
 
     def update_errors(self, obj: Object, old: Object) -> Errors:
         """What may not change."""
-        return immutable(obj["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
+        return immutable_selector(obj["spec"].get("selector"), old["spec"].get("selector"))
 
     def status_errors(self, obj: Object, old: Object) -> Errors:
         """What is wrong with a status."""
@@ -81,18 +83,26 @@ class WorkloadStrategy(KindStrategy):
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
         """What is unwise about the template."""
         if op.subresource or (old is not None and old["spec"] == obj["spec"]):
-            return ()
-        from .podspec.warnings import pod_spec_warnings
+            return
+        from .podspec.warnings import host_name_warnings, pod_spec_warnings
 
-        return pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
+        if self.recommends_labels and old is None:
+            yield from host_name_warnings(obj)
+        yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Appliers own what the endpoint changes."""
         return ("spec",) if subresource == "status" else ("status",)
 
 
+def _shown_strategy(strategy: Object) -> fe.GoStruct:
+    return fe.GoStruct({"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")})
+
+
 class DeploymentStrategy(WorkloadStrategy):
     """Deployments."""
+
+    recommends_labels = True
 
     def default_spec(self, spec: Object) -> None:
         """One replica, a quarter at a time, ten revisions, ten minutes."""
@@ -127,7 +137,14 @@ class DeploymentStrategy(WorkloadStrategy):
         from .podspec.template import selected_template_errors
 
         errors = non_negative(spec.get("replicas"), "spec.replicas")
-        errors += selected_template_errors(spec.get("selector"), spec["template"], "spec", noun="deployment")
+        errors += selected_template_errors(
+            spec.get("selector"),
+            spec["template"],
+            "spec",
+            noun="deployment",
+            always="ReplicaSet",
+            unusable="invalid label selector",
+        )
         errors += _deployment_strategy_errors(spec["strategy"], "spec.strategy")
         ready, deadline = spec.get("minReadySeconds") or 0, spec.get("progressDeadlineSeconds")
         errors += non_negative(ready, "spec.minReadySeconds")
@@ -155,7 +172,7 @@ def _deployment_strategy_errors(strategy: Object, path: str) -> Errors:
         text = "may not be specified when strategy `type` is 'Recreate'"
         return [fe.forbidden(f"{path}.rollingUpdate", text)]
     if strategy.get("type") != "RollingUpdate":
-        return [fe.not_supported(path, strategy, ("Recreate", "RollingUpdate"))]
+        return [fe.not_supported(path, _shown_strategy(strategy), ("Recreate", "RollingUpdate"))]
     path = f"{path}.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
     errors = int_or_percent(unavailable, f"{path}.maxUnavailable") + int_or_percent(surge, f"{path}.maxSurge")
@@ -168,6 +185,8 @@ def _deployment_strategy_errors(strategy: Object, path: str) -> Errors:
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
+    recommends_labels = True
+
     def default_spec(self, spec: Object) -> None:
         """One replica."""
         spec.setdefault("replicas", 1)
@@ -179,7 +198,12 @@ class ReplicaSetStrategy(WorkloadStrategy):
         errors = non_negative(spec.get("replicas"), "spec.replicas")
         errors += non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
         return errors + selected_template_errors(
-            spec.get("selector"), spec["template"], "spec", noun="deployment"
+            spec.get("selector"),
+            spec["template"],
+            "spec",
+            noun="deployment",
+            always="ReplicaSet",
+            unusable="invalid label selector",
         )
 
     def status_errors(self, obj: Object, old: Object) -> Errors:
@@ -224,6 +248,10 @@ class StatefulSetStrategy(WorkloadStrategy):
             if not status.get("phase"):
                 status["phase"] = "Pending"
 
+    def prepare_for_create(self, op: Operation, obj: Object) -> None:
+        """More than one pod at a time is not on offer."""
+        (obj["spec"]["updateStrategy"].get("rollingUpdate") or {}).pop("maxUnavailable", None)
+
     def spec_errors(self, spec: Object) -> Errors:
         """Policies, claims, replicas, selector and template."""
         from .podspec.template import selected_template_errors
@@ -249,7 +277,12 @@ class StatefulSetStrategy(WorkloadStrategy):
         if spec.get("serviceName"):
             errors += dns_label(spec["serviceName"], "spec.serviceName")
         return errors + selected_template_errors(
-            spec.get("selector"), _with_claims(spec), "spec", noun="statefulset", always="StatefulSet"
+            spec.get("selector"),
+            _with_claims(spec),
+            "spec",
+            noun="statefulset",
+            always="StatefulSet",
+            unusable="",
         )
 
     def update_errors(self, obj: Object, old: Object) -> Errors:
@@ -304,9 +337,10 @@ def _set_strategy_errors(strategy: Object, path: str) -> Errors:
         if rolling is None:
             return []
         text = "only allowed for updateStrategy 'RollingUpdate'"
-        return [fe.invalid(f"{path}.rollingUpdate", rolling, text)]
+        shown = fe.GoStruct({"Partition": rolling.get("partition") or 0, "MaxUnavailable": None})
+        return [fe.invalid(f"{path}.rollingUpdate", shown, text)]
     if kind != "RollingUpdate":
-        return [fe.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
+        return [fe.invalid(path, _shown_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
     errors: Errors = []
     if rolling is not None:
         errors += non_negative(rolling.get("partition"), f"{path}.rollingUpdate.partition")
@@ -381,7 +415,7 @@ def _daemon_strategy_errors(strategy: Object, path: str) -> Errors:
     if strategy.get("type") == "OnDelete":
         return []
     if strategy.get("type") != "RollingUpdate":
-        return [fe.not_supported(path, strategy, ("RollingUpdate", "OnDelete"))]
+        return [fe.not_supported(path, _shown_strategy(strategy), ("RollingUpdate", "OnDelete"))]
     path = f"{path}.rollingUpdate"
     rolling = strategy.get("rollingUpdate") or {}
     errors: Errors = []

@@ -16,7 +16,7 @@ from kubewright.schema.columns import human_duration
 
 from .kind import Kind, KindStrategy
 from .podspec.defaults import default_template
-from .podspec.names_and_numbers import Errors, choice, immutable, non_negative, qualified_name
+from .podspec.names_and_numbers import Errors, choice, dns_subdomain, immutable, non_negative, qualified_name
 from .rows import (
     AGE,
     CONTAINERS,
@@ -31,6 +31,7 @@ from .rows import (
     name_of,
     since,
 )
+from .workloads import immutable_selector
 
 _STATUS = StatusSubresource(keeps_metadata=False)
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -73,9 +74,10 @@ class JobStrategy(KindStrategy):
     def default(self, version: Version, obj: Object) -> None:
         """Fill in a job; one without labels has those of its template."""
         spec: Object = obj.setdefault("spec", {})
-        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
         default_job_spec(spec)
-        if labels and not obj["metadata"].get("labels"):
+        labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+        final = spec.get("manualSelector") or _UID_LABELS[0] in labels
+        if labels and final and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
@@ -91,6 +93,16 @@ class JobStrategy(KindStrategy):
             labels.setdefault(key, obj["metadata"]["uid"])
         selector: Object = spec.setdefault("selector", {})
         selector.setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], obj["metadata"]["uid"])
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def before_delete(self, op: Operation, obj: Object) -> None:
+        """Who says nothing about the pods of a job is told that they stay."""
+        if not {"propagationPolicy", "orphanDependents"} & op.options.keys():
+            op.warn(
+                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
+                "remove them or set propagationPolicy=Orphan to suppress this warning"
+            )
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new job."""
@@ -109,15 +121,10 @@ class JobStrategy(KindStrategy):
         """Names that make bad host names, unwise templates."""
         if op.subresource or (old is not None and old["spec"] == obj["spec"]):
             return
-        from .podspec.warnings import pod_spec_warnings
+        from .podspec.warnings import host_name_warnings, pod_spec_warnings
 
         if old is None:
-            wrong = names.check_dns_label(obj["metadata"].get("name") or "")
-            if wrong:
-                yield (
-                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
-                    f"behavior; a DNS label is recommended: [{' '.join(wrong)}]"
-                )
+            yield from host_name_warnings(obj)
         yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
@@ -152,7 +159,7 @@ def _selector_errors(spec: Object) -> Errors:
     from .podspec.template import labels_of, matches, mismatch
 
     if spec.get("selector") is None:
-        return [fe.required("spec.selector", "")]
+        return [fe.required("spec.selector", ""), mismatch(spec["template"], "spec.template")]
     errors = selector_errors(spec["selector"], "spec.selector")
     if not errors and not matches(spec["selector"], labels_of(spec["template"])):
         errors.append(mismatch(spec["template"], "spec.template"))
@@ -188,6 +195,8 @@ def job_errors(spec: Object, path: str) -> Errors:
     failed, per_index = spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
     if failed is not None and per_index is None:
         errors.append(fe.required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if spec.get("managedBy") is not None:
+        errors += _manager_errors(spec["managedBy"], f"{path}.managedBy")
     mode = spec.get("completionMode")
     if mode not in (None, "NonIndexed", "Indexed"):
         errors.append(fe.not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
@@ -205,7 +214,8 @@ def job_errors(spec: Object, path: str) -> Errors:
     success = spec.get("successPolicy")
     if success is not None:
         if mode != "Indexed":
-            errors.append(fe.invalid(f"{path}.successPolicy", success, "requires indexed completion mode"))
+            shown = {"Rules": success.get("rules")}
+            errors.append(fe.invalid(f"{path}.successPolicy", shown, "requires indexed completion mode"))
         elif not success.get("rules"):
             text = "at least one rules must be specified when the successPolicy is specified"
             errors.append(fe.required(f"{path}.successPolicy.rules", text))
@@ -222,6 +232,18 @@ def job_errors(spec: Object, path: str) -> Errors:
     elif policy is not None and restart != "Never":
         text = 'only "Never" is supported when podFailurePolicy is specified'
         errors.append(fe.invalid(where, restart, text))
+    return errors
+
+
+def _manager_errors(name: str, path: str) -> Errors:
+    if not name:
+        return [fe.required(path, "")]
+    domain, slash, rest = name.partition("/")
+    if not slash or not domain or not rest:
+        return [fe.invalid(path, name, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = dns_subdomain(domain, path)
+    if len(name) > 63:
+        errors.append(fe.too_long(path, 63))
     return errors
 
 
@@ -322,7 +344,7 @@ def _job_change_errors(obj: Object, old: Object) -> Errors:
     ):
         text = "can only be modified in tandem with spec.parallelism"
         errors.append(fe.invalid("spec.completions", after.get("completions"), text))
-    errors += immutable(after.get("selector"), before.get("selector"), "spec.selector")
+    errors += immutable_selector(after.get("selector"), before.get("selector"))
     template, earlier = after["template"], before["template"]
     suspended = bool(before.get("suspend"))
     if suspended and (old.get("status") or {}).get("startTime") is None:
@@ -435,15 +457,10 @@ class CronJobStrategy(KindStrategy):
         """Unwise templates."""
         if op.subresource or (old is not None and old["spec"] == obj["spec"]):
             return
-        from .podspec.warnings import pod_spec_warnings
+        from .podspec.warnings import host_name_warnings, pod_spec_warnings
 
         if old is None:
-            wrong = names.check_dns_label(obj["metadata"].get("name") or "")
-            if wrong:
-                yield (
-                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
-                    f"behavior; a DNS label is recommended: [{' '.join(wrong)}]"
-                )
+            yield from host_name_warnings(obj)
         template = obj["spec"]["jobTemplate"]["spec"]["template"]
         yield from pod_spec_warnings(template.get("spec") or {}, "spec.jobTemplate.spec.template.spec")
 

@@ -48,7 +48,7 @@ class ConfigMapStrategy(KindStrategy):
             errors += [fe.invalid(f"binaryData[{key}]", key, text) for text in names.check_config_key(key)]
         size = sum(len(text.encode()) for text in data.values()) + sum(map(_decoded_size, binary.values()))
         if size > _MAX_BYTES:
-            errors.append(fe.too_long("", _MAX_BYTES))
+            errors.append(fe.too_long("[]", _MAX_BYTES))
         return errors
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:

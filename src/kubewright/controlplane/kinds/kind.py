@@ -69,7 +69,5 @@ class Kind:
     """Between versions, where they differ in more than their name."""
     hub_version: str = ""
     """The version that the strategy sees, where there are several."""
-    storage_prefix: str = ""
-    """Where in storage the objects are; the plural by default."""
     versions: Mapping[str, Callable[[Version], None]] = field(default_factory=dict)
     """Adjusts single versions once they are declared."""

@@ -77,8 +77,10 @@ class NamespaceStrategy(KindStrategy):
         obj["metadata"].setdefault("labels", {})[NAME_LABEL] = obj["metadata"]["name"]
 
     def before_delete(self, op: Operation, obj: Object) -> None:
-        """It stays, terminating."""
+        """It stays, terminating, until its contents are gone."""
         obj.setdefault("status", {})["phase"] = "Terminating"
+        if not self.may_vanish(obj):
+            obj["metadata"].pop("deletionGracePeriodSeconds", None)
 
     def may_vanish(self, obj: Object) -> bool:
         """When its contents are gone."""

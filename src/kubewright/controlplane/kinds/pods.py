@@ -11,7 +11,7 @@ from kubewright.apiserver.shaping import copied
 
 from .kind import KindStrategy
 from .podspec.defaults import default_pod
-from .podspec.resources import quality_of_service
+from .podspec.resources import default_whole_requests, quality_of_service
 
 
 class PodStrategy(KindStrategy):
@@ -34,6 +34,7 @@ class PodStrategy(KindStrategy):
             text = "Scheduling is blocked due to non-empty scheduling gates"
             set_pod_condition(obj, "PodScheduled", "False", "SchedulingGated", text)
         _merge_label_keys(obj)
+        default_whole_requests(obj["spec"])
         obj["status"]["qosClass"] = quality_of_service(obj["spec"])
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:

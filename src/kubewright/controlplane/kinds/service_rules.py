@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kubewright.schema import fielderrors as fe
@@ -262,6 +263,25 @@ def service_update_errors(service: Object, old: Object) -> Errors:
     if both and (after.get("healthCheckNodePort") or 0) != (before.get("healthCheckNodePort") or 0):
         errors.append(fe.forbidden("spec.healthCheckNodePort", "field is immutable"))
     return errors
+
+
+def service_warnings(spec: Object) -> Iterator[str]:
+    """What of a service has no effect, or will have none."""
+    external = spec.get("externalIPs")
+    if is_headless(spec):
+        if spec.get("loadBalancerIP"):
+            yield "spec.loadBalancerIP is ignored for headless services"
+        if external:
+            yield "spec.externalIPs is ignored for headless services"
+        if spec.get("sessionAffinity") != "None":
+            yield "spec.SessionAffinity is ignored for headless services"
+    if spec.get("type") == "ExternalName":
+        if external:
+            yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    elif spec.get("externalName"):
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
 def load_balancer_errors(service: Object) -> Errors:

@@ -218,6 +218,12 @@ class ServiceStrategy(KindStrategy):
         if addresses or ports:
             await self.claims.release(addresses, ports, f"{op.namespace}/{obj['metadata']['name']}")
 
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """What has no effect, or will have none."""
+        from .service_rules import service_warnings
+
+        return () if op.subresource else service_warnings(obj["spec"])
+
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Appliers own what the endpoint changes."""
         return ("spec",) if subresource == "status" else ("status",)

@@ -43,6 +43,15 @@ def count_errors(status: Object, fields: tuple[str, ...], bounded: tuple[str, ..
     return errors
 
 
+def immutable_selector(new: Object | None, old: Object | None) -> Errors:
+    """Which pods are its own, a workload never changes."""
+    if new == old:
+        return []
+    from .podspec.scheduling import shown_selector
+
+    return [fe.invalid("spec.selector", shown_selector(new), "field is immutable")]
+
+
 def collision_errors(new: Object, old: Object) -> Errors:
     """The count of collisions never goes down."""
     after = (new.get("status") or {}).get("collisionCount")

@@ -222,13 +222,7 @@ def _environment_name_errors(name: str, path: str) -> Errors:
     if all(" " <= char <= "~" and char != "=" for char in name):
         return []
     text = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-    return [
-        fe.invalid(
-            path,
-            name,
-            f"{text} (e.g. 'MY_ENV', or 'my.env-name', regex used for validation is '^[ -<>-~]+$')",
-        )
-    ]
+    return [fe.invalid(path, name, text)]
 
 
 def _environment_errors(variables: list[Object], path: str) -> Errors:

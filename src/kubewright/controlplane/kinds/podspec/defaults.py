@@ -109,8 +109,8 @@ def _default_probe(probe: Object) -> None:
             probe[field] = value
     if probe.get("httpGet") is not None:
         _default_request(probe["httpGet"])
-    if probe.get("grpc") is not None:
-        probe["grpc"].setdefault("service", "")
+    if probe.get("grpc") is not None and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
 
 
 def _default_request(request: Object) -> None:

@@ -6,6 +6,7 @@ Each returns the errors of one value; `path` is where it stands.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +18,8 @@ NON_NEGATIVE = "must be greater than or equal to 0"
 MAX_INT32 = (1 << 31) - 1
 FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 
+_UNDERSCORED = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
+
 Errors = list[FieldError]
 
 
@@ -27,7 +30,7 @@ def non_negative(value: int | None, path: str) -> Errors:
 
 def positive(value: int | None, path: str) -> Errors:
     """Above zero."""
-    return [fe.invalid(path, value or 0, "must be greater than 0")] if (value or 0) <= 0 else []
+    return [fe.invalid(path, value or 0, "must be greater than zero")] if (value or 0) <= 0 else []
 
 
 def in_range(value: int, low: int, high: int, path: str) -> Errors:
@@ -50,6 +53,18 @@ def dns_label(value: str, path: str) -> Errors:
 def dns_subdomain(value: str, path: str) -> Errors:
     """A DNS subdomain."""
     return named(names.check_dns_subdomain, value, path)
+
+
+def dns_subdomain_with_underscores(value: str, path: str) -> Errors:
+    """A DNS subdomain as resolvers search it."""
+    if len(value) <= 253 and _UNDERSCORED.fullmatch(value):
+        return []
+    text = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+        "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation "
+        f"is '{_UNDERSCORED.pattern}')"
+    )
+    return [fe.invalid(path, value, text)]
 
 
 def qualified_name(value: str, path: str) -> Errors:

@@ -178,27 +178,54 @@ def _claim_errors(claims: list[Object], known: set[str], path: str) -> Errors:
     return errors
 
 
+def _with_resources(spec: Object) -> list[Object]:
+    return [one for kind in ("containers", "initContainers") for one in spec.get(kind) or ()]
+
+
+def default_whole_requests(spec: Object) -> None:
+    """Requests of a pod as a whole, where it has limits or requests of its own.
+
+    What its containers request together is requested for the pod; what it limits otherwise, as much as that.
+    """
+    whole = spec.get("resources") or {}
+    if not whole.get("requests") and not whole.get("limits"):
+        return
+    requests: Object = dict(whole.get("requests") or {})
+    totals: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
+            if name in ("cpu", "memory") or is_huge_page(name):
+                totals[name] = totals[name].add(Quantity(text)) if name in totals else Quantity(text)
+    for name, total in totals.items():
+        requests.setdefault(name, str(total))
+    for name, text in (whole.get("limits") or {}).items():
+        requests.setdefault(name, text)
+    if requests:
+        whole["requests"] = requests
+
+
 def quality_of_service(spec: Object) -> str:
     """The class of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`."""
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True
-    for kind in ("containers", "initContainers"):
-        for container in spec.get(kind) or ():
-            resources = container.get("resources") or {}
-            for total, amounts in (
-                (requests, resources.get("requests") or {}),
-                (limits, resources.get("limits") or {}),
-            ):
-                for name in ("cpu", "memory"):
-                    if name in amounts and Quantity(amounts[name]).nanos > 0:
-                        total[name] = total.get(name, Quantity(0)).add(Quantity(amounts[name]))
-            limited = {
-                name
-                for name in ("cpu", "memory")
-                if name in (resources.get("limits") or {}) and Quantity(resources["limits"][name]).nanos > 0
-            }
-            guaranteed = guaranteed and len(limited) == 2
+    whole = spec.get("resources") or {}
+    counted = [spec] if whole.get("requests") or whole.get("limits") else _with_resources(spec)
+    for container in counted:
+        resources = container.get("resources") or {}
+        for total, amounts in (
+            (requests, resources.get("requests") or {}),
+            (limits, resources.get("limits") or {}),
+        ):
+            for name in ("cpu", "memory"):
+                if name in amounts and Quantity(amounts[name]).nanos > 0:
+                    total[name] = total.get(name, Quantity(0)).add(Quantity(amounts[name]))
+        limited = {
+            name
+            for name in ("cpu", "memory")
+            if name in (resources.get("limits") or {}) and Quantity(resources["limits"][name]).nanos > 0
+        }
+        guaranteed = guaranteed and len(limited) == 2
     if not requests and not limits:
         return "BestEffort"
     if (

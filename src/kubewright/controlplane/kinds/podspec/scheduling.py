@@ -46,6 +46,21 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
     return errors
 
 
+def shown_selector(selector: Object | None) -> Any:
+    """A selector as messages show it."""
+    if selector is None:
+        return None
+    shown = fe.GoStruct()
+    if selector.get("matchLabels"):
+        shown["matchLabels"] = selector["matchLabels"]
+    if selector.get("matchExpressions"):
+        shown["matchExpressions"] = [
+            fe.GoStruct({field: term[field] for field in ("key", "operator", "values") if term.get(field)})
+            for term in selector["matchExpressions"]
+        ]
+    return shown
+
+
 def selector_errors(selector: Object | None, path: str) -> Errors:
     """A structured label selector."""
     errors: Errors = []

@@ -10,6 +10,34 @@ from .names_and_numbers import MAX_INT32, Errors, choice, descending_path, in_ra
 
 Object = dict[str, Any]
 
+_CONTEXT_FIELDS = (
+    "Capabilities",
+    "Privileged",
+    "SELinuxOptions",
+    "WindowsOptions",
+    "RunAsUser",
+    "RunAsGroup",
+    "RunAsNonRoot",
+    "ReadOnlyRootFilesystem",
+    "AllowPrivilegeEscalation",
+    "ProcMount",
+    "SeccompProfile",
+    "AppArmorProfile",
+)
+
+
+def _as_struct(value: Object, fields: tuple[str, ...]) -> fe.GoStruct:
+    """A value as messages show structures that have no names in JSON."""
+    shown = fe.GoStruct()
+    for field in fields:
+        inner = value.get("seLinuxOptions" if field == "SELinuxOptions" else field[0].lower() + field[1:])
+        if isinstance(inner, dict):
+            names = ("Type", "LocalhostProfile") if "Profile" in field else ("Add", "Drop")
+            inner = _as_struct(inner, names)
+        shown[field] = inner
+    return shown
+
+
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
@@ -73,7 +101,7 @@ def _profile_errors(profile: Object | None, noun: str, path: str) -> Errors:
         elif noun == "seccomp":
             errors += descending_path(local, f"{path}.localhostProfile")
     elif local is not None:
-        shown: Any = profile if noun == "seccomp" else local
+        shown: Any = _as_struct(profile, ("Type", "LocalhostProfile")) if noun == "seccomp" else local
         text = f"can only be set when {noun} type is Localhost"
         errors.append(fe.invalid(f"{path}.localhostProfile", shown, text))
     return errors
@@ -97,8 +125,8 @@ def container_security_errors(context: Object | None, path: str, *, host_users: 
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            errors.append(fe.invalid(path, context, text))
+            errors.append(fe.invalid(path, _as_struct(context, _CONTEXT_FIELDS), text))
         if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.append(fe.invalid(path, context, text))
+            errors.append(fe.invalid(path, _as_struct(context, _CONTEXT_FIELDS), text))
     return errors + _profile_errors(context.get("appArmorProfile"), "AppArmor", f"{path}.appArmorProfile")

@@ -11,7 +11,7 @@ from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
 from .names_and_numbers import Errors
-from .scheduling import selector_errors
+from .scheduling import selector_errors, shown_selector
 from .validation import pod_spec_errors
 
 Object = dict[str, Any]
@@ -57,22 +57,26 @@ def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
 
 
 def selected_template_errors(
-    selector: Object | None, template: Object, path: str, *, noun: str, always: str = "ReplicaSet"
+    selector: Object | None, template: Object, path: str, *, noun: str, always: str, unusable: str
 ) -> Errors:
     """A selector and the template whose pods it must select.
 
-    `noun` is the workload in the sentence about empty selectors, `always` the one about deadlines.
+    `noun` is the workload in the sentence about empty selectors, `always` the one about deadlines, `unusable`
+    what is said about a selector that cannot be used; nothing is said about the template then.
     """
     errors: Errors = []
     if selector is None:
         errors.append(fe.required(f"{path}.selector", ""))
+        errors.append(mismatch(template, f"{path}.template"))
     else:
         wrong = selector_errors(selector, f"{path}.selector")
         errors += wrong
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             text = f"empty selector is invalid for {noun}"
             errors.append(fe.invalid(f"{path}.selector", selector, text))
-        elif not wrong and not matches(selector, labels_of(template)):
+        elif wrong:
+            return [*errors, fe.invalid(f"{path}.selector", shown_selector(selector), unusable)]
+        elif not matches(selector, labels_of(template)):
             errors.append(mismatch(template, f"{path}.template"))
     errors += template_errors(template, f"{path}.template")
     return errors + running_for_ever_errors(template, f"{path}.template", always)

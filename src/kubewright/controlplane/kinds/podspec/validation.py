@@ -14,6 +14,7 @@ from .names_and_numbers import (
     choice,
     dns_label,
     dns_subdomain,
+    dns_subdomain_with_underscores,
     in_range,
     ip_address,
     non_negative,
@@ -82,8 +83,8 @@ def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool
     if spec.get("hostUsers") is False:
         errors += [
             fe.forbidden(f"{path}.{field}", "when `hostUsers` is false")
-            for field in ("hostPID", "hostIPC")
-            if spec.get(field)
+            for field in ("HostPID", "HostIPC")
+            if spec.get(f"h{field[1:]}")
         ]
     for field in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
         if spec.get(field):
@@ -102,7 +103,8 @@ def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool
         allowed = ("PreemptLowerPriority", "Never")
         errors += choice(spec["preemptionPolicy"], allowed, f"{path}.preemptionPolicy")
     if spec.get("os") is not None:
-        errors += choice(spec["os"].get("name"), ("linux", "windows"), f"{path}.os.name")
+        name = spec["os"].get("name")
+        errors += choice(name, ("linux", "windows"), f"{path}.os" if name else f"{path}.os.name")
     return errors
 
 
@@ -155,8 +157,8 @@ def _dns_errors(spec: Object, path: str) -> Errors:
         errors.append(fe.invalid(f"{path}.searches", searches, text))
     for position, search in enumerate(searches):
         if search != ".":
-            plain = search.removesuffix(".").replace("_", "-").strip("-") if "_" in search else search
-            errors += dns_subdomain(plain.removesuffix("."), f"{path}.searches[{position}]")
+            where = f"{path}.searches[{position}]"
+            errors += dns_subdomain_with_underscores(search.removesuffix("."), where)
     for position, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(fe.required(f"{path}.options[{position}]", "must not be empty"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kubewright.api import names
 from kubewright.api.quantity import Quantity
 
 Object = dict[str, Any]
@@ -34,6 +35,16 @@ _OLD_LABELS = {
     "beta.kubernetes.io/instance-type": _instead("v1.17", "node.kubernetes.io/instance-type"),
 }
 _BYTES = ("memory", "ephemeral-storage")
+
+
+def host_name_warnings(obj: Object) -> Iterator[str]:
+    """About names of workloads that make bad host names of their pods."""
+    wrong = names.check_dns_label(obj["metadata"].get("name") or "")
+    if wrong:
+        yield (
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
+            f"a DNS label is recommended: [{' '.join(wrong)}]"
+        )
 
 
 def pod_spec_warnings(spec: Object, path: str) -> Iterator[str]:
