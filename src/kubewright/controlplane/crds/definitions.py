@@ -80,6 +80,7 @@ class CustomResourceDefinitions:
         self.store.hub.listeners.append(self._observe)
         found, _ = await self.store.list_objects(self._version)
         for crd in found:
+            crd["metadata"].pop("managedFields", None)
             self._known[crd["metadata"]["name"]] = crd
             self._serve(crd)
         for crd in found:
@@ -99,7 +100,8 @@ class CustomResourceDefinitions:
 
     async def written(self, op: Operation, crd: Definition) -> None:
         """A definition has been stored by this process."""
-        if self._note(copied(crd)) and op.user is not CONTROLLER:
+        metadata = {key: value for key, value in crd["metadata"].items() if key != "managedFields"}
+        if self._note(copied({**crd, "metadata": metadata})) and op.user is not CONTROLLER:
             await self._review(crd["metadata"]["name"])
             self._finish_deletion(crd)
 
