@@ -84,9 +84,8 @@ class Representation:
         self.media = accepted.media
         self.include = include
         self.converts = version.name != resource.storage_version
-        converter = resource.converter
         self.awaits = len(resource.versions) > 1 and inspect.iscoroutinefunction(
-            getattr(converter, "convert", None)
+            getattr(resource.converter, "convert", None)
         )
         self.direct = not self.transform and not self.converts and self.media == JSON
         self.api_version = str(GroupVersion(resource.group, version.name))

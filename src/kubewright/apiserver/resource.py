@@ -434,6 +434,10 @@ class Resource:
         if self.converter is None:
             self.converter = NoConversion(self.group)
 
+    def attached(self, store: Store) -> None:
+        """Called when a server begins to serve the resource."""
+        self.strategy.attached(store)
+
     @property
     def group_resource(self) -> GroupResource:
         """Group and plural."""

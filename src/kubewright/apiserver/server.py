@@ -138,7 +138,7 @@ class APIServer:
             self._forget(old)
         store = Store(self, resource)
         self._resources[key] = store
-        resource.strategy.attached(store)
+        resource.attached(store)
         for version in resource.versions:
             if version.served:
                 self._endpoints[resource.group, version.name, resource.plural] = Endpoint(

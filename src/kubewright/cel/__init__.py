@@ -25,58 +25,90 @@ Types are made with `object_type`, `list_type`, `map_type`, `string_type`, `byte
 TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kubernetes.
 """
 
-from kubewright.cel import limits
-from kubewright.cel.call_estimates import CostRange
-from kubewright.cel.convert import to_json
-from kubewright.cel.env import JSON_PATCH, OBJECT, Checked, Env, Program
-from kubewright.cel.errors import (
-    CelCheckError,
-    CelCompileError,
-    CelError,
-    CelResultError,
-    CelSyntaxError,
-    CostExceeded,
-    Issue,
-)
-from kubewright.cel.frame import Budget
-from kubewright.cel.library.authorization import (
-    AUTHORIZER,
-    RESOURCE_CHECK,
-    Authorizer,
-    Decision,
-    Question,
-    ResourceCheck,
-)
-from kubewright.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    MAP_KEY,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    TYPE,
-    UINT,
-    Field,
-    Kind,
-    Type,
-    bytes_type,
-    duration_type,
-    escape,
-    int_or_string_type,
-    list_type,
-    map_type,
-    object_type,
-    opaque_type,
-    optional_type,
-    string_type,
-    timestamp_type,
-    unescape,
-)
-from kubewright.cel.values import NONE, Duration, Optional, Timestamp, UInt
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubewright.cel import limits
+    from kubewright.cel.call_estimates import CostRange
+    from kubewright.cel.convert import to_json
+    from kubewright.cel.env import JSON_PATCH, OBJECT, Checked, Env, Program
+    from kubewright.cel.errors import (
+        CelCheckError,
+        CelCompileError,
+        CelError,
+        CelResultError,
+        CelSyntaxError,
+        CostExceeded,
+        Issue,
+    )
+    from kubewright.cel.frame import Budget
+    from kubewright.cel.library.authorization import (
+        AUTHORIZER,
+        RESOURCE_CHECK,
+        Authorizer,
+        Decision,
+        Question,
+        ResourceCheck,
+    )
+    from kubewright.cel.types import (
+        BOOL,
+        BYTES,
+        DOUBLE,
+        DURATION,
+        DYN,
+        INT,
+        MAP_KEY,
+        NULL,
+        STRING,
+        TIMESTAMP,
+        TYPE,
+        UINT,
+        Field,
+        Kind,
+        Type,
+        bytes_type,
+        duration_type,
+        escape,
+        int_or_string_type,
+        list_type,
+        map_type,
+        object_type,
+        opaque_type,
+        optional_type,
+        string_type,
+        timestamp_type,
+        unescape,
+    )
+    from kubewright.cel.values import NONE, Duration, Optional, Timestamp, UInt
+
+_HOMES = {
+    "call_estimates": "CostRange",
+    "convert": "to_json",
+    "env": "JSON_PATCH OBJECT Checked Env Program",
+    "errors": "CelCheckError CelCompileError CelError CelResultError CelSyntaxError CostExceeded Issue",
+    "frame": "Budget",
+    "library.authorization": "AUTHORIZER RESOURCE_CHECK Authorizer Decision Question ResourceCheck",
+    "types": (
+        "BOOL BYTES DOUBLE DURATION DYN INT MAP_KEY NULL STRING TIMESTAMP TYPE UINT Field Kind "
+        "Type bytes_type duration_type escape int_or_string_type list_type map_type object_type "
+        "opaque_type optional_type string_type timestamp_type unescape"
+    ),
+    "values": "NONE Duration Optional Timestamp UInt",
+}
+"""Modules and the public names in them; one is imported when a name of it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names.split():
+            value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "AUTHORIZER",

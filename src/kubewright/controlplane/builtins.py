@@ -1,13 +1,13 @@
 """The built-in resources as declarations for an API server.
 
-The inventory (`api.builtin`), the schemas and protobuf tables (`api.builtin_schema`) and the rules of each kind
-(`controlplane.kinds`) come together here. Everything about a kind is read when it is first used: a server that
-is asked for config maps never looks at a StatefulSet.
+The inventory (`api.builtin`), the schemas and protobuf tables (`api.builtin_schema`) and the rules of each
+kind (`controlplane.kinds`) come together here. Everything about a kind is read when it is first used: a server
+that is asked for config maps never looks at a StatefulSet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,13 +18,17 @@ from kubewright.api.gvk import GroupVersionKind, version_priority
 from kubewright.apiserver.protobuf import builtin_codec
 from kubewright.apiserver.resource import (
     PATCH_TYPES,
+    Converter,
+    NoConversion,
     Object,
     Resource,
     ScaleSubresource,
     StatusSubresource,
+    Strategy,
     Subresource,
     Version,
 )
+from kubewright.apiserver.store import Store
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
@@ -87,23 +91,86 @@ class TypedChecks:
         return Verdict([], [])
 
 
-class BuiltinVersion(Version):
-    """A version whose schema is read when somebody asks for it."""
+class _Rules:
+    """The rules of one kind and what follows from them, loaded at the first question."""
 
-    __slots__ = ()
+    def __init__(self, row: BuiltinResource, subresources: Mapping[str, Subresource]) -> None:
+        self.row = row
+        self._given = subresources
+
+    def subresources(self, row: BuiltinResource) -> dict[str, Subresource]:
+        """The subresources of one version."""
+        return _subresources(row, {**self.kind.subresources, **self._given})
+
+    @cached_property
+    def kind(self) -> Kind:
+        """The kind's rules; an empty set where there are none."""
+        return rules_of(self.row.gvk.group, self.row.plural) or Kind()
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """The strategy of the kind."""
+        return self.kind.strategy or KindStrategy()
+
+    @cached_property
+    def converter(self) -> Converter:
+        """Between versions."""
+        return self.kind.converter or NoConversion(self.row.gvk.group)
+
+
+class _Late:
+    """An attribute of a declaration that is worked out when it is first read, unless it has been set.
+
+    While the declaration is being made it is neither.
+    """
+
+    def __init__(self, work_out: Callable[[Any], Any]) -> None:
+        self._work_out = work_out
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        late = instance.late
+        if not getattr(instance, "ready", False):
+            return late
+        if self._name not in late:
+            late[self._name] = self._work_out(instance)
+        return late[self._name]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if getattr(instance, "ready", False):
+            instance.late[self._name] = value
+
+
+class BuiltinVersion(Version):
+    """A version whose schema and rules are read when somebody asks for them."""
+
+    __slots__ = ("late", "ready", "row", "rules")
+
+    def __init__(self, row: BuiltinResource, rules: _Rules) -> None:
+        self.late: dict[str, Any] = {}
+        self.row = row
+        self.rules = rules
+        super().__init__(
+            name=row.gvk.version,
+            checks=TypedChecks(row.gvk),  # type: ignore[arg-type]
+            validates=False,
+            published_as=definition_name(row.gvk).rpartition(".")[0],
+        )
+        self.ready = True
 
     def __post_init__(self) -> None:
         """Nothing is compiled ahead."""
 
-    @property
-    def schema(self) -> Node | None:  # type: ignore[override]
-        """The schema of the kind."""
-        checks: Any = self.checks
-        return checks.node if checks is not None else None
-
-    @schema.setter
-    def schema(self, value: Node | None) -> None:
-        """Schemas come from the table."""
+    schema = _Late(lambda version: version.checks.node)  # type: ignore[assignment]
+    wire = _Late(lambda version: builtin_codec())
+    subresources = _Late(lambda version: version.rules.subresources(version.row))  # type: ignore[assignment]
+    field_selectors = _Late(lambda version: version.rules.kind.field_selectors)  # type: ignore[assignment]
+    cells = _Late(lambda version: version.rules.kind.cells)  # type: ignore[assignment]
+    columns = _Late(  # type: ignore[assignment]
+        lambda version: CREATED_AT if version.rules.kind.columns is None else version.rules.kind.columns
+    )
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -112,24 +179,45 @@ class BuiltinVersion(Version):
         shown: Object = checks.empty
         return shown
 
-    @property
-    def wire(self) -> Any:  # type: ignore[override]
-        """The protobuf form of the kind."""
-        return builtin_codec()
 
-    @wire.setter
-    def wire(self, value: Any) -> None:
-        """So do wire formats."""
+class BuiltinDeclaration(Resource):
+    """A built-in resource; its rules are loaded with the first request that needs them."""
+
+    __slots__ = ("given", "late", "ready", "rules", "store")
+
+    def __init__(self, rules: _Rules, given: Mapping[str, Any], **settings: Any) -> None:
+        self.late: dict[str, Any] = {}
+        self.rules = rules
+        self.given = given
+        self.store: Store | None = None
+        super().__init__(**settings)
+        self.ready = True
+
+    strategy = _Late(lambda resource: resource._attach())  # type: ignore[assignment]
+    converter = _Late(lambda resource: resource.rules.converter)  # type: ignore[assignment]
+    handlers = _Late(lambda resource: {**resource.rules.kind.verbs, **resource.given})  # type: ignore[assignment]
+
+    def attached(self, store: Store) -> None:
+        """The strategy is told when it is loaded."""
+        self.store = store
+
+    def _attach(self) -> Strategy:
+        strategy: Strategy = self.rules.strategy
+        if self.store is not None:
+            strategy.attached(self.store)
+        return strategy
 
 
 def builtin_resources(
     kinds: Iterable[BuiltinResource] | None = None,
     *,
     extra_handlers: Mapping[tuple[str, str], Any] | None = None,
+    extra_subresources: Mapping[tuple[str, str], Mapping[str, Subresource]] | None = None,
 ) -> list[Resource]:
     """Every built-in resource that is served by default, in discovery order.
 
-    `extra_handlers` gives whole verbs of a resource to functions: (group, plural) to verb to handler.
+    `extra_handlers` gives whole verbs of a resource to functions: (group, plural) to verb to handler;
+    `extra_subresources` adds subresources to it.
     """
     rows = [row for row in (kinds if kinds is not None else resources()) if row.served_by_default]
     grouped: dict[tuple[str, str], list[BuiltinResource]] = {}
@@ -138,73 +226,59 @@ def builtin_resources(
     groups = list(dict.fromkeys(row.gvk.group for row in rows))
     return [
         _resource(
-            versions, 17_900 - 50 * groups.index(group), (extra_handlers or {}).get((group, plural)) or {}
+            versions,
+            17_900 - 50 * groups.index(key[0]),
+            (extra_handlers or {}).get(key) or {},
+            (extra_subresources or {}).get(key) or {},
         )
-        for (group, plural), versions in grouped.items()
+        for key, versions in grouped.items()
     ]
 
 
-def _resource(rows: list[BuiltinResource], priority: int, handlers: Mapping[str, Any]) -> Resource:
+def _resource(
+    rows: list[BuiltinResource],
+    priority: int,
+    handlers: Mapping[str, Any],
+    subresources: Mapping[str, Subresource],
+) -> Resource:
     row = rows[0]
     group = row.gvk.group
-    kind = rules_of(group, row.plural) or Kind()
-    handlers = {**kind.verbs, **handlers}
-    versions = [_version(each, kind) for each in rows]
-    hub = kind.hub_version or (
-        min((each.name for each in versions), key=version_priority) if len(rows) > 1 else ""
-    )
-    return Resource(
+    rules = _Rules(row, subresources)
+    hub = ""
+    if len(rows) > 1:
+        hub = min((each.gvk.version for each in rows), key=version_priority)
+    return BuiltinDeclaration(
+        rules,
+        handlers,
         group=group,
         kind=row.gvk.kind,
         plural=row.plural,
-        versions=versions,
+        versions=[BuiltinVersion(each, rules) for each in rows],
         namespaced=row.namespaced,
         short_names=row.short_names,
         categories=row.categories,
         verbs=row.verbs,
-        handlers=handlers,
         patch_types=PATCH_TYPES,
         custom=False,
-        strategy=kind.strategy or KindStrategy(),
-        converter=kind.converter,
         hub_version=hub,
         storage_version=hub,
-        storage_prefix=f"{group}/{row.plural}"
-        if group in _ROOT_PREFIXES
-        else kind.storage_prefix or row.plural,
+        storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
         group_priority=priority,
         storage_version_hash="list" in row.verbs,
     )
 
 
-def _version(row: BuiltinResource, kind: Kind) -> BuiltinVersion:
-    version = BuiltinVersion(
-        name=row.gvk.version,
-        checks=TypedChecks(row.gvk),  # type: ignore[arg-type]
-        validates=False,
-        published_as=definition_name(row.gvk).rpartition(".")[0],
-        columns=kind.columns if kind.columns is not None else CREATED_AT,
-        cells=kind.cells,
-        subresources=_subresources(row, kind),
-        field_selectors=kind.field_selectors,
-    )
-    adjust = kind.versions.get(version.name)
-    if adjust is not None:
-        adjust(version)
-    return version
-
-
 def with_checks(declared: Subresource) -> Subresource:
-    """A subresource that speaks a built-in kind of its own reads bodies of that kind, in JSON and protobuf."""
+    """A subresource that speaks a built-in kind of its own reads bodies of that kind, in JSON or protobuf."""
     if declared.kind is None or declared.connects or not declared.decodes or declared.checks is not None:
         return declared
     return replace(declared, checks=TypedChecks(declared.kind), wire=builtin_codec())
 
 
-def _subresources(row: BuiltinResource, kind: Kind) -> dict[str, Subresource]:
+def _subresources(row: BuiltinResource, declared: Mapping[str, Subresource]) -> dict[str, Subresource]:
     found: dict[str, Subresource] = {}
     for part in row.subresources:
-        given = kind.subresources.get(part.name)
+        given = declared.get(part.name)
         if given is not None:
             found[part.name] = with_checks(given)
         elif part.name == "status":

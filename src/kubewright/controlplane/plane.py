@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.protobuf import builtin_codec
-from kubewright.apiserver.resource import Resource
 from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.user import MASTERS
 from kubewright.storage import Storage, open_storage
 
 from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
 from .bootstrap import bootstrap
-from .builtins import builtin_resources, with_checks
+from .builtins import builtin_resources
 from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_pair
 from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, bound_objects_exist
 from .webhooks import ServiceResolver, WebhookClient
@@ -122,7 +121,8 @@ class ControlPlane:
         self._stopping = asyncio.Event()
         self._parts: list[Any] = []
         self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
-        self.webhook_client = WebhookClient(ServiceResolver(self.server, self.webhook_resolve))
+        self.service_resolver = ServiceResolver(self.server, self.webhook_resolve)
+        self.webhook_client = WebhookClient(self.service_resolver)
         self.front: Front | None = None
         self.authority: Authority
         self.front_proxy_authority: Authority
@@ -170,18 +170,12 @@ class ControlPlane:
     def _declare(self) -> None:
         reviews = AccessReviews(self.server.authorizer, self.rules)
         handlers = {**reviews.handlers, **self._identity.handlers}
-        for resource in builtin_resources(extra_handlers=handlers):
-            self.server.add(self._adjusted(resource))
+        token = TokenRequests(self.server, lambda: self.issuer).subresource()
+        for resource in builtin_resources(
+            extra_handlers=handlers, extra_subresources={("", "serviceaccounts"): {"token": token}}
+        ):
+            self.server.add(resource)
         self.server.delete_options_wire = builtin_codec()
-
-    def _adjusted(self, resource: Resource) -> Resource:
-        if (resource.group, resource.plural) == ("", "serviceaccounts"):
-            for version in resource.versions:
-                version.subresources = {
-                    **version.subresources,
-                    "token": with_checks(TokenRequests(self.server, lambda: self.issuer).subresource()),
-                }
-        return resource
 
     async def _identify(self) -> None:
         vault = Vault(self.storage)
@@ -279,24 +273,37 @@ class ControlPlane:
         self._parts.append(self.definitions)
         await self.definitions.start()
 
-    async def _control(self) -> None:
-        """Start what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
+    def _assemble(self) -> None:
+        """Make what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
+        from .aggregation import Aggregator
         from .controllers import Controllers, default_controllers
 
         self.controllers = Controllers(self.server)
+        changes = self.controllers.changes
+        self.aggregator = Aggregator(
+            self.server, changes, self.service_resolver, lambda: self.front_proxy_client
+        )
+        self.controllers.add(self.aggregator)
+        self._parts.append(self.aggregator)
         if self.runs_controllers:
-            quotas = next(
-                (each for each in self.server.admission.plugins if each.name == "ResourceQuota"), None
-            )
+            plugins = self.server.admission.plugins
             self.controllers.add(
                 *default_controllers(
                     self.server,
-                    self.controllers.changes,
+                    changes,
                     ca=lambda: self.ca,
                     sign=self.issuer.sign_legacy,
-                    quotas=quotas,
+                    quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
+                    remote_owner=self.aggregator.owner,
                 )
             )
+
+    async def _control(self) -> None:
+        """Start what reacts to changes."""
+        from .aggregation.authentication_config import publish
+
+        await self.aggregator.local.write()
+        await publish(self.server, self.client_authorities, self.front_proxy)
         await self.controllers.start()
         self._parts.append(self.controllers)
 
@@ -353,6 +360,7 @@ class ControlPlane:
             if self.port is not None:
                 await self._listen()
             await self._write_bootstrap()
+            self._assemble()
             await self._control()
             if self.front is not None:
                 if self._kubeconfig is None:

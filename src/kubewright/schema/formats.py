@@ -19,8 +19,16 @@ FormatCheck = Callable[[str], bool]
 
 
 def _matches(pattern: str, flags: int = 0) -> FormatCheck:
-    match = re.compile(pattern, flags | re.ASCII).fullmatch
-    return lambda text: match(text) is not None
+    """A test by pattern, which is compiled when the first text is tested."""
+    match: Callable[[str], re.Match[str] | None] | None = None
+
+    def matches(text: str) -> bool:
+        nonlocal match
+        if match is None:
+            match = re.compile(pattern, flags | re.ASCII).fullmatch
+        return match(text) is not None
+
+    return matches
 
 
 def _is_bson_object_id(text: str) -> bool:

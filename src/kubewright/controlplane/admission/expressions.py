@@ -110,10 +110,11 @@ def environment(
     authorizer: bool = True,
     variables: Mapping[str, cel.Type] | None = None,
     mutating: bool = False,
-    object_type: cel.Type = cel.DYN,
-    params_type: cel.Type = cel.DYN,
+    object_type: cel.Type | None = None,
+    params_type: cel.Type | None = None,
 ) -> cel.Env:
-    """The environment of one kind of expression."""
+    """The environment of one kind of expression; types that are not given are dynamic."""
+    object_type = object_type or cel.DYN
     names = {
         "object": object_type,
         "oldObject": object_type,
@@ -121,7 +122,7 @@ def environment(
         "namespaceObject": namespace_type(),
     }
     if params:
-        names["params"] = params_type
+        names["params"] = params_type or cel.DYN
     if authorizer:
         names["authorizer"] = cel.AUTHORIZER
         names["authorizer.requestResource"] = cel.RESOURCE_CHECK

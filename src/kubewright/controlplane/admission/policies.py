@@ -8,7 +8,7 @@ first needed and again when they change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kubewright import cel
 from kubewright.api.selectors import SelectorError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
-Program = cel.Program | EvaluationError
+Program: TypeAlias = "cel.Program | EvaluationError"
 
 
 class ConfigurationError(Exception):

@@ -358,7 +358,6 @@ KINDS = {
             errors=_errors, update_errors=_errors, status_errors=_status_errors, counts=("spec",)
         ),
         converter=AutoscalerVersions(),
-        hub_version="v2",
         columns=(
             column("Reference", _reference, description="What is scaled."),
             column("Targets", _targets, description="What is measured, and what it should be."),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Column, Converter, Object, Strategy, Subresource, Version
+from kubewright.apiserver.resource import Column, Converter, Object, Strategy, Subresource
 
 _FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 
@@ -67,7 +67,3 @@ class Kind:
     """Verbs that a function answers instead of storage (as `Resource.handlers`)."""
     converter: Converter | None = None
     """Between versions, where they differ in more than their name."""
-    hub_version: str = ""
-    """The version that the strategy sees, where there are several."""
-    versions: Mapping[str, Callable[[Version], None]] = field(default_factory=dict)
-    """Adjusts single versions once they are declared."""
