@@ -242,7 +242,13 @@ class Reader(Core):
         async def open_watch(version: str) -> RawWatch:
             resources[""] = (await self.place(kind, "", namespace, many=True)).resource
             return await self.watch_raw(
-                kind, namespace, name=name, labels=labels, fields=fields, resource_version=version
+                kind,
+                namespace,
+                name=name,
+                labels=labels,
+                fields=fields,
+                # From the server's own cache, which costs it nothing and which servers over old stores need.
+                resource_version=version or "0",
             )
 
         return Watch(

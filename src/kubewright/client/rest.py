@@ -313,7 +313,7 @@ def default_user_agent() -> str:
         ours = "unknown"
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
     program = re.sub(r"[^A-Za-z0-9._-]", "", program) or "python"
-    return f"{program} kubewright/{ours} ({platform.system().lower()}/{platform.machine()})"
+    return f"{program}/{ours} ({platform.system().lower()}/{platform.machine()}) kubewright"
 
 
 __all__ = ["REST", "Call", "Hook", "Interceptor", "Proceed", "Retries", "error_of"]

@@ -90,6 +90,7 @@ class Watch(Generic[ObjectT]):
         return event
 
     async def _run(self) -> AsyncIterator[WatchEvent[ObjectT]]:
+        troubled = False
         while True:
             started, events = self._clock(), 0
             try:
@@ -104,11 +105,16 @@ class Watch(Generic[ObjectT]):
             except (ConnectionFailed, *_AGAIN) as error:
                 if not self._resume:
                     raise
-                logger.debug("a watch goes on from %s: %s", self.resource_version or "the start", error)
+                level = logging.DEBUG if troubled else logging.WARNING
+                logger.log(
+                    level, "a watch broke (%s); going on from %s", error, self.resource_version or "the start"
+                )
+                troubled = True
             if not self._resume:
                 return
             if events or self._clock() - started > 10:
                 self._backoff.reset()
+                troubled = False
             else:
                 # A server that ends watches at once must not be asked in a loop.
                 await self._backoff.wait()

@@ -1,0 +1,312 @@
+"""Every verb against a server: ours in process, ours over TLS, or the real one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubewright.api import (
+    AlreadyExists,
+    Conflict,
+    GroupVersionKind,
+    NotFound,
+    ObjectMeta,
+    PartialObjectMetadata,
+    Preconditions,
+    Unstructured,
+    partial,
+)
+from kubewright.api.apps.v1 import Deployment, DeploymentSpec
+from kubewright.api.authentication.v1 import TokenRequest, TokenRequestSpec
+from kubewright.api.core.v1 import ConfigMap, Container, Namespace, PodSpec, PodTemplateSpec, ServiceAccount
+from kubewright.api.meta import LabelSelector
+from kubewright.client import Client, NoKindMatch, json_patch, merge, merge_from, metadata_of, strategic
+
+CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
+
+
+def config_map(name: str, namespace: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace, labels={"app": name}), data=data)
+
+
+def deployment(name: str, namespace: str, replicas: int = 1) -> Deployment:
+    labels = {"app": name}
+    return Deployment(
+        metadata=ObjectMeta(name=name, namespace=namespace),
+        spec=DeploymentSpec(
+            replicas=replicas,
+            selector=LabelSelector(match_labels=labels),
+            template=PodTemplateSpec(
+                metadata=ObjectMeta(labels=labels),
+                spec=PodSpec(
+                    containers=[Container(name="one", image="one"), Container(name="two", image="two")]
+                ),
+            ),
+        ),
+    )
+
+
+async def test_objects_are_brought_up_to_date_by_what_is_written(client: Client, namespace: str) -> None:
+    made = config_map("a", namespace, x="1")
+    assert await client.create(made) is made
+    first = made.metadata.resource_version
+    assert first and made.metadata.uid
+    made.data = {"x": "2"}
+    await client.update(made)
+    made.data["y"] = "3"
+    await client.update(made)
+    assert made.metadata.resource_version != first
+    assert (await client.get(ConfigMap, "a", namespace)).data == {"x": "2", "y": "3"}
+
+
+async def test_create_refuses_a_name_that_is_taken(client: Client, namespace: str) -> None:
+    await client.create(config_map("a", namespace))
+    with pytest.raises(AlreadyExists, match='configmaps "a" already exists'):
+        await client.create(config_map("a", namespace))
+
+
+async def test_update_loses_against_a_change_in_between(client: Client, namespace: str) -> None:
+    ours = await client.create(config_map("a", namespace, x="1"))
+    theirs = await client.get(ConfigMap, "a", namespace)
+    theirs.data = {"x": "theirs"}
+    await client.update(theirs)
+    ours.data = {"x": "ours"}
+    with pytest.raises(Conflict, match="the object has been modified"):
+        await client.update(ours)
+
+
+async def test_patch_without_a_patch_sends_only_what_changed(client: Client, namespace: str) -> None:
+    ours = await client.create(config_map("a", namespace, x="1"))
+    theirs = await client.get(ConfigMap, "a", namespace)
+    theirs.metadata.labels = {"theirs": "yes"}
+    await client.update(theirs)
+    ours.data = {"x": "ours"}
+    await client.patch(ours)
+    assert ours.metadata.labels == {"theirs": "yes"}
+    assert ours.data == {"x": "ours"}
+
+
+async def test_update_of_an_object_made_here_replaces(client: Client, namespace: str) -> None:
+    await client.create(config_map("a", namespace, x="1", y="2"))
+    replaced = await client.update(config_map("a", namespace, z="3"))
+    assert replaced.data == {"z": "3"}
+
+
+async def test_a_dry_run_leaves_object_and_server_alone(client: Client, namespace: str) -> None:
+    made = await client.create(config_map("a", namespace, x="1"))
+    version = made.metadata.resource_version
+    made.data = {"x": "2"}
+    answer = await client.dry_run().update(made)
+    assert answer is not made and answer.data == {"x": "2"}
+    assert made.metadata.resource_version == version
+    assert (await client.get(ConfigMap, "a", namespace)).data == {"x": "1"}
+    await client.update(made)
+    assert (await client.get(ConfigMap, "a", namespace)).data == {"x": "2"}
+
+
+async def test_the_three_views_of_an_object(client: Client, namespace: str) -> None:
+    await client.create(config_map("a", namespace, x="1"))
+    plain = await client.get(CONFIG_MAP, "a", namespace)
+    assert isinstance(plain, Unstructured) and plain["data"] == {"x": "1"}
+    by_name = await client.get("cm", "a", namespace)
+    assert by_name == plain
+    metadata = await client.get(metadata_of(ConfigMap), "a", namespace)
+    assert isinstance(metadata, PartialObjectMetadata)
+    assert metadata.metadata.labels == {"app": "a"}
+    metadata.metadata.labels = {"app": "b"}
+    await client.patch(metadata)
+    assert metadata.kind == "ConfigMap"
+    assert (await client.get(ConfigMap, "a", namespace)).data == {"x": "1"}
+    with pytest.raises(TypeError, match="metadata alone cannot be updated"):
+        await client.update(metadata)
+
+
+async def test_unstructured_objects_are_created_updated_and_deleted(client: Client, namespace: str) -> None:
+    made = Unstructured.new(CONFIG_MAP, "u", namespace)
+    await client.create(made)
+    made["data"] = {"k": "v"}
+    await client.update(made)
+    assert (await client.get(ConfigMap, "u", namespace)).data == {"k": "v"}
+    raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "d", "namespace": namespace}}
+    assert (await client.create(raw))["metadata"]["uid"]
+    await client.delete(made)
+    await client.delete(raw)
+    with pytest.raises(NotFound):
+        await client.get("configmaps", "u", namespace)
+
+
+async def test_lists_come_in_pages_and_as_a_whole(client: Client, namespace: str) -> None:
+    for number in range(7):
+        await client.create(config_map(f"m-{number}", namespace))
+    names = [
+        each.metadata.name
+        async for each in client.list(ConfigMap, namespace, page_size=3)
+        if each.data is None
+    ]
+    assert {f"m-{number}" for number in range(7)} <= set(names)
+    whole = await client.list(ConfigMap, namespace, page_size=2, labels={"app": "m-3"})
+    assert [each.metadata.name for each in whole] == ["m-3"]
+    assert whole.resource_version
+    assert len(await client.list(ConfigMap, namespace, limit=4, page_size=3)) == 4
+    assert len([each async for each in client.list(metadata_of(ConfigMap), namespace, limit=2)]) == 2
+    everywhere = await client.list("configmaps", labels="app in (m-1,m-2)")
+    assert {each.name for each in everywhere if each.namespace == namespace} == {"m-1", "m-2"}
+    assert all(each.kind == "ConfigMap" for each in everywhere)
+
+
+async def test_the_four_patches(client: Client, namespace: str) -> None:
+    await client.create(deployment("web", namespace))
+    merged = await client.patch(Deployment, merge({"spec": {"replicas": 2}}), name="web", namespace=namespace)
+    assert merged.spec is not None and merged.spec.replicas == 2
+    await client.patch(merged, json_patch([{"op": "replace", "path": "/spec/replicas", "value": 3}]))
+    assert merged.spec.replicas == 3
+    change = {"spec": {"template": {"spec": {"containers": [{"name": "two", "image": "new"}]}}}}
+    await client.patch(merged, strategic(change))
+    assert merged.spec is not None and merged.spec.template.spec is not None
+    assert [each.image for each in merged.spec.template.spec.containers] == ["one", "new"]
+    before = merged.copy()
+    merged.spec.replicas = 4
+    patched = await client.patch(merged, merge_from(before, merged, optimistic_lock=True))
+    assert patched.spec is not None and patched.spec.replicas == 4
+    before.metadata.resource_version = "1"
+    with pytest.raises(Conflict):
+        await client.patch(merged, merge_from(before, merged, optimistic_lock=True))
+
+
+async def test_apply_owns_what_it_sends(client: Client, namespace: str) -> None:
+    mine = client.namespaced(namespace).field_owner("mine")
+    intent = partial(ConfigMap, metadata={"name": "a"}, data={"x": "1"})
+    applied = await mine.apply(intent)
+    assert isinstance(applied, ConfigMap) and applied.data == {"x": "1"}
+    assert intent["data"] == {"x": "1"} and "uid" not in intent["metadata"]
+    other = partial(ConfigMap, metadata={"name": "a"}, data={"x": "2"})
+    with pytest.raises(Conflict, match="conflict"):
+        await mine.apply(other, field_owner="other")
+    forced = await mine.apply(other, field_owner="other", force=True)
+    assert forced.data == {"x": "2"}
+    typed = await mine.apply(ConfigMap(metadata=ObjectMeta(name="b"), data={"k": "v"}))
+    assert [each.manager for each in typed.metadata.managed_fields or ()] == ["mine"]
+    with pytest.raises(ValueError, match="needs a field owner"):
+        await client.apply(intent)
+
+
+async def test_status_is_written_apart(client: Client, namespace: str) -> None:
+    web = await client.create(deployment("web", namespace))
+    from kubewright.api.apps.v1 import DeploymentStatus
+
+    web.status = DeploymentStatus(replicas=2, observed_generation=1)
+    await client.update_status(web)
+    found = await client.get(Deployment, "web", namespace)
+    assert found.status is not None and found.status.replicas == 2
+    found.status.replicas = 1
+    assert found.spec is not None
+    found.spec.replicas = 9
+    await client.update_status(found)
+    assert found.spec is not None and found.spec.replicas == 1
+
+
+async def test_scale_and_other_subresources(client: Client, namespace: str) -> None:
+    web = await client.create(deployment("web", namespace))
+    assert (await client.scale(web, replicas=5)).spec.replicas == 5
+    assert (await client.scale(Deployment, "web", namespace)).spec.replicas == 5
+    await client.create(ServiceAccount(metadata=ObjectMeta(name="robot", namespace=namespace)))
+    tokens = client.subresource("token", ServiceAccount, "robot", namespace)
+    request = TokenRequest(spec=TokenRequestSpec(audiences=[], expiration_seconds=3600))
+    issued = await tokens.create(request)
+    assert issued.status is not None and issued.status.token.count(".") == 2
+
+
+async def test_deletion_with_preconditions(client: Client, namespace: str) -> None:
+    made = await client.create(config_map("a", namespace))
+    with pytest.raises(Conflict, match="[Pp]recondition"):
+        await client.delete(made, preconditions=Preconditions(uid="another"))
+    await client.delete(made, preconditions=Preconditions(uid=made.metadata.uid), propagation="Background")
+    with pytest.raises(NotFound):
+        await client.delete(ConfigMap, "a", namespace)
+    assert await client.delete(ConfigMap, "a", namespace, missing_ok=True) is None
+
+
+async def test_a_finalizer_keeps_what_is_deleted(client: Client, namespace: str) -> None:
+    made = config_map("a", namespace)
+    made.metadata.finalizers = ["example.com/wait"]
+    await client.create(made)
+    remains = await client.delete(made)
+    assert remains is not None and remains.metadata.deletion_timestamp is not None
+    remains.metadata.finalizers = None
+    await client.update(remains)
+    with pytest.raises(NotFound):
+        await client.get(ConfigMap, "a", namespace)
+
+
+async def test_delete_all_chooses_by_labels(client: Client, namespace: str) -> None:
+    for name in ("a", "b", "c"):
+        await client.create(config_map(name, namespace))
+    await client.delete_all(ConfigMap, namespace, labels="app!=b")
+    left = [each.metadata.name for each in await client.list(ConfigMap, namespace, labels="app")]
+    assert left == ["b"]
+
+
+async def test_a_namespaced_client_stays_inside(client: Client, namespace: str) -> None:
+    inside = client.namespaced(namespace)
+    await inside.create(ConfigMap(metadata=ObjectMeta(name="a")))
+    assert (await inside.get(ConfigMap, "a")).metadata.namespace == namespace
+    assert all(each.metadata.namespace == namespace for each in await inside.list(ConfigMap))
+    assert await inside.get(Namespace, namespace)
+    with pytest.raises(ValueError, match="this client is for namespace"):
+        await inside.get(ConfigMap, "a", "default")
+
+
+async def test_create_or_update_makes_it_so(client: Client, namespace: str) -> None:
+    def wanted(found: ConfigMap) -> None:
+        found.data = {"wanted": "yes"}
+
+    intent = ConfigMap(metadata=ObjectMeta(name="a", namespace=namespace))
+    assert (await client.create_or_update(intent, wanted))[1] == "created"
+    assert (await client.create_or_update(intent, wanted))[1] == "unchanged"
+    found = await client.get(ConfigMap, "a", namespace)
+    found.data = {"wanted": "no"}
+    await client.update(found)
+    updated, outcome = await client.create_or_update(intent, wanted)
+    assert outcome == "updated" and updated.data == {"wanted": "yes"}
+
+    async def more(found: ConfigMap) -> None:
+        found.data = {"wanted": "more"}
+
+    assert (await client.create_or_patch(intent, more))[1] == "updated"
+
+
+async def test_impersonation_is_checked_by_the_server(client: Client, namespace: str) -> None:
+    from kubewright.api import Forbidden
+
+    with pytest.raises(Forbidden, match='User "jane" cannot get resource "configmaps"'):
+        await client.impersonating("jane", ["team"]).get(ConfigMap, "a", namespace)
+
+
+async def test_strict_field_validation_names_the_field(client: Client, namespace: str) -> None:
+    from kubewright.api import BadRequest
+
+    made = Unstructured.new(CONFIG_MAP, "u", namespace)
+    made["dta"] = {}
+    with pytest.raises(BadRequest, match='unknown field "dta"'):
+        await client.field_validation("Strict").create(made)
+
+
+async def test_kinds_that_do_not_exist_are_named(client: Client) -> None:
+    with pytest.raises(NoKindMatch, match="is its CRD installed"):
+        await client.get(GroupVersionKind("example.com", "v1", "Nothing"), "a")
+
+
+async def test_interceptors_stand_around_calls(client: Client, namespace: str) -> None:
+    seen: list[str] = []
+
+    async def outer(call: object, proceed: object) -> object:
+        seen.append(f"{call.verb} {call.resource}")  # type: ignore[attr-defined]
+        return await proceed(call)  # type: ignore[operator]
+
+    async def failing(call: object, proceed: object) -> object:
+        raise NotFound("made up")
+
+    watched = client.intercepted(outer)  # type: ignore[arg-type]
+    await watched.create(config_map("a", namespace))
+    assert seen == ["create configmaps"]
+    with pytest.raises(NotFound, match="made up"):
+        await watched.intercepted(failing).get(ConfigMap, "a", namespace)  # type: ignore[arg-type]
