@@ -14,6 +14,7 @@ import yaml
 
 from kubewright.api.builtin import definition_name, resource_of_kind
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
+from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.api.typed_json import TypedError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
@@ -99,7 +100,7 @@ def json_complaint(data: bytes, error: Exception) -> str:
     except json.JSONDecodeError as problem:
         if problem.pos >= len(problem.doc.rstrip()) or "Unterminated" in problem.msg:
             return "unexpected end of JSON input"
-        char = problem.doc[problem.pos]
+        char = quote(problem.doc[problem.pos])[1:-1]
         if problem.msg.startswith("Extra data"):
             return f"invalid character '{char}' after top-level value"
         if "property name" in problem.msg:

@@ -100,8 +100,8 @@ class JobStrategy(KindStrategy):
         """Who says nothing about the pods of a job is told that they stay."""
         if not {"propagationPolicy", "orphanDependents"} & op.options.keys():
             op.warn(
-                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
-                "remove them or set propagationPolicy=Orphan to suppress this warning"
+                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+                "to remove them or set propagationPolicy=Orphan to suppress this warning"
             )
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
@@ -214,7 +214,7 @@ def job_errors(spec: Object, path: str) -> Errors:
     success = spec.get("successPolicy")
     if success is not None:
         if mode != "Indexed":
-            shown = {"Rules": success.get("rules")}
+            shown = {"Rules": success.get("rules") or []}
             errors.append(fe.invalid(f"{path}.successPolicy", shown, "requires indexed completion mode"))
         elif not success.get("rules"):
             text = "at least one rules must be specified when the successPolicy is specified"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
@@ -88,6 +88,17 @@ class SecretStrategy(KindStrategy):
         """The type never changes; immutable secrets do not either."""
         errors = immutable(obj.get("type"), old.get("type"), "type")
         return [*errors, *_fixed_errors(obj, old, ("data",)), *self.validate(op, obj)]
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Certificates and keys that are none."""
+        return _certificate_warnings(obj.get("data") or {}) if obj.get("type") == "kubernetes.io/tls" else ()
+
+
+def _certificate_warnings(data: Object) -> Iterator[str]:
+    for key, noun in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if b"-----BEGIN " not in base64.b64decode(data.get(key) or ""):
+            yield f"tls: failed to find any PEM data in {noun} input"
+            return
 
 
 def _type_errors(obj: Object, data: Object) -> Errors:

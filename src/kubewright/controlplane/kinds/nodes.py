@@ -90,7 +90,9 @@ def _taint_errors(obj: Object) -> Errors:
         elif effect not in EFFECTS:
             errors.append(fe.not_supported(f"{where}.effect", effect, EFFECTS))
         if (key, effect) in seen:
-            error = fe.duplicate(where, taint)
+            shown = fe.GoStruct({"Key": key, "Value": taint.get("value") or "", "Effect": effect})
+            shown["TimeAdded"] = taint.get("timeAdded")
+            error = fe.duplicate(where, shown)
             text = f"{error.message}: taints must be unique by key and effect pair"
             errors.append(FieldError(error.reason, where, text))
         seen.add((key, effect))

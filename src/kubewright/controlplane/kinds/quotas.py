@@ -82,6 +82,8 @@ def _allowed_in(scope: str, resource: str) -> bool:
         return resource == "pods"
     if scope == "VolumeAttributesClass":
         return resource in ("persistentvolumeclaims", "requests.storage")
+    if scope not in _SCOPES:
+        return True
     return resource in _COMPUTE or resource.startswith(("hugepages-", "requests.hugepages-"))
 
 
@@ -104,7 +106,26 @@ def _quota_errors(spec: Object) -> Errors:
     path = "spec.scopeSelector.matchExpressions"
     for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
         errors += _scope_term_errors(term, path)
+        for name in sorted(hard):
+            if name in STANDARD_QUOTA and not _allowed_in(term.get("scopeName") or "", name):
+                text = "unsupported scope applied to resource"
+                errors.append(fe.invalid(path, _shown_scopes(spec["scopeSelector"]), text))
     return errors
+
+
+def _shown_scopes(selector: Object) -> Object:
+    return {
+        "MatchExpressions": [
+            fe.GoStruct(
+                {
+                    "ScopeName": term.get("scopeName") or "",
+                    "Operator": term.get("operator") or "",
+                    "Values": term.get("values"),
+                }
+            )
+            for term in selector.get("matchExpressions") or ()
+        ]
+    }
 
 
 def _scope_term_errors(term: Object, path: str) -> Errors:

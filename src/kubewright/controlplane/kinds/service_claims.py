@@ -13,6 +13,7 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from kubewright.apiserver.store import Store
@@ -104,8 +105,9 @@ class Claims:
 
     async def free_port(self, owner: str, *, dry_run: bool) -> int | None:
         """Claim any node port; `None` when all are taken."""
-        guesses: list[int] = [self.rng.choice(self.ports) for _ in range(_GUESSES)]
-        for port in (*guesses, *self.ports):
+        guesses = (self.ports[self.rng.randrange(len(self.ports))] for _ in range(_GUESSES))
+        port: int
+        for port in chain(guesses, self.ports):
             if await self.take_port(port, owner, dry_run=dry_run):
                 return port
         return None

@@ -97,7 +97,6 @@ def _external_name_errors(spec: Object) -> Errors:
 def _port_errors(ports: list[Object], spec: Object) -> Errors:
     errors: Errors = []
     names: set[str] = set()
-    node_ports: set[tuple[Any, Any]] = set()
     seen: set[tuple[Any, Any]] = set()
     for position, one in enumerate(ports):
         where, name = f"spec.ports[{position}]", one.get("name") or ""
@@ -118,10 +117,6 @@ def _port_errors(ports: list[Object], spec: Object) -> Errors:
             if spec.get("type") == "ClusterIP":
                 text = "may not be used when `type` is 'ClusterIP'"
                 errors.append(fe.forbidden(f"{where}.nodePort", text))
-            key = (one.get("protocol"), number)
-            if key in node_ports:
-                errors.append(fe.duplicate(f"{where}.nodePort", number))
-            node_ports.add(key)
         pair = (one.get("protocol"), one.get("port"))
         if pair in seen:
             shown = fe.GoStruct(
@@ -278,7 +273,9 @@ def service_warnings(spec: Object) -> Iterator[str]:
     if spec.get("type") == "ExternalName":
         if external:
             yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
-    elif spec.get("externalName"):
+    elif external and not is_headless(spec):
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if spec.get("type") != "ExternalName" and spec.get("externalName"):
         yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
     if spec.get("trafficDistribution") == "PreferClose":
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'

@@ -172,7 +172,9 @@ class ServiceStrategy(KindStrategy):
                             f"{self.ports.start}-{self.ports.stop - 1}"
                         )
                         return [fe.invalid(path, number, text)]
-                    shared = number in given and protocol not in given[number]
+                    if protocol in given.get(number, ()):
+                        return [fe.invalid(path, number, "provided port is already allocated")]
+                    shared = number in given
                     if number not in held and not shared:
                         if not await claims.take_port(number, owner, dry_run=dry):
                             return [fe.invalid(path, number, "provided port is already allocated")]

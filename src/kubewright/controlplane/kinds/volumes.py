@@ -9,6 +9,7 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.writes import now_text
 from kubewright.schema import fielderrors as fe
 
 from .kind import KindStrategy
@@ -17,6 +18,7 @@ from .podspec.defaults import round_quantities
 from .podspec.names_and_numbers import Errors, choice, dns_subdomain, immutable
 from .podspec.resources import quantity_errors
 from .podspec.scheduling import node_selector_errors, selector_errors
+from .podspec.volumes import source_order
 from .rows import AGE, NAME, age_of, column, name_of
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -39,6 +41,8 @@ _SPEC_FIELDS = frozenset(
         "volumeMode",
     )
 )
+_OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+"""What `dataSource` can name; everything else needs `dataSourceRef`."""
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -103,6 +107,9 @@ class PersistentVolumeClaimStrategy(KindStrategy):
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """A new claim waits for a volume."""
         obj["status"] = {"phase": "Pending"}
+        source = obj["spec"].get("dataSource")
+        if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _OLD_SOURCES:
+            del obj["spec"]["dataSource"]
         _mirror_source(obj["spec"])
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
@@ -152,6 +159,15 @@ class PersistentVolumeClaimStrategy(KindStrategy):
                 errors.append(fe.forbidden("spec.resources.requests.storage", text))
         return errors + immutable(obj["spec"].get("volumeMode"), old["spec"].get("volumeMode"), "volumeMode")
 
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Amounts that make no sense in bytes."""
+        if op.subresource == "":
+            for part in ("limits", "requests"):
+                text = ((obj["spec"].get("resources") or {}).get(part) or {}).get("storage")
+                if text is not None and Quantity(text).nanos % 1_000_000_000:
+                    where = f"spec.resources.{part}[storage]"
+                    yield f'{where}: fractional byte value "{text}" is invalid, must be an integer'
+
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Appliers own what the endpoint changes."""
         return ("spec",) if subresource == "status" else ("status",)
@@ -187,7 +203,15 @@ class PersistentVolumeStrategy(KindStrategy):
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """A new volume is not available yet."""
-        obj["status"] = {"phase": "Pending"}
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now_text()}
+
+    def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
+        """The time of the phase follows the phase."""
+        if op.subresource == "status":
+            status, before = obj.setdefault("status", {}), old.get("status") or {}
+            changed = status.get("phase") != before.get("phase")
+            if changed and status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"):
+                status["lastPhaseTransitionTime"] = now_text()
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new volume."""
@@ -221,7 +245,10 @@ def _volume_errors(spec: Object) -> Errors:
     if set(capacity) != {"storage"}:
         errors.append(fe.not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
     for name, text in capacity.items():
-        errors += _positive(text, f"spec.capacity[{name}]")
+        path = f"spec.capacity[{name}]"
+        if Quantity(text).nanos < 0:
+            errors.append(fe.invalid(path, Quantity(text).as_int(), "must be a valid resource quantity"))
+        errors += _positive(text, path)
     policy = spec.get("persistentVolumeReclaimPolicy")
     errors += choice(policy, ("Delete", "Recycle", "Retain"), "spec.persistentVolumeReclaimPolicy")
     required = (spec.get("nodeAffinity") or {}).get("required")
@@ -231,13 +258,14 @@ def _volume_errors(spec: Object) -> Errors:
             errors.append(fe.required("spec.nodeAffinity.required", text))
         else:
             errors += node_selector_errors(required, "spec.nodeAffinity.required")
-    sources = [name for name in spec if name not in _SPEC_FIELDS]
+    sources = sorted((name for name in spec if name not in _SPEC_FIELDS), key=source_order)
     if not sources:
         errors.append(fe.required("spec", "must specify a volume type"))
     errors += [
         fe.forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in sources[1:]
     ]
-    errors += _backing_errors(spec, required)
+    if sources:
+        errors += _backing_errors({**spec, **dict.fromkeys(sources[1:])}, required)
     for field in ("storageClassName", "volumeAttributesClassName"):
         if spec.get(field):
             errors += dns_subdomain(spec[field], f"spec.{field}")

@@ -92,9 +92,14 @@ def volume_errors(volumes: list[Object], pod_name: str, path: str) -> tuple[dict
     return usable, errors
 
 
+def source_order(name: str) -> int:
+    """Where a kind of source stands in the order in which several are judged."""
+    return _SOURCES.index(name) if name in _SOURCES else len(_SOURCES)
+
+
 def _source_errors(volume: Object, path: str) -> Errors:
     sources = [name for name in volume if name != "name" and volume[name] is not None]
-    sources.sort(key=lambda name: _SOURCES.index(name) if name in _SOURCES else len(_SOURCES))
+    sources.sort(key=source_order)
     if not sources:
         return [fe.required(path, "must specify a volume type")]
     first, *others = sources
