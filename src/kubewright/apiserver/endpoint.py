@@ -343,7 +343,6 @@ class Endpoint:
     ) -> Object:
         from datetime import UTC, datetime
 
-        manager = self.store.field_manager(self.version, subresource)
         metadata = config.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             raise BadRequest("metadata must be an object")
@@ -351,7 +350,12 @@ class Endpoint:
         if given or live is None:
             _check_name(config, op.name)
         config = {**config, "metadata": {**(metadata or {}), "name": op.name}}
-        new = manager.apply(live, config, op.field_manager, datetime.now(UTC), force=force)
+        wanted, now = config, datetime.now(UTC)
+        new = await self.store.own(
+            self.version,
+            subresource,
+            lambda owner: owner.apply(live, wanted, op.field_manager, now, force=force),
+        )
         if live is None:
             new = {**new, "metadata": {**new["metadata"]}}
             if self.resource.namespaced:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import yaml
 
-from kubewright.api.errors import BadRequest, UnsupportedMediaType
+from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType
 from kubewright.api.gvk import GroupVersion
 from kubewright.patch import FieldManager, FieldSet, VersionGone, json_patch, merge_patch, zero_value
 from kubewright.patch.fieldset import fields_path
@@ -25,6 +27,41 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _decode = msgspec.json.Decoder().decode
+_ResultT = TypeVar("_ResultT")
+
+
+Question = tuple[bytes, str, str]
+"""An object, its version, and the one it is wanted in."""
+_answers: ContextVar[dict[Question, bytes]] = ContextVar("conversions")
+
+
+class Unconverted(Exception):
+    """Ownership needs an object in another version, which has to be waited for."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question[2])
+        self.question = question
+
+
+async def with_conversions(
+    act: Callable[[], _ResultT], convert: Callable[[Object, str, str], Awaitable[Object]]
+) -> _ResultT:
+    """The result of work on field ownership, which starts over whenever it has to wait for a conversion."""
+    found: dict[Question, bytes] = {}
+    token = _answers.set(found)
+    try:
+        while True:
+            try:
+                return act()
+            except Unconverted as missing:
+                value, have, wanted = missing.question
+                try:
+                    answer = msgspec.json.encode(await convert(_decode(value), have, wanted))
+                except APIError:
+                    answer = b""
+                found[missing.question] = answer
+    finally:
+        _answers.reset(token)
 
 
 def field_manager(resource: Resource, version: Version, subresource: str) -> FieldManager:
@@ -48,18 +85,22 @@ def field_manager(resource: Resource, version: Version, subresource: str) -> Fie
         have = obj["apiVersion"].rpartition("/")[2]
         if resource.version(wanted) is None or resource.converter is None:
             raise VersionGone(api_version)
+        if waits:
+            question = (msgspec.json.encode(obj), have, wanted)
+            answer = _answers.get().get(question)
+            if answer is None:
+                raise Unconverted(question)
+            if not answer:
+                raise VersionGone(api_version)
+            return _decode(answer)  # type: ignore[no-any-return]
         try:
-            converted = resource.converter.convert([dict(obj)], have, wanted)
+            made: Any = resource.converter.convert([dict(obj)], have, wanted)
         except Exception as error:
             # Ownership is compared on parts of objects, too, which a converter need not be able to read.
             raise VersionGone(api_version) from error
-        if inspect.isawaitable(converted):
-            close = getattr(converted, "close", None)
-            if close is not None:
-                close()
-            raise VersionGone(api_version)
-        return converted[0]
+        return made[0]  # type: ignore[no-any-return]
 
+    waits = inspect.iscoroutinefunction(getattr(resource.converter, "convert", None))
     node = version.schema
     empty = None if resource.custom or node is None else zero_value(node)
     return FieldManager(

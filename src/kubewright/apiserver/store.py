@@ -8,6 +8,7 @@ belong to the caller.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import not_found
@@ -15,7 +16,7 @@ from kubewright.patch import FieldManager
 from kubewright.storage.contract import KeyValue, Page
 
 from .negotiation import PLAIN, Accepted
-from .patching import field_manager
+from .patching import field_manager, with_conversions
 from .representation import Layout, Representation
 from .selection import Selection
 from .shaping import repair
@@ -76,6 +77,13 @@ class Store:
         if found is None:
             found = self._managers[key] = field_manager(self.resource, version, subresource)
         return found
+
+    async def own(self, version: Version, subresource: str, act: Callable[[FieldManager], Object]) -> Object:
+        """Work out who owns which field: what `act` makes of the field manager of an endpoint."""
+        manager = self.field_manager(version, subresource)
+        if not self.representation(version).awaits:
+            return act(manager)
+        return await with_conversions(lambda: act(manager), self.convert)
 
     async def read(self, namespace: str, name: str) -> KeyValue:
         """The stored bytes of one object; raises `NotFound`."""

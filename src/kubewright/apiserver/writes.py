@@ -126,7 +126,10 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
     _check_convertible(store, op, obj, None)
     if strategy.track_managed_fields and own_fields:
         now = datetime.now(UTC)
-        obj = store.field_manager(op.version, op.subresource).update(None, obj, op.field_manager, now)
+        sent = obj
+        obj = await store.own(
+            op.version, op.subresource, lambda owner: owner.update(None, sent, op.field_manager, now)
+        )
         metadata = obj["metadata"]
     admission = server.admission
     question: AdmissionRequest | None = None
@@ -368,7 +371,10 @@ async def _replace(
     _check_convertible(store, op, new, live)
     if strategy.track_managed_fields and own_fields:
         now = datetime.now(UTC)
-        new = store.field_manager(op.version, op.subresource).update(live, new, op.field_manager, now)
+        sent = new
+        new = await store.own(
+            op.version, op.subresource, lambda owner: owner.update(live, sent, op.field_manager, now)
+        )
         metadata = new["metadata"]
     admission = server.admission
     question: AdmissionRequest | None = None

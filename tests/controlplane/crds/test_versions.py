@@ -208,3 +208,24 @@ async def test_a_version_that_is_no_longer_served(talk, base):
     assert (await talk("GET", V2))[0] == 404
     assert (await talk("GET", "/apis/example.com/v2"))[0] == 404
     await talk.ok("GET", base)
+
+
+async def test_owners_in_another_version_are_heard(talk, base, hooks):
+    """Who applies in one version conflicts with who wrote the same field in another."""
+    await talk.ok("POST", CRDS, converting(hooks))
+    await talk.ok("POST", f"{base}?fieldManager=one", widget("a", spec={"host": "h"}))
+    await talk.ok("PATCH", f"{V2}/a?fieldManager=two", {"spec": {"address": {"host": "other"}}})
+    live = await talk.ok("GET", f"{base}/a")
+    owners = {entry["manager"]: entry["apiVersion"] for entry in live["metadata"]["managedFields"]}
+    assert owners == {"one": "example.com/v1", "two": "example.com/v2"}
+    config = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"host": "mine"}}
+    apply = "application/apply-patch+yaml"
+    status, answer = await talk("PATCH", f"{base}/a?fieldManager=three", config, Content_Type=apply)
+    assert status == 409
+    assert answer["details"]["causes"] == [
+        {
+            "reason": "FieldManagerConflict",
+            "message": 'conflict with "two" using example.com/v2',
+            "field": ".spec.address.host",
+        }
+    ]

@@ -107,7 +107,7 @@ def _problem(before: Object, after: Any, wanted: GroupVersion) -> tuple[str, str
         return "type", f"invalid groupVersion (expected {wanted}, received {after.get('apiVersion') or ''})"
     if after.get("kind") != before.get("kind"):
         return "type", f"invalid kind (expected {before.get('kind')}, received {after.get('kind')})"
-    metadata, original = after.get("metadata"), before["metadata"]
+    metadata, original = after.get("metadata"), before.get("metadata") or {}
     shown = metadata if isinstance(metadata, dict) else {}
     for field, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         had, has = original.get(field) or "", shown.get(field) or ""

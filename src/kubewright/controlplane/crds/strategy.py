@@ -7,9 +7,9 @@ is up to `CustomResourceDefinitions`, which is told after every write.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from kubewright import schema as rules
 from kubewright.api.field_errors import FieldError
 from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object, Operation, Strategy, Version
@@ -27,13 +27,6 @@ _NOT_KEPT: Final = (CLEANUP, "orphan", "foregroundDeletion")
 """The policy of a deletion does not matter for definitions: their instances always go with them."""
 
 
-def _rules() -> ModuleType:
-    """The rules of definitions, which are not loaded before there is one."""
-    from kubewright.schema import crd
-
-    return crd
-
-
 class DefinitionStrategy(Strategy):
     """The rules of `customresourcedefinitions`."""
 
@@ -46,7 +39,7 @@ class DefinitionStrategy(Strategy):
 
     def default(self, version: Version, obj: Object) -> None:
         """Names, conversion and stored versions that can be told from the rest."""
-        _rules().default_crd(obj)
+        rules.default_crd(obj)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """A new definition has no history."""
@@ -70,17 +63,17 @@ class DefinitionStrategy(Strategy):
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """Everything that is wrong with a new definition."""
-        return _rules().validate_crd(obj)
+        return rules.validate_crd(obj)
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """Everything that is wrong with a change."""
         if op.subresource == "status":
-            return _rules().validate_crd_status(obj)
-        return _rules().validate_crd(obj, old)
+            return rules.validate_crd_status(obj)
+        return rules.validate_crd(obj, old)
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
         """What a definition says in vain."""
-        return () if op.subresource == "status" else _rules().crd_warnings(obj, old)
+        return () if op.subresource == "status" else rules.crd_warnings(obj, old)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Metadata may be changed through `status`, as by the controllers of Kubernetes."""
