@@ -266,6 +266,46 @@ def check_type(obj: Object, resource: Resource, version: Version, kind: str, dat
     _check_typed(obj, api_version, kind, version.name)
 
 
+_RETIRED = {
+    "admissionregistration.k8s.io": ("v1beta1",),
+    "apiextensions.k8s.io": ("v1beta1",),
+    "apiregistration.k8s.io": ("v1beta1",),
+    "apps": ("v1beta1", "v1beta2"),
+    "authentication.k8s.io": ("v1alpha1", "v1beta1"),
+    "authorization.k8s.io": ("v1beta1",),
+    "batch": ("v1beta1",),
+    "certificates.k8s.io": ("v1beta1",),
+    "coordination.k8s.io": ("v1beta1",),
+    "discovery.k8s.io": ("v1beta1",),
+    "events.k8s.io": ("v1beta1",),
+    "flowcontrol.apiserver.k8s.io": ("v1beta1", "v1beta2", "v1beta3"),
+    "networking.k8s.io": ("v1beta1",),
+    "node.k8s.io": ("v1alpha1", "v1beta1"),
+    "policy": ("v1beta1",),
+    "rbac.authorization.k8s.io": ("v1alpha1", "v1beta1"),
+    "scheduling.k8s.io": ("v1beta1",),
+    "storage.k8s.io": ("v1alpha1", "v1beta1"),
+}
+"""Versions that are no longer served, but that a server still knows how to read."""
+_MOVED = {
+    "DaemonSet": "apps",
+    "Deployment": "apps",
+    "Ingress": "networking.k8s.io",
+    "NetworkPolicy": "networking.k8s.io",
+    "ReplicaSet": "apps",
+}
+"""Kinds that began in `extensions/v1beta1`, and the group where they are now."""
+
+
+def _same_kind_elsewhere(gvk: GroupVersionKind, group: str) -> bool:
+    """Whether an object of this kind could be read, if it were not sent to the wrong version."""
+    if gvk.group == "extensions":
+        return gvk.version == "v1beta1" and _MOVED.get(gvk.kind) == group
+    if gvk.group != group:
+        return False
+    return resource_of_kind(gvk) is not None or gvk.version in _RETIRED.get(group, ())
+
+
 def _check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
     given_kind, given = obj.get("kind") or kind, obj.get("apiVersion") or api_version
     for name, value in (("kind", given_kind), ("apiVersion", given)):
@@ -277,6 +317,11 @@ def _check_typed(obj: Object, api_version: str, kind: str, version: str) -> None
     if given_kind != kind or given != api_version:
         shown = version if given == api_version else given.rpartition("/")[2]
         gvk = GroupVersionKind.from_api_version(given, given_kind)
+        if given_kind == kind and _same_kind_elsewhere(gvk, GroupVersion.parse(api_version).group):
+            raise BadRequest(
+                f"the API version in the data ({given}) does not match "
+                f"the expected API version ({api_version})"
+            )
         if resource_of_kind(gvk) is not None:
             wanted = definition_name(GroupVersionKind.from_api_version(api_version, kind)).split(".")[-3]
             raise BadRequest(
