@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import (
@@ -45,6 +46,7 @@ from .resource import (
 )
 from .scale import serve_scale
 from .shaping import copied
+from .tables import TableMaker
 from .watching import watch_collection
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ class Endpoint:
         self.warning = deprecation_warning(store.resource, version) if version.deprecated else ""
         self._verbs = frozenset(store.resource.verbs)
 
+    @cached_property
+    def _handled_reads(self) -> frozenset[str]:
+        """Reads that a function answers instead of storage."""
+        return frozenset(self.resource.handlers).intersection(("get", "list"))
+
     async def handle(self, request: Request, info: RequestInfo) -> Response:
         """Answer a request for this resource."""
         resource, parts = self.resource, info.parts
@@ -82,6 +89,8 @@ class Endpoint:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)
             raise no_such_method()
+        if verb in self._handled_reads:
+            return await self._handled(request, info, verb)
         if verb == "get":
             return await self._get(request, info)
         if verb == "list":
@@ -467,7 +476,10 @@ class Endpoint:
     async def _handled(self, request: Request, info: RequestInfo, verb: str) -> Response:
         """A verb that a function answers."""
         accepted = self.accepted(request)
-        if self.resource.custom:
+        body: Object | None = None
+        if verb in ("get", "list"):
+            pass
+        elif self.resource.custom:
             body = await self._read_any(request, self.resource.kind, self.version.wire)
             if body is not None:
                 body.setdefault("metadata", {})
@@ -485,6 +497,10 @@ class Endpoint:
         result = await self.resource.handlers[verb](asked)
         if isinstance(result, Response):
             return result
+        if accepted.transform == "Table":
+            maker = TableMaker(self.resource, self.version, self.include(request, accepted))
+            rows = result["items"] if verb == "list" else [result]
+            return respond(request, accepted, encode(maker.table(rows, result.get("metadata") or {})))
         return respond(request, accepted, encode(result), 201 if verb == "create" else 200)
 
     async def _read_any(self, request: Request, kind: str, wire: Any) -> Object | None:

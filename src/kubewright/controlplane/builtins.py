@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from kubewright.api.builtin import BuiltinResource, resources
 from kubewright.api.builtin_schema import as_typed, definition_name, schema_for
@@ -118,6 +118,13 @@ class _Rules:
         return self.kind.converter or NoConversion(self.row.gvk.group)
 
 
+_DEPRECATED: Final = {
+    ("", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
+    ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
+"""Kinds whose every use is answered with a warning."""
+
+
 class _Late:
     """An attribute of a declaration that is worked out when it is first read, unless it has been set.
 
@@ -158,6 +165,8 @@ class BuiltinVersion(Version):
             validates=False,
             published_as=definition_name(row.gvk).rpartition(".")[0],
         )
+        self.deprecation_warning = _DEPRECATED.get((row.gvk.group, row.plural), "")
+        self.deprecated = bool(self.deprecation_warning)
         self.ready = True
 
     def __post_init__(self) -> None:

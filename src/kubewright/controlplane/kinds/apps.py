@@ -287,23 +287,11 @@ class StatefulSetStrategy(WorkloadStrategy):
 
     def update_errors(self, obj: Object, old: Object) -> Errors:
         """What of a stateful set never changes."""
-        changeable = (
-            "replicas",
-            "ordinals",
-            "template",
-            "updateStrategy",
-            "revisionHistoryLimit",
-            "persistentVolumeClaimRetentionPolicy",
-            "minReadySeconds",
-        )
         after, before = obj["spec"], old["spec"]
-        if any(
-            after.get(field) != before.get(field) for field in (after.keys() | before.keys()) - {*changeable}
-        ):
-            listed = ", ".join(f"'{field}'" for field in changeable[:-1])
-            text = f"updates to statefulset spec for fields other than {listed} and '{changeable[-1]}' are forbidden"
-            return [fe.forbidden("spec", text)]
-        return []
+        errors = super().update_errors(obj, old)
+        for field in ("volumeClaimTemplates", "serviceName", "podManagementPolicy"):
+            errors += immutable(after.get(field), before.get(field), f"spec.{field}")
+        return errors
 
     def status_errors(self, obj: Object, old: Object) -> Errors:
         """Counts that fit together."""

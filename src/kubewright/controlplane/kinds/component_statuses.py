@@ -15,7 +15,6 @@ from .kind import Kind
 from .rows import NAME, column, name_of
 
 _PARTS = ("controller-manager", "etcd-0", "scheduler")
-_WARNING = "v1 ComponentStatus is deprecated in v1.19+"
 
 
 def _status_of(name: str) -> Object:
@@ -28,14 +27,12 @@ def _status_of(name: str) -> Object:
 
 
 async def _get(asked: SubresourceRequest) -> Object:
-    asked.request.warn(_WARNING)
     if asked.name not in _PARTS:
         raise not_found(GroupResource("", "componentstatuses"), asked.name)
     return _status_of(asked.name)
 
 
 async def _list(asked: SubresourceRequest) -> Object:
-    asked.request.warn(_WARNING)
     items = [_status_of(name) for name in _PARTS]
     for item in items:
         del item["kind"], item["apiVersion"]

@@ -165,7 +165,9 @@ KINDS = {
         cells=_config_map_cells,
     ),
     "endpoints": Kind(
-        strategy=endpoints.EndpointsStrategy(), columns=endpoints.COLUMNS, cells=endpoints.cells
+        strategy=endpoints.EndpointsStrategy(),
+        columns=endpoints.COLUMNS,
+        cells=endpoints.cells,
     ),
     "events": CORE_EVENT,
     "limitranges": Kind(

@@ -56,10 +56,6 @@ class EndpointsStrategy(KindStrategy):
         """What was wrong already may stay."""
         return [] if obj.get("subsets") == old.get("subsets") else self.validate(op, obj)
 
-    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """There is a newer form."""
-        return ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",)
-
 
 def _address_errors(address: Object, path: str) -> Errors:
     value = address.get("ip") or ""

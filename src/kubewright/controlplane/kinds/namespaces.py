@@ -56,12 +56,12 @@ class NamespaceStrategy(KindStrategy):
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """The names of finalizers."""
-        return _finalizer_errors(obj)
+        return _finalizer_errors(obj, indexed=False)
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """The phase follows from the deletion."""
         if op.subresource != "status":
-            return _finalizer_errors(obj)
+            return _finalizer_errors(obj, indexed=op.subresource == "finalize")
         phase = (obj.get("status") or {}).get("phase") or ""
         deleting = "deletionTimestamp" in obj["metadata"]
         if not deleting and phase != "Active":
@@ -91,13 +91,14 @@ class NamespaceStrategy(KindStrategy):
         return ("spec",) if subresource == "status" else ("status",)
 
 
-def _finalizer_errors(obj: Object) -> Errors:
+def _finalizer_errors(obj: Object, *, indexed: bool) -> Errors:
     errors: Errors = []
-    for name in (obj.get("spec") or {}).get("finalizers") or ():
-        errors += qualified_name(name, "spec.finalizers")
+    for position, name in enumerate((obj.get("spec") or {}).get("finalizers") or ()):
+        path = f"spec.finalizers[{position}]" if indexed else "spec.finalizers"
+        errors += qualified_name(name, path)
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(fe.invalid("spec.finalizers", name, text))
+            errors.append(fe.invalid(path, name, text))
     return errors
 
 

@@ -67,7 +67,7 @@ class NodeStrategy(KindStrategy):
         provider = before.get("providerID")
         if provider and provider != after.get("providerID"):
             word = "modified" if after.get("providerID") else "cleared"
-            errors.append(fe.invalid("spec.providerID", "null", f"field cannot be {word} once set"))
+            errors.append(fe.invalid("spec.providerID", None, f"field cannot be {word} once set"))
         return errors + _taint_errors(obj)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:

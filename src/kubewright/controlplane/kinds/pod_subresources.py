@@ -12,7 +12,6 @@ from kubewright.api.errors import (
     APIError,
     BadRequest,
     Forbidden,
-    InternalError,
     ServiceUnavailable,
     TooManyRequests,
     conflict,
@@ -69,7 +68,7 @@ async def bind(asked: SubresourceRequest) -> Object:
     target = body.get("target") or {}
     errors = _binding_errors(target)
     if errors:
-        raise InternalError(aggregate(errors))
+        raise APIError(aggregate(errors), code=500)
     pods = asked.store.server.store("", "pods")
     assert pods is not None
 
@@ -237,7 +236,7 @@ async def _logs(asked: SubresourceRequest) -> Response:
     _chosen_container(pod, asked.request.query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
-        return Response(200, b"", content_type="text/plain")
+        return Response(204, b"", content_type="text/plain")
     raise await _unreachable(asked, node)
 
 
@@ -287,14 +286,13 @@ async def _proxy(asked: SubresourceRequest) -> Response:
     pod = await asked.get()
     if not (pod.get("status") or {}).get("podIP"):
         raise BadRequest("address not allowed")
-    node = (pod.get("spec") or {}).get("nodeName") or ""
-    raise await _unreachable(asked, node)
+    raise no_kubelet((pod.get("spec") or {}).get("nodeName") or "")
 
 
 async def _unreachable(asked: SubresourceRequest, node: str) -> APIError:
     nodes = asked.store.server.store("", "nodes")
     if nodes is not None and await nodes.storage.get(nodes.key("", node)) is None:
-        return not_found(GroupResource("", "nodes"), node)
+        return not_found(PODS, node)
     return no_kubelet(node)
 
 

@@ -55,7 +55,7 @@ def pod_update_errors(new: Object, old: Object) -> Errors:
             return errors + wrong
     elif earlier is not None:
         text = "must not update from a positive integer to nil value"
-        errors.append(fe.invalid("spec.activeDeadlineSeconds", "null", text))
+        errors.append(fe.invalid("spec.activeDeadlineSeconds", None, text))
     errors += _toleration_change(after.get("tolerations") or [], before.get("tolerations") or [])
     known = {gate.get("name") for gate in before.get("schedulingGates") or ()}
     for position, gate in enumerate(after.get("schedulingGates") or ()):
@@ -281,8 +281,6 @@ def set_pod_condition(pod: Object, type: str, status: str, reason: str = "", mes
         condition["reason"] = reason
     if message:
         condition["message"] = message
-    if pod["metadata"].get("generation"):
-        condition["observedGeneration"] = pod["metadata"]["generation"]
     for position, existing in enumerate(conditions):
         if existing.get("type") == type:
             if existing.get("status") == status and existing.get("lastTransitionTime"):

@@ -199,7 +199,7 @@ def _class_errors(service: Object, old: Object | None) -> Errors:
     errors: Errors = []
     if old is not None and balanced and old["spec"].get("type") == "LoadBalancer":
         if old["spec"].get("loadBalancerClass") != name:
-            errors.append(fe.invalid(path, "null" if name is None else name, "may not change once set"))
+            errors.append(fe.invalid(path, name, "may not change once set"))
     if name is not None:
         if balanced:
             errors += qualified_name(name, path)

@@ -76,7 +76,11 @@ class ServiceStrategy(KindStrategy):
             spec.setdefault("internalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-        obj.setdefault("status", {}).setdefault("loadBalancer", {})
+        balancer: Object = obj.setdefault("status", {}).setdefault("loadBalancer", {})
+        if spec["type"] == "LoadBalancer":
+            for point in balancer.get("ingress") or ():
+                if point.get("ip"):
+                    point.setdefault("ipMode", "VIP")
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """One address and a list of them say the same."""
@@ -91,6 +95,8 @@ class ServiceStrategy(KindStrategy):
         _keep_given(obj["spec"], old["spec"])
         _normalize_addresses(obj["spec"], old["spec"])
         _drop_by_type(obj["spec"], old["spec"])
+        if obj["spec"].get("type") != "LoadBalancer":
+            obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
 
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new service; one that is right is given its addresses and ports here."""

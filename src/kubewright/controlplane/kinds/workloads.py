@@ -34,12 +34,12 @@ def count_errors(status: Object, fields: tuple[str, ...], bounded: tuple[str, ..
     for field in bounded:
         if (status.get(field) or 0) > total:
             text = "cannot be greater than status.replicas"
-            errors.append(fe.invalid(f"status.{field}", status[field], text))
+            errors.append(fe.invalid(f"status.{field}", status.get(field) or 0, text))
     if "availableReplicas" in bounded and (status.get("availableReplicas") or 0) > (
         status.get("readyReplicas") or 0
     ):
         text = f"cannot be greater than {ready}"
-        errors.append(fe.invalid("status.availableReplicas", status["availableReplicas"], text))
+        errors.append(fe.invalid("status.availableReplicas", status.get("availableReplicas") or 0, text))
     return errors
 
 
