@@ -1,1 +1,31 @@
-"""To be described."""
+"""The process of an operator: start and stop, leadership, events, probes, metrics.
+
+- `manager`: `Manager`, what starts when and what stops when; `cluster`: a client and its cache
+- `leader_election`: one leader among replicas
+- `events`, `probes`, `http`, `logs`: what the process tells people and machines
+- `operator`: `Operator`, the short form; `context`, `injection`, `settings`, `permissions`, `installation`
+"""
+
+from .cluster import Cluster
+from .context import Context, ObjectLogger
+from .events import EventRecorder
+from .leader_election import LeaderElector, LeadershipLost
+from .manager import Manager, ManagerStopped, Runnable
+from .operator import Operator
+from .probes import Probes
+from .settings import Settings
+
+__all__ = [
+    "Cluster",
+    "Context",
+    "EventRecorder",
+    "LeaderElector",
+    "LeadershipLost",
+    "Manager",
+    "ManagerStopped",
+    "ObjectLogger",
+    "Operator",
+    "Probes",
+    "Runnable",
+    "Settings",
+]

@@ -79,6 +79,7 @@ class Manager:
         self._parts: list[_Part] = []
         self._reached = -1
         self._leading = False
+        self._started_all = False
         self._stopping = False
         self._failure: asyncio.Future[BaseException] | None = None
         self._cleanups: list[Callable[[], Any]] = []
@@ -118,6 +119,11 @@ class Manager:
         started = self._leading if group == "leader" else self._reached >= GROUPS.index(group)
         if started:
             self._start(part)
+
+    @property
+    def ready(self) -> bool:
+        """Whether caches are in step and everything that need not lead is running."""
+        return self._started_all
 
     def on_stop(self, cleanup: Callable[[], Any]) -> None:
         """Call a function, plain or async, after everything has stopped."""
@@ -186,6 +192,7 @@ class Manager:
                 self._start(part)
             await self._ready(group)
         await asyncio.gather(*(_warm_up(part.runnable) for part in self._parts))
+        self._started_all = True
         if self.elector is None:
             self._lead()
             return

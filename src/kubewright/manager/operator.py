@@ -17,27 +17,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
-from kubewright.api.declare import Declaration, Webhook, is_resource, resource_info
+from kubewright.api.declare import Declaration, Webhook, is_resource, resource_info, webhook_path
 from kubewright.api.finalizers import add_finalizer, has_finalizer, remove_finalizer
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
-from kubewright.cache import Cache, CachedClient, KindOptions
+from kubewright.cache import Cache, CachedClient
 from kubewright.client import Client
 from kubewright.client.kinds import Kind
 from kubewright.controller.builder import ControllerBuilder
+from kubewright.controller.daemons import add_daemon
 from kubewright.controller.request import Request, Result
+from kubewright.controller.timers import add_timer
+from kubewright.webhook.admission import Defaulter, Validator
+from kubewright.webhook.certificates import (
+    CertificateFiles,
+    DevelopmentCertificates,
+    Injection,
+    ManagedCertificates,
+)
+from kubewright.webhook.conversion import Converter
+from kubewright.webhook.server import Certificates, WebhookServer
 
 from . import permissions
 from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
+from .http import AccessCheck, metrics_server, probe_server
 from .injection import Injected
-from .leader_election import LeaderElector
+from .installation import install_definitions, install_webhooks
+from .leader_election import LeaderElector, in_cluster_namespace
 from .manager import Manager
+from .probes import Probes
+from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -56,24 +74,6 @@ class _Reconciler:
     predicates: Sequence[Callable[..., bool]]
 
 
-@dataclass(slots=True, kw_only=True)
-class Settings:
-    """How an operator runs. Everything has a default that suits development."""
-
-    namespaces: Sequence[str] | None = None
-    """Work in these namespaces only; `None` means all."""
-    leader_election: bool = False
-    leader_election_namespace: str = ""
-    leader_election_name: str = ""
-    grace: float = 30.0
-    webhook_host: str = "127.0.0.1"
-    webhook_port: int = 0
-    kinds: dict[Any, KindOptions] = field(default_factory=dict)
-    """What to keep of single kinds; see `Cache`."""
-    allow: Sequence[Kind] = ()
-    """Kinds to keep whole even if they are Secrets or ConfigMaps."""
-
-
 class Operator:
     """A program that looks after kinds of objects."""
 
@@ -89,7 +89,11 @@ class Operator:
         self._validates: dict[type[MetaObject], tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._startup: list[Injected] = []
         self._cleanup: list[Injected] = []
+        self._converters: list[Converter] = []
+        self._timers: list[tuple[type[MetaObject], Callable[..., Any], dict[str, Any]]] = []
+        self._daemons: list[tuple[type[MetaObject], Callable[..., Any], dict[str, Any]]] = []
         self._memory: dict[str, dict[str, Any]] = {}
+        self.probes = Probes()
 
     # Decorators
 
@@ -160,6 +164,31 @@ class Operator:
 
         return register
 
+    def timer(self, kind: type[MetaObject], *, every: float, **options: Any) -> Callable[[F], F]:
+        """Call the function for every object of `kind`, again and again."""
+        self._check(kind)
+
+        def register(function: F) -> F:
+            self._timers.append((kind, function, {"every": every, **options}))
+            return function
+
+        return register
+
+    def daemon(self, kind: type[MetaObject], **options: Any) -> Callable[[F], F]:
+        """Run the function beside every object of `kind` for as long as the object exists."""
+        self._check(kind)
+
+        def register(function: F) -> F:
+            self._daemons.append((kind, function, options))
+            return function
+
+        return register
+
+    def convert(self, converter: Converter) -> Converter:
+        """Convert between the versions of a kind (a conversion webhook)."""
+        self._converters.append(converter)
+        return converter
+
     def on_startup(self, function: F) -> F:
         """Call the function before anything is reconciled."""
         self._startup.append(Injected(function, self._process_known(), what="startup function"))
@@ -224,6 +253,8 @@ class Operator:
         """The kinds of its own that the operator looks after: those whose definitions it needs installed."""
         every = [each.kind for each in self._reconcilers]
         every += [*self._defaults, *self._validates]
+        every += [kind for kind, _, _ in (*self._timers, *self._daemons)]
+        every += [kind for converter in self._converters for kind in converter.types]
         return [kind for kind in dict.fromkeys(every) if is_resource(kind)]
 
     # Running
@@ -248,9 +279,75 @@ class Operator:
         manager = Manager(cluster, elector=elector, grace=settings.grace)
         recorder = EventRecorder(client, self.name)
         manager.add(recorder)
+        self._serve(manager, client)
         for each in self._reconcilers:
             self._build(manager, recorder, each)
+        for kind, function, options in self._timers:
+            add_timer(manager, kind, function, **options)
+        for kind, function, options in self._daemons:
+            add_daemon(manager, kind, function, **options)
         return manager
+
+    def _serve(self, manager: Manager, client: Client) -> None:
+        """Add the servers that the settings and decorators ask for."""
+        settings = self.settings
+        self.probes.add_ready_check("caches", lambda: _require(manager.ready, "caches are not in step yet"))
+        if settings.probe_port is not None:
+            manager.add(probe_server(self.probes, port=settings.probe_port))
+        if settings.metrics_port is not None:
+            tls, access = None, None
+            if settings.metrics_secure:
+                tls = DevelopmentCertificates(("localhost", socket.gethostname())).context()
+                access = AccessCheck(client)
+            manager.add(metrics_server(port=settings.metrics_port, tls=tls, access=access))
+        if self._defaults or self._validates or self._converters:
+            server = self.webhook_server(client)
+            self.probes.add_ready_check("webhooks", lambda: _require(server.listening, "not listening yet"))
+            manager.add(server)
+            if settings.development:
+                manager.add(_Registration(self, client, server))
+
+    def webhook_server(self, client: Client) -> WebhookServer:
+        """The server of the webhooks that are declared, with the certificates that the settings name."""
+        settings = self.settings
+        certificates: Certificates
+        if settings.development:
+            certificates = DevelopmentCertificates((settings.webhook_host, "localhost"))
+        elif settings.webhook_certificates:
+            directory = Path(settings.webhook_certificates)
+            certificates = CertificateFiles(directory / "tls.crt", directory / "tls.key")
+        else:
+            namespace = settings.leader_election_namespace or in_cluster_namespace()
+            service = settings.webhook_service or f"{self.name}-webhook-service"
+            certificates = ManagedCertificates(
+                client,
+                secret=settings.webhook_secret or f"{self.name}-webhook-certificates",
+                namespace=namespace,
+                hosts=(f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"),
+                inject=self._injections(),
+            )
+        server = WebhookServer(certificates, host=settings.webhook_host, port=settings.webhook_port)
+        for kind, function in self._defaults.items():
+            server.add_admission(_webhook_path(kind, mutating=True), Defaulter(kind, function))
+        for kind, (function, operations) in self._validates.items():
+            server.add_admission(_webhook_path(kind, mutating=False), Validator(kind, function, operations))
+        for converter in self._converters:
+            server.conversions.add(converter)
+        return server
+
+    def _injections(self) -> list[Injection]:
+        """The objects that must trust the webhooks' authority."""
+        group, version = "admissionregistration.k8s.io", "v1"
+        found: list[Injection] = []
+        for word, wanted in (("Mutating", self._defaults), ("Validating", self._validates)):
+            if wanted:
+                kind = GroupVersionKind(group, version, f"{word}WebhookConfiguration")
+                found.append((kind, f"{self.name}-{word.lower()}-webhook-configuration"))
+        definition = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+        for converter in self._converters:
+            info = resource_info(converter.hub)
+            found.append((definition, f"{info.plural}.{info.gvk.group}"))
+        return found
 
     def _build(self, manager: Manager, recorder: EventRecorder, each: _Reconciler) -> None:
         options = {name: value for name, value in each.options.items() if value is not None}
@@ -326,6 +423,8 @@ class Operator:
         own = client is None
         client = client if client is not None else Client.connect()
         try:
+            if self.settings.development:
+                await install_definitions(client.field_owner(self.name), self.kinds)
             manager = self.manager(client)
             values = {
                 "client": manager.client,
@@ -345,4 +444,51 @@ class Operator:
                 await client.aclose()
 
 
-__all__ = ["Operator", "Settings"]
+class _Registration:
+    """Tells the API server where this process serves its webhooks, before anything is reconciled."""
+
+    needs_leader = False
+    group = "webhooks"
+    name = "webhook registration"
+
+    def __init__(self, operator: Operator, client: Client, server: WebhookServer) -> None:
+        self._operator = operator
+        self._client = client.field_owner(operator.name)
+        self._server = server
+        self._done = asyncio.Event()
+
+    async def wait_listening(self) -> None:
+        """Wait until the API server knows."""
+        await self._done.wait()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Register, then wait for the end."""
+        await self._server.wait_listening()
+        certificates = self._server.certificates
+        assert isinstance(certificates, DevelopmentCertificates)
+        url = f"https://{self._server.host}:{self._server.port}"
+        await install_webhooks(
+            self._client,
+            self._operator.name,
+            self._operator.webhooks(),
+            url=url,
+            authority=certificates.authority,
+        )
+        await install_definitions(
+            self._client, self._operator.kinds, convert_at=url, authority=certificates.authority
+        )
+        self._done.set()
+        await stop.wait()
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise RuntimeError(otherwise)
+
+
+def _webhook_path(kind: type[MetaObject], *, mutating: bool) -> str:
+    assert kind.gvk is not None
+    return webhook_path(kind.gvk, mutating=mutating)
+
+
+__all__ = ["Operator"]

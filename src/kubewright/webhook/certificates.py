@@ -99,9 +99,13 @@ class DevelopmentCertificates:
         """The certificate of the authority (PEM): a `caBundle`."""
         return self._made.certificate
 
+    def context(self) -> ssl.SSLContext:
+        """A TLS context with a certificate for this machine."""
+        return server_context(self._made.issue("webhook", hosts=self._hosts, server=True, days=30))
+
     async def start(self) -> ssl.SSLContext:
         """Make the certificate."""
-        return server_context(self._made.issue("webhook", hosts=self._hosts, server=True, days=30))
+        return self.context()
 
     async def stop(self) -> None:
         """Nothing to stop."""

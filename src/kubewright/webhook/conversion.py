@@ -54,6 +54,11 @@ class Converter:
         self._from_hub[gvk.version] = from_hub
 
     @property
+    def types(self) -> list[type[MetaObject]]:
+        """The class of every version, the hub's first."""
+        return list(self._types.values())
+
+    @property
     def versions(self) -> list[str]:
         """Every version that can be converted."""
         return list(self._types)

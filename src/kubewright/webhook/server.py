@@ -56,7 +56,7 @@ class WebhookServer:
         self.host = host
         self.port = port
         self.conversions = Conversions()
-        self._certificates = certificates
+        self.certificates = certificates
         self._endpoints: dict[str, Endpoint] = {}
         self._listening = asyncio.Event()
         self._metrics: dict[str, _PathMetrics] = {}
@@ -94,7 +94,7 @@ class WebhookServer:
         """Serve until `stop` is set; requests that are being answered are answered."""
         from aiohttp import web
 
-        context = await self._certificates.start()
+        context = await self.certificates.start()
         server = web.Server(self._handle, keepalive_timeout=75, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=5.0)
         await runner.setup()
@@ -114,7 +114,7 @@ class WebhookServer:
         finally:
             self._listening.clear()
             await runner.cleanup()
-            await self._certificates.stop()
+            await self.certificates.stop()
 
     async def _handle(self, native: Any) -> Any:
         from aiohttp import web

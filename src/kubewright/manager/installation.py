@@ -1,0 +1,82 @@
+"""Puts into a cluster what an operator needs there: definitions and webhook configurations.
+
+In production that is what the generated manifests are for. During development the same is done from the
+running program: definitions are applied and waited for, and webhooks are called at the address where this
+process listens, so that a program on a laptop serves webhooks of the control plane beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.declare import Webhook, WebhookConfiguration, resource_info, webhook_path
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.meta import MetaObject
+from kubewright.api.unstructured import Unstructured
+from kubewright.client.waiting import condition
+from kubewright.manifests import crd, webhook_configurations
+
+if TYPE_CHECKING:
+    from kubewright.client import Client
+
+_DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+
+
+async def install_definitions(
+    client: Client,
+    kinds: Sequence[type[MetaObject]],
+    *,
+    convert_at: str = "",
+    authority: bytes = b"",
+    timeout: float = 30.0,
+) -> list[str]:
+    """Apply the definitions of kinds, all versions of one together, and wait until they are served."""
+    names = []
+    by_kind = sorted(dict.fromkeys(kinds), key=lambda kind: str(resource_info(kind).gvk.group_kind))
+    for _, versions in groupby(by_kind, key=lambda kind: resource_info(kind).gvk.group_kind):
+        manifest = crd(*versions)
+        conversion = manifest["spec"].get("conversion") or {}
+        if convert_at and conversion.get("strategy") == "Webhook":
+            conversion["webhook"]["clientConfig"] = _client_config(f"{convert_at}/convert", authority)
+        names.append(manifest["metadata"]["name"])
+        await client.apply(Unstructured(manifest), force=True)
+    for name in names:
+        await client.wait(_DEFINITION, name, until=condition("Established"), timeout=timeout)
+    return names
+
+
+async def install_webhooks(
+    client: Client, name: str, webhooks: Sequence[Webhook], *, url: str, authority: bytes
+) -> list[str]:
+    """Have the API server call these webhooks at `url`, trusting `authority`."""
+    bundle = base64.b64encode(authority).decode()
+    local = [
+        replace(
+            each, url=f"{url}{each.path or _path(each)}", ca_bundle=bundle, failure_policy=each.failure_policy
+        )
+        for each in webhooks
+    ]
+    named = [
+        WebhookConfiguration(mutating, f"{name}-{'mutating' if mutating else 'validating'}")
+        for mutating in (True, False)
+    ]
+    applied = []
+    for manifest in webhook_configurations(local, named):
+        for each in manifest["webhooks"]:
+            each["clientConfig"]["caBundle"] = bundle
+        await client.apply(Unstructured(manifest), force=True)
+        applied.append(manifest["metadata"]["name"])
+    return applied
+
+
+def _path(webhook: Webhook) -> str:
+    assert webhook.of is not None
+    return webhook_path(resource_info(webhook.of).gvk, mutating=webhook.mutating)
+
+
+def _client_config(url: str, authority: bytes) -> dict[str, Any]:
+    return {"url": url, "caBundle": base64.b64encode(authority).decode()}

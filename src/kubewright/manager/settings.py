@@ -1,0 +1,79 @@
+"""How an operator runs: everything that differs between a laptop and a cluster.
+
+`kubewright run` fills it from flags, and `from_environment` from variables named `KUBEWRIGHT_<FIELD>`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from kubewright.cache import KindOptions
+from kubewright.client.kinds import Kind
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """How an operator runs. Everything has a default."""
+
+    namespaces: Sequence[str] | None = None
+    """Work in these namespaces only; `None` means all."""
+    development: bool = False
+    """Install definitions at start, and serve webhooks on this machine with certificates made at start."""
+    leader_election: bool = False
+    leader_election_namespace: str = ""
+    """Where the lease is; by default the namespace of the pod."""
+    leader_election_name: str = ""
+    """What the lease is called; by default as the operator."""
+    grace: float = 30.0
+    """Seconds that reconciles have to finish when the process stops."""
+    probe_port: int | None = None
+    """Serve `/healthz` and `/readyz` here; `None` means not at all."""
+    metrics_port: int | None = None
+    """Serve `/metrics` here; `None` means not at all."""
+    metrics_secure: bool = True
+    """Metrics over TLS, and only for those whom the API server lets read them."""
+    webhook_host: str = "127.0.0.1"
+    webhook_port: int = 0
+    webhook_certificates: str = ""
+    """A directory with `tls.crt` and `tls.key` (cert-manager mounts one); empty: managed in a Secret."""
+    webhook_secret: str = ""
+    """The Secret of managed certificates; by default `<operator>-webhook-certificates`."""
+    webhook_service: str = ""
+    """The Service in front of the webhooks, for the names in managed certificates."""
+    kinds: dict[Any, KindOptions] = field(default_factory=dict)
+    """What to keep of single kinds; see `Cache`."""
+    allow: Sequence[Kind] = ()
+    """Kinds to keep whole even if they are Secrets or ConfigMaps."""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Settings from variables such as `KUBEWRIGHT_LEADER_ELECTION=true`; others keep their defaults."""
+        settings = cls()
+        for each in fields(cls):
+            text = environ.get(f"KUBEWRIGHT_{each.name.upper()}")
+            if text is not None:
+                setattr(settings, each.name, _parsed(each.name, str(each.type), text))
+        return settings
+
+
+def _parsed(name: str, of: str, text: str) -> Any:
+    variable = f"KUBEWRIGHT_{name.upper()}"
+    if of == "bool":
+        if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
+            raise ValueError(f"{variable}={text!r}: write true or false")
+        return text.lower() in ("true", "1", "yes")
+    if of.startswith("int"):
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{variable}={text!r}: write a whole number") from None
+    if of == "float":
+        return float(text)
+    if of == "str":
+        return text
+    if name == "namespaces":
+        return tuple(part.strip() for part in text.split(",") if part.strip()) or None
+    raise ValueError(f"{variable} cannot be given as text; set Settings.{name} in the program")
