@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -13,9 +14,14 @@ import msgspec
 import pytest
 from multidict import CIMultiDict
 
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import Namespace
 from kubewright.api.errors import Expired, InternalError, too_large_resource_version, too_many_requests
-from kubewright.client.errors import ConnectionFailed
+from kubewright.client import Answer, Call, Client, ClusterConfig, ConnectionFailed, Proceed, Stream
 from kubewright.client.raw import RawPage, RawWatch
+from kubewright.testing.server import TestServer, choose, real_server, served
+
+_numbers = itertools.count(1)
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -321,3 +327,72 @@ def run_virtual(virtual_loop: VirtualLoop) -> Callable[[Awaitable[Any]], Any]:
 def scripted_server() -> type[ScriptedServer]:
     """The class of the misbehaving server."""
     return ScriptedServer
+
+
+@pytest.fixture(scope="session")
+def real_config() -> Iterator[ClusterConfig | None]:
+    if choose() != ("real",):
+        yield None
+        return
+    with real_server() as config:
+        yield config
+
+
+@pytest.fixture(params=choose())
+async def server(
+    request: pytest.FixtureRequest, real_config: ClusterConfig | None
+) -> AsyncIterator[TestServer]:
+    async with served(request.param, real_config, controllers=False) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: TestServer) -> Client:
+    return server.client()
+
+
+@pytest.fixture
+async def namespace(client: Client) -> str:
+    name = f"cache-{next(_numbers)}"
+    await client.create(Namespace(metadata=ObjectMeta(name=name)))
+    return name
+
+
+class Gate:
+    """An interceptor that holds back what watches say while it is closed, and counts requests."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+        self.verbs: list[str] = []
+
+    def close(self) -> None:
+        self._open.clear()
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def __call__(self, call: Call, proceed: Proceed) -> Answer | Stream:
+        self.verbs.append(call.verb)
+        answer = await proceed(call)
+        return answer if isinstance(answer, Answer) else _Held(answer, self._open)
+
+
+class _Held:
+    def __init__(self, stream: Stream, opened: asyncio.Event) -> None:
+        self.status, self.headers = stream.status, stream.headers
+        self._stream = stream
+        self._opened = opened
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            await self._opened.wait()
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
