@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.resource import Object, Operation
 from kubewright.schema import fielderrors as fe
 
 from .kind import Kind
-from .podspec.names_and_numbers import NON_NEGATIVE, Errors, qualified_name
+from .podspec.names_and_numbers import NON_NEGATIVE, Errors
 from .printing import AGE, column, shown
 from .ruled import RuledStrategy
 
-_STRATEGIES = ("OldestEmulationVersion",)
+
+class _LeaseStrategy(RuledStrategy):
+    """Coordinated leader election is off by default: its fields are not kept."""
+
+    def prepare_for_create(self, op: Operation, obj: Object) -> None:
+        for name in ("strategy", "preferredHolder"):
+            (obj.get("spec") or {}).pop(name, None)
+
+    def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
+        self.prepare_for_create(op, obj)
 
 
 def _lease_errors(lease: Object) -> Errors:
@@ -21,20 +30,12 @@ def _lease_errors(lease: Object) -> Errors:
         errors.append(fe.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
     if transitions is not None and transitions < 0:
         errors.append(fe.invalid("spec.leaseTransitions", transitions, NON_NEGATIVE))
-    strategy = spec.get("strategy")
-    if strategy is not None:
-        if "/" in strategy:
-            errors += qualified_name(strategy, "spec.strategy.strategy")
-        elif strategy not in _STRATEGIES:
-            errors.append(fe.not_supported("spec.strategy.strategy", strategy, _STRATEGIES))
-    if spec.get("preferredHolder") and not strategy:
-        errors.append(fe.forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
     return errors
 
 
 KINDS = {
     "leases": Kind(
-        strategy=RuledStrategy(errors=_lease_errors, creates_on_update=True, unconditional=False),
+        strategy=_LeaseStrategy(errors=_lease_errors, creates_on_update=True, unconditional=False),
         columns=(column("Holder", shown("spec.holderIdentity"), description="Who holds the lease."), AGE),
     ),
 }

@@ -168,16 +168,23 @@ def _ingress_status_errors(new: Object, old: Object) -> Errors:
 
 
 def _ingress_warnings(ingress: Object, old: Object | None) -> Iterable[str]:
-    if old is None and CLASS_ANNOTATION in (ingress["metadata"].get("annotations") or {}):
+    annotations = ingress["metadata"].get("annotations") or {}
+    if old is None and CLASS_ANNOTATION in annotations and field(ingress, "spec.ingressClassName") is None:
         yield f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"
 
 
 def _hosts_text(ingress: Object) -> str:
-    hosts = [rule["host"] for rule in field(ingress, "spec.rules", ()) if rule.get("host")]
+    hosts: list[str] = []
+    rules = field(ingress, "spec.rules", ())
+    more = False
+    for rule in rules:
+        more = more or len(hosts) == 3
+        if not more and rule.get("host"):
+            hosts.append(rule["host"])
     if not hosts:
         return "*"
-    first = ",".join(hosts[:3])
-    return first if len(hosts) <= 3 else f"{first} + {len(hosts) - 3} more..."
+    first = ",".join(hosts)
+    return f"{first} + {len(rules) - 3} more..." if more else first
 
 
 def _balancer_text(ingress: Object) -> str:
@@ -314,7 +321,7 @@ def _joined(path: str) -> Callable[[Object], str]:
 
 
 _CLASS_COLUMNS = (
-    column("Name", shown("metadata.name"), description="The name of the class."),
+    column("Name", shown("metadata.name"), description="The name of the class.", format="name"),
     column("Controller", shown("spec.controller"), description="What serves ingresses of this class."),
     column("Parameters", _parameters_text, description="More about the class."),
     AGE,
@@ -363,7 +370,7 @@ KINDS = {
             ),
             name_rule=_address_name,
         ),
-        columns=(column("ParentRef", _parent_text, description="What has the address."), AGE),
+        columns=(column("ParentRef", _parent_text, description="What has the address."),),
     ),
     "servicecidrs": Kind(
         strategy=RuledStrategy(

@@ -9,8 +9,9 @@ from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
+from .declared import changed, declared, missing
 from .kind import Kind
-from .podspec.names_and_numbers import Errors, immutable, named
+from .podspec.names_and_numbers import Errors, named
 from .podspec.resources import requirement_errors
 from .podspec.scheduling import toleration_errors
 from .printing import AGE, column, shown
@@ -39,7 +40,9 @@ DEPRECATED_LABELS = {
 
 def _errors(runtime: Object) -> Errors:
     handler = runtime.get("handler") or ""
-    errors = named(check_dns_label, handler, "handler") if handler else [fe.required("handler", "")]
+    errors: Errors = [missing("handler")]
+    if handler:
+        errors = [declared(error) for error in named(check_dns_label, handler, "handler")]
     overhead = (runtime.get("overhead") or {}).get("podFixed")
     if overhead:
         errors += requirement_errors({"limits": overhead}, set(), "overhead")
@@ -51,9 +54,19 @@ def _errors(runtime: Object) -> Errors:
     for position, toleration in enumerate(tolerations):
         key = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
         if key in seen:
-            errors.append(fe.duplicate(f"scheduling.tolerations[{position}]", toleration))
+            errors.append(fe.duplicate(f"scheduling.tolerations[{position}]", _shown(toleration)))
         seen.add(key)
     return errors
+
+
+def _shown(toleration: Object) -> Object:
+    return fe.GoStruct(
+        Key=toleration.get("key") or "",
+        Operator=toleration.get("operator") or "",
+        Value=toleration.get("value") or "",
+        Effect=toleration.get("effect") or "",
+        TolerationSeconds=toleration.get("tolerationSeconds"),
+    )
 
 
 def _warnings(runtime: Object, old: Object | None) -> Iterable[str]:
@@ -66,7 +79,7 @@ KINDS = {
     "runtimeclasses": Kind(
         strategy=RuledStrategy(
             errors=_errors,
-            update_errors=lambda new, old: immutable(new.get("handler"), old.get("handler"), "handler"),
+            update_errors=lambda new, old: changed(new.get("handler"), old.get("handler"), "handler"),
             warnings=_warnings,
             creates_on_update=True,
             unconditional=False,

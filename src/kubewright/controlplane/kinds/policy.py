@@ -23,12 +23,12 @@ def _errors(budget: Object) -> Errors:
     errors: Errors = []
     low, high = spec.get("minAvailable"), spec.get("maxUnavailable")
     if low is not None and high is not None:
-        shape = {
-            "MinAvailable": low,
-            "MaxUnavailable": high,
-            "Selector": spec.get("selector"),
-            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
-        }
+        shape = fe.GoStruct(
+            MinAvailable=low,
+            Selector=spec.get("selector"),
+            MaxUnavailable=high,
+            UnhealthyPodEvictionPolicy=spec.get("unhealthyPodEvictionPolicy"),
+        )
         errors.append(fe.invalid("spec", shape, "minAvailable and maxUnavailable cannot be both set"))
     for name, value in (("minAvailable", low), ("maxUnavailable", high)):
         if value is not None:

@@ -51,9 +51,17 @@ def column(
     description: str = "",
     *,
     wide: bool = False,
+    format: str = "",
 ) -> Column:
     """A column; `wide` ones are printed by `kubectl get -o wide` only."""
-    return Column(name, type, value=value, description=description or name, priority=1 if wide else 0)
+    return Column(
+        name,
+        type,
+        value=value,
+        format=format,
+        description=description or name,
+        priority=1 if wide else 0,
+    )
 
 
 AGE = column("Age", lambda obj: since(field(obj, "metadata.creationTimestamp")), description=_CREATED)

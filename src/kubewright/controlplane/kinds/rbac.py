@@ -9,8 +9,9 @@ from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
+from .declared import missing
 from .kind import Kind
-from .podspec.names_and_numbers import Errors, dns_subdomain, immutable, named
+from .podspec.names_and_numbers import Errors, dns_subdomain, named
 from .podspec.scheduling import selector_errors
 from .printing import AGE, CREATED_AT, column
 from .ruled import RuledStrategy
@@ -21,7 +22,7 @@ GROUP = "rbac.authorization.k8s.io"
 def _rule_errors(rule: Object, namespaced: bool, path: str) -> Errors:
     errors: Errors = []
     if not rule.get("verbs"):
-        errors.append(fe.required(f"{path}.verbs", "verbs must contain at least one value"))
+        errors.append(missing(f"{path}.verbs"))
     urls = rule.get("nonResourceURLs")
     if urls:
         where = f"{path}.nonResourceURLs"
@@ -60,7 +61,10 @@ def _cluster_role_errors(role: Object) -> Errors:
             text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             errors.append(fe.required(path, text))
         for position, selector in enumerate(selectors):
-            errors += selector_errors(selector, f"{path}[{position}]")
+            wrong = selector_errors(selector, f"{path}[{position}]")
+            errors += wrong
+            if wrong:
+                errors.append(fe.invalid(f"{path}[{position}]", None, "invalid label selector."))
     return errors
 
 
@@ -82,7 +86,7 @@ def _binding_errors(binding: Object, kinds: tuple[str, ...], namespaced: bool) -
     if kind not in kinds:
         errors.append(fe.not_supported("roleRef.kind", kind, kinds))
     if not name:
-        errors.append(fe.required("roleRef.name", ""))
+        errors.append(missing("roleRef.name"))
     else:
         errors += named(check_path_segment, name, "roleRef.name")
     for position, subject in enumerate(binding.get("subjects") or ()):
@@ -94,7 +98,7 @@ def _subject_errors(subject: Object, namespaced: bool, path: str) -> Errors:
     errors: Errors = []
     kind, name, group = (subject.get(each) or "" for each in ("kind", "name", "apiGroup"))
     if not name:
-        errors.append(fe.required(f"{path}.name", ""))
+        errors.append(missing(f"{path}.name"))
     if kind == "ServiceAccount":
         if name:
             errors += dns_subdomain(name, f"{path}.name")
@@ -119,7 +123,15 @@ def _cluster_role_binding_errors(binding: Object) -> Errors:
 
 
 def _reference_change(new: Object, old: Object) -> Errors:
-    return immutable(new.get("roleRef"), old.get("roleRef"), "roleRef")
+    reference = new.get("roleRef") or {}
+    if reference == old.get("roleRef"):
+        return []
+    shape = fe.GoStruct(
+        APIGroup=reference.get("apiGroup") or "",
+        Kind=reference.get("kind") or "",
+        Name=reference.get("name") or "",
+    )
+    return [fe.invalid("roleRef", shape, "field is immutable")]
 
 
 def _role_text(binding: Object) -> str:

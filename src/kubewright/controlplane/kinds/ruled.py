@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from kubewright.api.names import check_dns_subdomain
 from kubewright.apiserver.resource import Object, Operation, Version
 
+from .declared import in_order
 from .kind import KindStrategy
 from .podspec.names_and_numbers import Errors
 
@@ -39,6 +40,7 @@ class RuledStrategy(KindStrategy):
         creates_on_update: bool = False,
         unconditional: bool = True,
         status_keeps_metadata: bool = False,
+        returns_deleted: bool = False,
     ) -> None:
         """`update_errors` gets (new, old) and says everything about an update; `errors(new)` by default.
 
@@ -55,6 +57,7 @@ class RuledStrategy(KindStrategy):
         self.allow_create_on_update = creates_on_update
         self.allow_unconditional_update = unconditional
         self._status_keeps_metadata = status_keeps_metadata
+        self.returns_deleted_object = returns_deleted
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """By the kind's rule."""
@@ -83,13 +86,13 @@ class RuledStrategy(KindStrategy):
 
     def validate(self, op: Operation, obj: Object) -> Errors:
         """Of a new object."""
-        return self._errors(obj)
+        return in_order(self._errors(obj))
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Errors:
         """Of a changed object, or of a changed status."""
         if op.subresource == "status":
-            return self._status_errors(obj, old)
-        return self._errors(obj) if self._update_errors is None else self._update_errors(obj, old)
+            return in_order(self._status_errors(obj, old))
+        return in_order(self._errors(obj) if self._update_errors is None else self._update_errors(obj, old))
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
         """About a valid object."""

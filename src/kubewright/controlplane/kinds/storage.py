@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kubewright.api.names import check_dns_subdomain
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
+from .declared import changed, declared, missing
 from .kind import Kind
 from .node import DEPRECATED_LABELS
 from .podspec.names_and_numbers import (
@@ -59,8 +61,8 @@ def _class_errors(storage_class: Object) -> Errors:
 
 def _class_update_errors(new: Object, old: Object) -> Errors:
     errors: Errors = []
-    for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-        errors += immutable(new.get(name) or None, old.get(name) or None, name)
+    for name in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
+        errors += changed(new.get(name) or None, old.get(name) or None, name)
     return errors
 
 
@@ -145,6 +147,21 @@ def driver_name_errors(name: str, path: str) -> Errors:
     errors: Errors = [fe.too_long(path, 63)] if len(name) > 63 else []
     lower = dns_subdomain(name.lower(), path)
     return errors + [fe.invalid(path, name, error.message.split(": ", 2)[2]) for error in lower]
+
+
+def _attacher_errors(name: str) -> Errors:
+    path = "spec.attacher"
+    if not name:
+        return [missing(path)]
+    errors: Errors = [declared(fe.too_long(path, 63))] if len(name) > 63 else []
+    if check_dns_subdomain(name.lower()):
+        text = (
+            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and"
+            " end with an alphanumeric character (e.g. 'Example.com', regex used for validation is"
+            " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+        )
+        errors.append(declared(fe.invalid(path, name, text)))
+    return errors
 
 
 _DRIVER_DEFAULTS = {
@@ -251,7 +268,14 @@ def _node_update_errors(new: Object, old: Object) -> Errors:
                 {key: value for key, value in each.items() if key != "allocatable"}
                 for each in (driver, known)
             ]
-            errors += immutable(without[0], without[1], "spec.drivers")
+            if without[0] != without[1]:
+                shape = fe.GoStruct(
+                    Name=driver.get("name") or "",
+                    NodeID=driver.get("nodeID") or "",
+                    TopologyKeys=driver.get("topologyKeys"),
+                    Allocatable=None,
+                )
+                errors.append(fe.invalid("spec.drivers", shape, "field is immutable"))
     return errors
 
 
@@ -265,10 +289,13 @@ def _capacity_errors(capacity: Object) -> Errors:
 
 
 def _capacity_update_errors(new: Object, old: Object) -> Errors:
+    topology = new.get("nodeTopology")
     errors: Errors = []
-    for name in ("nodeTopology", "storageClassName"):
-        errors += immutable(new.get(name), old.get(name), name)
-    return errors
+    if topology != old.get("nodeTopology"):
+        order = ("matchLabels", "matchExpressions")
+        shape = topology and fe.GoStruct((name, topology[name]) for name in order if name in topology)
+        errors.append(fe.invalid("nodeTopology", shape, "field is immutable"))
+    return errors + immutable(new.get("storageClassName"), old.get("storageClassName"), "storageClassName")
 
 
 def _capacity_warnings(capacity: Object, old: Object | None) -> Iterable[str]:
@@ -287,7 +314,7 @@ def _capacity_warnings(capacity: Object, old: Object | None) -> Iterable[str]:
 
 def _attachment_errors(attachment: Object) -> Errors:
     spec = attachment.get("spec") or {}
-    errors = driver_name_errors(spec.get("attacher") or "", "spec.attacher")
+    errors = _attacher_errors(spec.get("attacher") or "")
     source = spec.get("source") or {}
     inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -323,11 +350,11 @@ def _attachment_status_errors(new: Object, old: Object) -> Errors:
 
 
 def _attachment_update_errors(new: Object, old: Object) -> Errors:
-    return _attachment_errors(new) + immutable(new.get("spec"), old.get("spec"), "spec")
+    return _attachment_errors(new) + changed(new.get("spec"), old.get("spec"), "spec")
 
 
 _CLASS_COLUMNS = (
-    column("Name", shown("metadata.name"), description="The name of the class."),
+    column("Name", shown("metadata.name"), description="The name of the class.", format="name"),
     column("Provisioner", shown("provisioner"), description="What makes volumes of this class."),
     column("ReclaimPolicy", shown("reclaimPolicy", "Delete"), description="What becomes of used volumes."),
     column(
@@ -346,6 +373,7 @@ _CLASS_COLUMNS = (
 KINDS = {
     "storageclasses": Kind(
         strategy=RuledStrategy(
+            returns_deleted=True,
             defaults=_default_class,
             errors=_class_errors,
             update_errors=_class_update_errors,
@@ -355,15 +383,17 @@ KINDS = {
         cells=_class_cells,
     ),
     "volumeattributesclasses": Kind(
-        strategy=RuledStrategy(errors=_attributes_errors, update_errors=_attributes_update_errors),
+        strategy=RuledStrategy(
+            returns_deleted=True, errors=_attributes_errors, update_errors=_attributes_update_errors
+        ),
         columns=(column("DriverName", shown("driverName"), description="The driver it is for."), AGE),
     ),
     "csidrivers": Kind(
         strategy=RuledStrategy(
+            returns_deleted=True,
             defaults=_default_driver,
             errors=_driver_errors,
             update_errors=_driver_update_errors,
-            counts=("spec",),
             unconditional=False,
         ),
         columns=(
@@ -401,7 +431,9 @@ KINDS = {
         ),
     ),
     "csinodes": Kind(
-        strategy=RuledStrategy(errors=_node_errors, update_errors=_node_update_errors, unconditional=False),
+        strategy=RuledStrategy(
+            returns_deleted=True, errors=_node_errors, update_errors=_node_update_errors, unconditional=False
+        ),
         columns=(column("Drivers", counted("spec.drivers"), "integer", "How many drivers there are."), AGE),
     ),
     "csistoragecapacities": Kind(
@@ -411,13 +443,10 @@ KINDS = {
             warnings=_capacity_warnings,
             unconditional=False,
         ),
-        columns=(
-            column("StorageClassName", shown("storageClassName"), description="The class of the storage."),
-            column("Capacity", shown("capacity", UNSET), description="How much is left."),
-        ),
     ),
     "volumeattachments": Kind(
         strategy=RuledStrategy(
+            returns_deleted=True,
             errors=_attachment_errors,
             update_errors=_attachment_update_errors,
             status_errors=_attachment_status_errors,
@@ -425,7 +454,9 @@ KINDS = {
             status_keeps_metadata=True,
         ),
         columns=(
-            column("Attacher", shown("spec.attacher"), description="The driver that attaches."),
+            column(
+                "Attacher", shown("spec.attacher"), description="The driver that attaches.", format="name"
+            ),
             column("PV", shown("spec.source.persistentVolumeName"), description="The volume."),
             column("Node", shown("spec.nodeName"), description="Where it is attached."),
             column("Attached", shown("status.attached", False), "boolean", "Whether it is attached."),
