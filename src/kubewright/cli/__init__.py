@@ -19,6 +19,7 @@ import click
 
 COMMANDS: Final[dict[str, str]] = {
     "manifests": "Write CRDs, roles and webhook configurations from a project's types.",
+    "run": "Run an operator in the foreground.",
     "up": "Run a Kubernetes control plane in the foreground.",
     "version": "Print the version.",
 }

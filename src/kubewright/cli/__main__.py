@@ -1,0 +1,5 @@
+"""`python -m kubewright.cli`."""
+
+from . import main
+
+main()

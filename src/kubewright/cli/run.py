@@ -1,0 +1,164 @@
+"""`kubewright run`: an operator in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from kubewright.manager import Operator
+
+
+@click.command("run")
+@click.argument("target", metavar="MODULE[:NAME]")
+@click.option(
+    "--kubeconfig", type=click.Path(dir_okay=False), help="Instead of KUBECONFIG and ~/.kube/config."
+)
+@click.option("--context", default="", help="A context of the kubeconfig.")
+@click.option(
+    "--development/--production", default=None, help="Install definitions and serve webhooks from here."
+)
+@click.option(
+    "--namespace", "namespaces", multiple=True, help="Work in this namespace only; may be repeated."
+)
+@click.option("--leader-elect", is_flag=True, help="Wait to be the leader among replicas.")
+@click.option("--leader-election-namespace", default="", help="Where the lease is.")
+@click.option("--probe-port", type=int, help="Serve /healthz and /readyz.")
+@click.option("--metrics-port", type=int, help="Serve /metrics.")
+@click.option(
+    "--metrics-insecure", is_flag=True, help="Metrics without TLS and without a check of the reader."
+)
+@click.option("--webhook-port", type=int, help="Serve webhooks here.")
+@click.option("--webhook-certificates", default="", help="A directory with tls.crt and tls.key.")
+@click.option("--log", type=click.Choice(["console", "json"]), default=None, help="Form of log lines.")
+@click.option("--log-level", default="INFO", show_default=True)
+@click.option("--reload", "reloads", is_flag=True, help="Start again when a Python file changes.")
+def run_command(target: str, reloads: bool, **options: Any) -> None:
+    """Run the operator NAME (by default `operator`) of a module until Ctrl-C.
+
+    On a terminal this means development: definitions are installed and webhooks are served from this machine.
+    """
+    if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
+        _supervise()
+        return
+    operator = _load(target)
+    _configure(operator, options)
+    from kubewright.manager import logs
+
+    style: Any = options["log"] or ("console" if sys.stderr.isatty() else "json")
+    logs.setup(style, options["log_level"].upper())
+    _run(operator, options["kubeconfig"], options["context"])
+
+
+def _load(target: str) -> Operator:
+    from kubewright.manager import Operator
+
+    name, _, attribute = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"there is no module {error.name!r}; run this where it can be imported"
+        ) from None
+    found = getattr(module, attribute or "operator", None)
+    if not isinstance(found, Operator):
+        named = [key for key, value in vars(module).items() if isinstance(value, Operator)]
+        advice = f"; it has {', '.join(f'{name}:{each}' for each in named)}" if named else ""
+        raise click.ClickException(f"{name} has no operator called {attribute or 'operator'!r}{advice}")
+    return found
+
+
+def _configure(operator: Operator, options: dict[str, Any]) -> None:
+    settings = operator.settings
+    if options["development"] is None:
+        settings.development = settings.development or sys.stderr.isatty()
+    else:
+        settings.development = options["development"]
+    settings.leader_election = settings.leader_election or options["leader_elect"]
+    settings.metrics_secure = settings.metrics_secure and not options["metrics_insecure"]
+    given = {
+        "namespaces": options["namespaces"] or None,
+        "leader_election_namespace": options["leader_election_namespace"] or None,
+        "probe_port": options["probe_port"],
+        "metrics_port": options["metrics_port"],
+        "webhook_port": options["webhook_port"],
+        "webhook_certificates": options["webhook_certificates"] or None,
+    }
+    for name, value in given.items():
+        if value is not None:
+            setattr(settings, name, value)
+
+
+def _run(operator: Operator, kubeconfig: str | None, context: str) -> None:
+    import gc
+
+    from kubewright.client import Client
+    from kubewright.client.errors import ConfigError, ConnectionFailed
+
+    gc.set_threshold(50_000, 20, 50)
+
+    async def main() -> None:
+        async with Client.connect(kubeconfig, context=context) as client:
+            await operator.run(client)
+
+    try:
+        asyncio.run(main())
+    except (ConfigError, ConnectionFailed, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        pass
+
+
+def _supervise() -> None:
+    """Run the same command again whenever a Python file below the working directory changes."""
+    environment = {**os.environ, "KUBEWRIGHT_RELOADED": "1"}
+    while True:
+        before = dict(_stamps(Path.cwd()))
+        command = [sys.executable, "-m", "kubewright.cli", *sys.argv[1:]]
+        process = subprocess.Popen(command, env=environment)  # noqa: S603 - this very program again
+        try:
+            changed = _wait_for_change(process, before)
+        except KeyboardInterrupt:
+            process.wait()
+            return
+        if changed is None:
+            sys.exit(process.returncode)
+        click.echo(f"{changed} changed: starting again", err=True)
+        process.terminate()
+        process.wait()
+
+
+def _wait_for_change(process: subprocess.Popen[bytes], before: dict[Path, int]) -> Path | None:
+    """The file that changed; `None` if the program ended well. One that failed waits for a change."""
+    while True:
+        try:
+            if process.wait(timeout=0.5) == 0:
+                return None
+        except subprocess.TimeoutExpired:
+            pass
+        now = dict(_stamps(Path.cwd()))
+        for path in now.keys() | before.keys():
+            if now.get(path) != before.get(path):
+                return path
+
+
+def _stamps(root: Path) -> Iterator[tuple[Path, int]]:
+    skipped = {".venv", "venv", ".git", "node_modules", "__pycache__", ".mypy_cache"}
+    for directory, names, files in os.walk(root):
+        names[:] = [name for name in names if name not in skipped]
+        for name in files:
+            if name.endswith(".py"):
+                path = Path(directory, name)
+                try:
+                    yield path, path.stat().st_mtime_ns
+                except OSError:
+                    continue
