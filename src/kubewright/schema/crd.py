@@ -185,7 +185,8 @@ def _spec_errors(
         )
     if sum(1 for version in form.versions if version.get("storage")) != 1:
         text = "must have exactly one version marked as storage version"
-        errors.append(fe.invalid("spec.versions", show_versions(form.versions), text))
+        shown = None if form.without_versions else show_versions(form.versions)
+        errors.append(fe.invalid("spec.versions", shown, text))
     if form.version and (problems := names.check_dns_1035_label(form.version)):
         errors.append(fe.invalid("spec.version", form.version, ",".join(problems)))
     errors += [

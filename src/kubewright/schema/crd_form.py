@@ -30,6 +30,7 @@ class CRDForm:
         "subresources",
         "validation",
         "versions",
+        "without_versions",
     )
 
     def __init__(self, crd: dict[str, Any]) -> None:
@@ -40,6 +41,7 @@ class CRDForm:
         self.preserve_unknown: bool = bool(spec.get("preserveUnknownFields"))
         self.conversion: dict[str, Any] | None = spec.get("conversion")
         self.versions: list[dict[str, Any]] = [dict(version) for version in spec.get("versions") or []]
+        self.without_versions: bool = spec.get("versions") is None
         shared: dict[str, Any] = {}
         for part in _SHARED if self.versions else ():
             values = [version.get(part) for version in self.versions]

@@ -136,6 +136,7 @@ async def test_deletion_waits_for_instances_with_finalizers(talk, base):
     assert resources["resources"][0]["verbs"] == ["delete", "deletecollection", "get", "list", "watch"]
     again = await talk.ok("DELETE", CRD)
     assert "deletionTimestamp" in again["metadata"]
+    await talk.ok("PATCH", CRD, {"spec": {"names": {"shortNames": ["changed"]}}})
     await talk.ok("PATCH", f"{base}/held", {"metadata": {"finalizers": None}})
     await talk.until(CRD, lambda status, _: status == 404)
     assert (await talk("GET", base))[0] == 404

@@ -30,7 +30,7 @@ logger = logging.getLogger("kubewright.controlplane")
 
 _PATIENCE: Final = 60.0
 """Seconds after which the definition says that it is still waiting."""
-_LOOK_AGAIN: Final = 5.0
+_LOOK_AGAIN: Final = 0.5
 
 
 class Incomplete(Exception):
@@ -89,7 +89,7 @@ async def _attempt(definitions: CustomResourceDefinitions, name: str) -> None:
 async def _empty(definitions: CustomResourceDefinitions, name: str, store: Store) -> None:
     try:
         await _delete_all(store)
-        await _wait_until_empty(store)
+        await _wait_until_empty(definitions, name, store)
     except Incomplete as error:
         reason, message = error.reason, str(error)
 
@@ -133,29 +133,33 @@ async def _delete_all(store: Store) -> None:
         raise Incomplete("InstanceDeletionFailed", f"could not issue all deletes: {aggregate(problems)}")
 
 
-async def _wait_until_empty(store: Store) -> None:
-    changed = asyncio.Event()
+async def _wait_until_empty(definitions: CustomResourceDefinitions, name: str, store: Store) -> None:
+    clock = asyncio.get_running_loop().time
+    until = clock() + _PATIENCE
+    while (await store.storage.list(store.prefix, limit=1)).items:
+        left = min(_LOOK_AGAIN, until - clock())
+        if left <= 0:
+            raise Incomplete(
+                "InstanceDeletionCheck",
+                "could not confirm zero CustomResources remaining: timed out waiting for the condition",
+            )
+        await _next_deletion(definitions.store_of(name) or store, left)
+
+
+async def _next_deletion(store: Store, patience: float) -> None:
+    """Wait until an instance goes, but not for long: a definition that changes gets another store."""
+    gone = asyncio.Event()
 
     def listen(change: Change) -> None:
         if change.type == "DELETED":
-            changed.set()
+            gone.set()
 
     store.hub.listeners.append(listen)
-    clock = asyncio.get_running_loop().time
-    until = clock() + _PATIENCE
     try:
-        while (await store.storage.list(store.prefix, limit=1)).items:
-            left = min(_LOOK_AGAIN, until - clock())
-            if left <= 0:
-                raise Incomplete(
-                    "InstanceDeletionCheck",
-                    "could not confirm zero CustomResources remaining: timed out waiting for the condition",
-                )
-            try:
-                async with asyncio.timeout(left):
-                    await changed.wait()
-            except TimeoutError:
-                pass
-            changed.clear()
+        if (await store.storage.list(store.prefix, limit=1)).items:
+            async with asyncio.timeout(patience):
+                await gone.wait()
+    except TimeoutError:
+        pass
     finally:
         store.hub.listeners.remove(listen)
