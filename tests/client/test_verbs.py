@@ -49,7 +49,8 @@ async def test_objects_are_brought_up_to_date_by_what_is_written(client: Client,
     made = config_map("a", namespace, x="1")
     assert await client.create(made) is made
     first = made.metadata.resource_version
-    assert first and made.metadata.uid
+    assert first
+    assert made.metadata.uid
     made.data = {"x": "2"}
     await client.update(made)
     made.data["y"] = "3"
@@ -96,7 +97,8 @@ async def test_a_dry_run_leaves_object_and_server_alone(client: Client, namespac
     version = made.metadata.resource_version
     made.data = {"x": "2"}
     answer = await client.dry_run().update(made)
-    assert answer is not made and answer.data == {"x": "2"}
+    assert answer is not made
+    assert answer.data == {"x": "2"}
     assert made.metadata.resource_version == version
     assert (await client.get(ConfigMap, "a", namespace)).data == {"x": "1"}
     await client.update(made)
@@ -106,7 +108,8 @@ async def test_a_dry_run_leaves_object_and_server_alone(client: Client, namespac
 async def test_the_three_views_of_an_object(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, x="1"))
     plain = await client.get(CONFIG_MAP, "a", namespace)
-    assert isinstance(plain, Unstructured) and plain["data"] == {"x": "1"}
+    assert isinstance(plain, Unstructured)
+    assert plain["data"] == {"x": "1"}
     by_name = await client.get("cm", "a", namespace)
     assert by_name == plain
     metadata = await client.get(metadata_of(ConfigMap), "a", namespace)
@@ -156,17 +159,20 @@ async def test_lists_come_in_pages_and_as_a_whole(client: Client, namespace: str
 async def test_the_four_patches(client: Client, namespace: str) -> None:
     await client.create(deployment("web", namespace))
     merged = await client.patch(Deployment, merge({"spec": {"replicas": 2}}), name="web", namespace=namespace)
-    assert merged.spec is not None and merged.spec.replicas == 2
+    assert merged.spec is not None
+    assert merged.spec.replicas == 2
     await client.patch(merged, json_patch([{"op": "replace", "path": "/spec/replicas", "value": 3}]))
     assert merged.spec.replicas == 3
     change = {"spec": {"template": {"spec": {"containers": [{"name": "two", "image": "new"}]}}}}
     await client.patch(merged, strategic(change))
-    assert merged.spec is not None and merged.spec.template.spec is not None
+    assert merged.spec is not None
+    assert merged.spec.template.spec is not None
     assert [each.image for each in merged.spec.template.spec.containers] == ["one", "new"]
     before = merged.copy()
     merged.spec.replicas = 4
     patched = await client.patch(merged, merge_from(before, merged, optimistic_lock=True))
-    assert patched.spec is not None and patched.spec.replicas == 4
+    assert patched.spec is not None
+    assert patched.spec.replicas == 4
     before.metadata.resource_version = "1"
     with pytest.raises(Conflict):
         await client.patch(merged, merge_from(before, merged, optimistic_lock=True))
@@ -176,8 +182,10 @@ async def test_apply_owns_what_it_sends(client: Client, namespace: str) -> None:
     mine = client.namespaced(namespace).field_owner("mine")
     intent = partial(ConfigMap, metadata={"name": "a"}, data={"x": "1"})
     applied = await mine.apply(intent)
-    assert isinstance(applied, ConfigMap) and applied.data == {"x": "1"}
-    assert intent["data"] == {"x": "1"} and "uid" not in intent["metadata"]
+    assert isinstance(applied, ConfigMap)
+    assert applied.data == {"x": "1"}
+    assert intent["data"] == {"x": "1"}
+    assert "uid" not in intent["metadata"]
     other = partial(ConfigMap, metadata={"name": "a"}, data={"x": "2"})
     with pytest.raises(Conflict, match="conflict"):
         await mine.apply(other, field_owner="other")
@@ -196,12 +204,14 @@ async def test_status_is_written_apart(client: Client, namespace: str) -> None:
     web.status = DeploymentStatus(replicas=2, observed_generation=1)
     await client.update_status(web)
     found = await client.get(Deployment, "web", namespace)
-    assert found.status is not None and found.status.replicas == 2
+    assert found.status is not None
+    assert found.status.replicas == 2
     found.status.replicas = 1
     assert found.spec is not None
     found.spec.replicas = 9
     await client.update_status(found)
-    assert found.spec is not None and found.spec.replicas == 1
+    assert found.spec is not None
+    assert found.spec.replicas == 1
 
 
 async def test_scale_and_other_subresources(client: Client, namespace: str) -> None:
@@ -212,7 +222,8 @@ async def test_scale_and_other_subresources(client: Client, namespace: str) -> N
     tokens = client.subresource("token", ServiceAccount, "robot", namespace)
     request = TokenRequest(spec=TokenRequestSpec(audiences=[], expiration_seconds=3600))
     issued = await tokens.create(request)
-    assert issued.status is not None and issued.status.token.count(".") == 2
+    assert issued.status is not None
+    assert issued.status.token.count(".") == 2
 
 
 async def test_deletion_with_preconditions(client: Client, namespace: str) -> None:
@@ -230,7 +241,8 @@ async def test_a_finalizer_keeps_what_is_deleted(client: Client, namespace: str)
     made.metadata.finalizers = ["example.com/wait"]
     await client.create(made)
     remains = await client.delete(made)
-    assert remains is not None and remains.metadata.deletion_timestamp is not None
+    assert remains is not None
+    assert remains.metadata.deletion_timestamp is not None
     remains.metadata.finalizers = None
     await client.update(remains)
     with pytest.raises(NotFound):
@@ -266,7 +278,8 @@ async def test_create_or_update_makes_it_so(client: Client, namespace: str) -> N
     found.data = {"wanted": "no"}
     await client.update(found)
     updated, outcome = await client.create_or_update(intent, wanted)
-    assert outcome == "updated" and updated.data == {"wanted": "yes"}
+    assert outcome == "updated"
+    assert updated.data == {"wanted": "yes"}
 
     async def more(found: ConfigMap) -> None:
         found.data = {"wanted": "more"}

@@ -219,7 +219,7 @@ class REST:
                 await self._sleep(self.retries.delay(told, retry_after, self._rng))
                 told += 1
                 continue
-            transient = status == 429 or (read and status in _TRANSIENT)
+            transient = retry_after is None and (status == 429 or (read and status in _TRANSIENT))
             if transient and unreachable < self.retries.unreachable:
                 self._explain(call, f"answers {status}: {error_.message}")
                 await self._sleep(self.retries.delay(unreachable, None, self._rng))

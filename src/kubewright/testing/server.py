@@ -121,7 +121,7 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
     authority.issue("kube-apiserver", hosts=hosts, server=True).write(
         scratch / "tls.crt", scratch / "tls.key"
     )
-    authority.issue("service-accounts").write(scratch / "sa.crt", scratch / "sa.key")
+    (scratch / "sa.key").write_bytes(_signing_key())
     token = secrets.token_hex(16)
     (scratch / "tokens.csv").write_text(f'{token},kubernetes-admin,admin,"system:masters"\n')
     client_port, peer_port, secure_port = _free_ports(3)
@@ -163,6 +163,14 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
         source="the kube-apiserver of this test run",
     )
     return config, commands
+
+
+def _signing_key() -> bytes:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 def _free_ports(count: int) -> list[int]:

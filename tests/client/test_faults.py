@@ -1,0 +1,350 @@
+"""What the network and servers do to requests, played by a server that follows a script."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kubewright.api import Expired, NotFound, ServiceUnavailable, TooManyRequests
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.client import (
+    Backoff,
+    Client,
+    ClusterConfig,
+    ConnectionFailed,
+    HTTPTransport,
+    Retries,
+    TokenBucket,
+    merge,
+)
+
+Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "5"}}
+
+
+def answer(body: Any, status: int = 200, **headers: str) -> Reply:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}", "Content-Type: application/json"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode() + data)
+
+    return write
+
+
+def status(code: int, reason: str, message: str = "no") -> dict[str, Any]:
+    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+
+
+def cut(data: bytes) -> Reply:
+    """Some bytes, and then the connection breaks."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
+        writer.transport.abort()
+
+    return write
+
+
+def chunks(*pieces: bytes, end: bool = True) -> Reply:
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in pieces:
+            writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+            await writer.drain()
+        if end:
+            writer.write(b"0\r\n\r\n")
+
+    return write
+
+
+async def silence(writer: asyncio.StreamWriter) -> None:
+    """Never answers."""
+
+
+class Scripted:
+    """Gives its replies one after the other, the last one for ever; remembers the requests."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.connections = 0
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in head[1:] if line)}
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                self.requests.append((head[0], headers, body))
+                await (self.replies.pop(0) if len(self.replies) > 1 else self.replies[0])(writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    @asynccontextmanager
+    async def running(self, **options: Any) -> AsyncIterator[Client]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self.slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            self.slept.append(seconds)
+            await asyncio.sleep(0)
+
+        config = options.pop("config", {})
+        transport = HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{self.port}", **config))
+        try:
+            yield Client.over(
+                transport, server="the test server", sleep=sleep, rng=random.Random(1), **options
+            )
+        finally:
+            await transport.aclose()
+            server.close()
+
+
+async def test_a_storm_of_429_is_waited_out_as_told(caplog: pytest.LogCaptureFixture) -> None:
+    busy = answer(status(429, "TooManyRequests", "slow down"), 429, Retry_After="3")
+    server = Scripted(busy, busy, busy, answer(OBJECT))
+    with caplog.at_level(logging.INFO, "kubewright.client"):
+        async with server.running() as client:
+            assert (await client.get(ConfigMap, "a")).metadata.name == "a"
+    assert len(server.requests) == 4
+    assert len(server.slept) == 3
+    assert all(3 <= each <= 4.5 for each in server.slept)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "the test server asks to come back in 3 s (429: slow down)" in caplog.text
+
+
+async def test_a_server_that_stays_busy_is_given_up() -> None:
+    server = Scripted(answer(status(429, "TooManyRequests"), 429, Retry_After="1"))
+    async with server.running(retries=Retries(told=3)) as client:
+        with pytest.raises(TooManyRequests):
+            await client.patch(ConfigMap, merge({}), name="a")
+    assert len(server.requests) == 4
+
+
+async def test_writes_are_not_repeated_unless_the_server_said_so() -> None:
+    server = Scripted(answer(status(503, "ServiceUnavailable"), 503))
+    async with server.running() as client:
+        with pytest.raises(ServiceUnavailable):
+            await client.delete(ConfigMap, "a")
+        assert len(server.requests) == 1
+        with pytest.raises(ServiceUnavailable):
+            await client.get(ConfigMap, "a")
+        assert len(server.requests) == 1 + 5
+    server = Scripted(cut(b"HTTP/1.1 200 OK\r\nContent-Le"), answer(OBJECT))
+    async with server.running() as client:
+        with pytest.raises(ConnectionFailed, match="closed by the server"):
+            await client.patch(ConfigMap, merge({}), name="a")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("broken", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 2"])
+async def test_reads_are_repeated_when_the_connection_breaks(broken: bytes) -> None:
+    server = Scripted(cut(broken), cut(broken), answer(OBJECT))
+    async with server.running() as client:
+        assert (await client.get(ConfigMap, "a")).metadata.name == "a"
+    assert len(server.requests) == 3
+    assert len(server.slept) == 2
+
+
+async def test_a_kept_connection_that_was_closed_costs_no_wait() -> None:
+    async def answer_and_close(writer: asyncio.StreamWriter) -> None:
+        await answer(OBJECT)(writer)
+
+    server = Scripted(answer_and_close, cut(b""), answer(OBJECT))
+    async with server.running() as client:
+        await client.get(ConfigMap, "a")
+        await client.get(ConfigMap, "a")
+    assert server.slept == []
+    assert server.connections == 2
+
+
+async def test_an_unreachable_server_is_one_line_and_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    server = Scripted(answer(OBJECT))
+    async with server.running():
+        pass
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    gone = Client.over(HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{server.port}")), sleep=sleep)
+    with pytest.raises(ConnectionFailed, match="cannot be reached"):
+        await gone.delete(ConfigMap, "a")
+    assert len(slept) == 4
+    assert slept == sorted(slept)
+    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+
+
+async def test_a_slow_server_is_a_timeout_that_says_which_request() -> None:
+    async with Scripted(silence).running() as client:
+        with pytest.raises(
+            TimeoutError, match=r"GET /api/v1/namespaces/default/configmaps/a .* within 0.05 s"
+        ):
+            await client.with_timeout(0.05).get(ConfigMap, "a")
+
+
+async def test_a_refused_token_is_read_again_once(tmp_path: Any) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def judge(writer: asyncio.StreamWriter) -> None:
+        good = server.requests[-1][1]["authorization"] == "Bearer new"
+        token.write_text("new")
+        await (answer(OBJECT) if good else answer(status(401, "Unauthorized"), 401))(writer)
+
+    server = Scripted(judge)
+    async with server.running(config={"token_file": str(token)}) as client:
+        await client.get(ConfigMap, "a")
+        await client.get(ConfigMap, "a")
+    assert [each[1]["authorization"] for each in server.requests] == [
+        "Bearer old",
+        "Bearer new",
+        "Bearer new",
+    ]
+
+
+async def test_answers_in_chunks_and_in_gzip_are_understood() -> None:
+    body = json.dumps(OBJECT).encode()
+    packed = gzip.compress(body)
+    server = Scripted(
+        chunks(*(body[n : n + 1] for n in range(len(body)))),
+        answer(packed, Content_Encoding="gzip"),
+        answer(packed[:-9], Content_Encoding="gzip"),
+    )
+    async with server.running() as client:
+        assert (await client.get(ConfigMap, "a")).metadata.name == "a"
+        assert (await client.get(ConfigMap, "a")).metadata.name == "a"
+        with pytest.raises(ConnectionFailed, match="cut off"):
+            await client.delete(ConfigMap, "a")
+
+
+async def test_what_is_not_http_or_not_json_is_said() -> None:
+    server = Scripted(cut(b"SSH-2.0-hello\r\n\r\n"), answer(b"<html>gone", 404), answer(b"nonsense"))
+    async with server.running() as client:
+        with pytest.raises(ConnectionFailed, match="did not speak HTTP"):
+            await client.delete(ConfigMap, "a")
+        with pytest.raises(NotFound, match=r"could not find the requested resource .*configmaps a"):
+            await client.get(ConfigMap, "a")
+        with pytest.raises(ValueError, match="cannot read ConfigMap"):
+            await client.get(ConfigMap, "a")
+
+
+async def test_a_warning_is_said_once() -> None:
+    warned: list[str] = []
+    server = Scripted(answer(OBJECT, Warning='299 - "v1 is \\"old\\"", 299 - "two"'))
+    async with server.running(on_warning=warned.append) as client:
+        await client.get(ConfigMap, "a")
+        await client.get(ConfigMap, "a")
+    assert warned == ['v1 is "old"', "two"]
+
+
+async def test_headers_cannot_be_smuggled() -> None:
+    server = Scripted(answer(OBJECT))
+    async with server.running() as client:
+        with pytest.raises(ValueError, match="line break"):
+            await client.impersonating("jane\r\nX-Other: yes").get(ConfigMap, "a")
+        await client.get(ConfigMap, "a/../../b?x=1 HTTP/1.1\r\n")
+    assert server.requests[0][0].startswith("GET /api/v1/namespaces/default/configmaps/a%2F..%2F..%2Fb%3Fx")
+
+
+async def test_the_rate_limit_spreads_requests() -> None:
+    now = [0.0]
+
+    async def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    bucket = TokenBucket(10, 2, clock=lambda: now[0], sleep=sleep)
+    for _ in range(12):
+        await bucket.acquire()
+    assert now[0] == pytest.approx(1.0)
+
+
+def event(kind: str, version: int, **more: Any) -> bytes:
+    item = {**OBJECT, "metadata": {"name": "a", "resourceVersion": str(version)}, **more}
+    return json.dumps({"type": kind, "object": item}).encode() + b"\n"
+
+
+async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptureFixture) -> None:
+    whole = event("ADDED", 6) + event("MODIFIED", 7)
+    server = Scripted(
+        chunks(whole[:40], whole[40:] + event("BOOKMARK", 9)),
+        chunks(event("MODIFIED", 10), event("MODIFIED", 11)[:30], end=True),
+        cut(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
+        chunks(event("MODIFIED", 11)),
+        chunks(json.dumps({"type": "ERROR", "object": status(410, "Expired", "too old")}).encode() + b"\n"),
+    )
+    async with server.running() as client:
+        seen = []
+        watch = client.watch(ConfigMap, namespace="default")
+        watch._backoff = Backoff(first=0.001)
+        with pytest.raises(Expired, match="too old"):
+            async for each in watch:
+                seen.append(each.object.metadata.resource_version)
+    assert seen == ["6", "7", "10", "11"]
+    asked = [
+        dict(part.split("=") for part in each[0].split(" ")[1].split("?")[1].split("&"))
+        for each in server.requests
+    ]
+    assert [each["resourceVersion"] for each in asked] == ["0", "9", "10", "10", "11"]
+
+
+async def test_watches_that_end_at_once_are_not_a_busy_loop() -> None:
+    server = Scripted(chunks())
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 6:
+            raise asyncio.CancelledError
+
+    async with server.running() as client:
+        watch = client.watch(ConfigMap)
+        watch._backoff = Backoff(sleep=sleep, rng=random.Random(1))
+        with pytest.raises(asyncio.CancelledError):
+            await anext(watch)
+    assert len(server.requests) == 6
+    assert all(0.8 * 2**n <= each <= 1.6 * 2**n for n, each in enumerate(slept[:5]))
+
+
+async def test_a_silent_watch_is_given_up() -> None:
+    server = Scripted(chunks(event("ADDED", 6), end=False))
+    async with server.running() as client:
+        watch = await client.watch_raw(ConfigMap, idle_timeout=0.05)
+        events = aiter(watch)
+        assert (await anext(events)).type == "ADDED"
+        with pytest.raises(ConnectionFailed, match="silent"):
+            await anext(events)
+
+
+async def test_an_expired_continue_token_starts_the_list_anew() -> None:
+    def page(*names: str, token: str = "") -> dict[str, Any]:
+        items = [{"metadata": {"name": name}} for name in names]
+        meta = {"resourceVersion": "9", "continue": token}
+        return {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": meta, "items": items}
+
+    replies = (
+        answer(page("a", "b", token="t")),
+        answer(status(410, "Expired"), 410),
+        answer(page("a", "b", "c")),
+    )
+    async with Scripted(*replies).running() as client:
+        assert [each.metadata.name for each in await client.list(ConfigMap)] == ["a", "b", "c"]
+    async with Scripted(*replies).running() as client:
+        assert [each.metadata.name async for each in client.list(ConfigMap)] == ["a", "b", "c"]

@@ -1,0 +1,80 @@
+"""The same verbs without a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kubewright.api import CustomResource, NotFound, ObjectMeta, Spec, Status, resource
+from kubewright.apiserver import APIServer
+from kubewright.apiserver.in_process import InProcessTransport
+from kubewright.apiserver.typed import resource_of
+from kubewright.client import Client, SyncClient
+from kubewright.client.sync import Background
+from kubewright.storage import MemoryStorage
+
+
+class NoteSpec(Spec):
+    text: str = ""
+
+
+class NoteStatus(Status):
+    read: int | None = None
+
+
+@resource(group="sync.example.com", version="v1", status=True)
+class Note(CustomResource[NoteSpec, NoteStatus]):
+    """A note."""
+
+
+def note(name: str) -> Note:
+    return Note(metadata=ObjectMeta(name=name), spec=NoteSpec(text="hello"))
+
+
+@pytest.fixture
+def client() -> Iterator[SyncClient]:
+    background = Background()
+
+    async def start() -> APIServer:
+        server = APIServer(MemoryStorage())
+        server.add(resource_of(Note))
+        await server.start()
+        return server
+
+    server = background.wait(start())
+    yield SyncClient(Client.over(InProcessTransport(server)), background)
+    background.wait(server.stop(0))
+    background.stop()
+
+
+def test_verbs_wait(client: SyncClient) -> None:
+    made = client.create(note("a"))
+    made.spec.text = "changed"
+    client.update(made)
+    assert client.get(Note, "a").spec.text == "changed"
+    with pytest.raises(NotFound):
+        client.get(Note, "b")
+
+
+def test_lists_and_watches_are_iterated(client: SyncClient) -> None:
+    for name in ("a", "b"):
+        client.create(note(name))
+    assert [each.metadata.name for each in client.list(Note)] == ["a", "b"]
+    assert len(client.list(Note).whole()) == 2
+    seen = []
+    for event in client.watch(Note):
+        seen.append(event.object.metadata.name)
+        if len(seen) == 2:
+            break
+    assert seen == ["a", "b"]
+
+
+def test_decorators_and_parts_are_synchronous_too(client: SyncClient) -> None:
+    inside = client.namespaced("default").dry_run()
+    assert isinstance(inside, SyncClient)
+    inside.create(note("a"))
+    assert client.list(Note).whole() == []
+    client.create(note("a"))
+    assert client.subresource("status", Note, "a").get(Note).metadata.name == "a"
+    assert (client.mapper.resource_for(Note)).plural == "notes"
