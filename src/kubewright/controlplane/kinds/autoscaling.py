@@ -12,6 +12,7 @@ from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.schema import fielderrors as fe
 
 from .autoscaling_versions import DEFAULT_UTILIZATION, AutoscalerVersions, cpu_metric, drop_carriers
+from .declared import declared, missing
 from .kind import Kind
 from .podspec.names_and_numbers import NON_NEGATIVE, Errors, dns_label, named, non_negative
 from .podspec.resources import container_resource_errors
@@ -47,6 +48,15 @@ def _default_rules(behavior: Object, name: str, defaults: Object) -> None:
     behavior[name] = {**defaults, **given, "policies": policies}
 
 
+def _default_v2(spec: Object) -> None:
+    if not spec.get("metrics"):
+        spec["metrics"] = [cpu_metric(DEFAULT_UTILIZATION)]
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        _default_rules(behavior, "scaleUp", _SCALE_UP)
+        _default_rules(behavior, "scaleDown", _SCALE_DOWN)
+
+
 class _AutoscalerStrategy(RuledStrategy):
     def default(self, version: Version, obj: Object) -> None:
         """v2 says which metric is used when none is named, and fills in the behaviour."""
@@ -55,21 +65,16 @@ class _AutoscalerStrategy(RuledStrategy):
             return
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
-        if version.name == "v1":
-            return
-        if not spec.get("metrics"):
-            spec["metrics"] = [cpu_metric(DEFAULT_UTILIZATION)]
-        behavior = spec.get("behavior")
-        if behavior is not None:
-            _default_rules(behavior, "scaleUp", _SCALE_UP)
-            _default_rules(behavior, "scaleDown", _SCALE_DOWN)
+        if version.name != "v1":
+            _default_v2(spec)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """Annotations that carry fields of v2 through v1 are not kept."""
-        obj["metadata"] = drop_carriers(obj)["metadata"]
+        self.prepare_for_update(op, obj, obj)
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
-        """The same."""
+        """The same; what they carried is completed."""
+        _default_v2(obj["spec"])
         kept = drop_carriers(obj)["metadata"]
         if kept is not obj["metadata"]:
             annotations = kept.get("annotations")
@@ -86,11 +91,12 @@ def _errors(autoscaler: Object, old: Object | None = None) -> Errors:
     bound = 0 if old is not None and field(old, "spec.minReplicas") == 0 else 1
     if low is not None and low < bound:
         text = f"must be greater than or equal to {bound}"
-        errors.append(fe.invalid("spec.minReplicas", low, text))
+        errors.append(declared(fe.invalid("spec.minReplicas", low, text)))
     if high == 0:
-        errors.append(fe.required("spec.maxReplicas", "must be set and greater than 0"))
+        errors.append(missing("spec.maxReplicas"))
     elif high < 0:
-        errors.append(fe.invalid("spec.maxReplicas", high, "must be greater than or equal to 1"))
+        text = "must be greater than or equal to 1"
+        errors.append(declared(fe.invalid("spec.maxReplicas", high, text)))
     if low is not None and high < low:
         text = "must be greater than or equal to `minReplicas`"
         errors.append(fe.invalid("spec.maxReplicas", high, text))
@@ -354,9 +360,7 @@ def _reference(autoscaler: Object) -> str:
 
 KINDS = {
     "horizontalpodautoscalers": Kind(
-        strategy=_AutoscalerStrategy(
-            errors=_errors, update_errors=_errors, status_errors=_status_errors, counts=("spec",)
-        ),
+        strategy=_AutoscalerStrategy(errors=_errors, update_errors=_errors, status_errors=_status_errors),
         converter=AutoscalerVersions(),
         columns=(
             column("Reference", _reference, description="What is scaled."),

@@ -20,6 +20,7 @@ from kubewright.schema import fielderrors as fe
 from kubewright.schema.columns import human_duration
 
 from .conditions import STATUSES
+from .declared import declared, in_order
 from .kind import Kind, KindStrategy
 from .podspec.names_and_numbers import Errors
 from .printing import AGE, NONE, column, field, shown
@@ -32,7 +33,10 @@ USAGES = (
 )  # fmt: skip
 _DECISIONS = ("Approved", "Denied", "Failed")
 _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
-_NOT_BOTH = "Approved and Denied conditions are mutually exclusive"
+_BOTH = '{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}'
+_NOT_BOTH = (
+    'must specify at most one of: `conditions[{"type": "Approved"}]`, `conditions[{"type": "Denied"}]`'
+)
 
 
 def signer_name_errors(name: str, path: str) -> Errors:
@@ -110,7 +114,7 @@ def _spec_errors(request: Object) -> Errors:
     errors: Errors = []
     fault = _request_fault(spec.get("request") or "")
     if fault:
-        errors.append(fe.invalid("spec.request", spec.get("request") or "", fault))
+        errors.append(fe.invalid("spec.request", spec.get("request"), fault))
     usages = spec.get("usages") or []
     if not usages:
         errors.append(fe.required("spec.usages", ""))
@@ -153,7 +157,7 @@ def _condition_errors(request: Object, *, both: bool = False, repeated: bool = F
             errors.append(fe.not_supported(f"{where}.status", status, allowed))
         opposite = {"Approved": "Denied", "Denied": "Approved"}.get(name)
         if not both and opposite in seen:
-            errors.append(fe.invalid(path, name, _NOT_BOTH))
+            errors.append(declared(fe.invalid(path, _BOTH, _NOT_BOTH)))
         if not repeated and name in seen:
             errors.append(fe.duplicate(f"{where}.type", name))
         seen.append(name)
@@ -232,7 +236,7 @@ class CertificateRequestStrategy(KindStrategy):
         elif now != before and before:
             text = "updates may not modify existing certificate content"
             errors.append(fe.forbidden("status.certificate", text))
-        return errors
+        return in_order(errors)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Every endpoint ignores the spec of an existing request."""

@@ -56,6 +56,7 @@ class EventStrategy(KindStrategy):
 
     allow_create_on_update = True
     ttl = HOUR
+    error_group = ""
 
     def __init__(self, api_version: str) -> None:
         self.api_version = api_version

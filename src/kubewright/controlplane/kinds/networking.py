@@ -26,7 +26,7 @@ from .podspec.names_and_numbers import (
     parse_ip,
     port_number,
 )
-from .printing import AGE, NONE, column, field, shown
+from .printing import AGE, NONE, column, field, shown, since
 from .ruled import RuledStrategy
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -288,6 +288,12 @@ def _parent_text(address: Object) -> str:
     return f"{group.lower()}{namespace}/{parent.get('name', '')}"
 
 
+def _address_cells(address: Object) -> list[Any]:
+    # The age has no column, and Kubernetes sends it all the same.
+    age = since(field(address, "metadata.creationTimestamp"))
+    return [address["metadata"].get("name") or "", _parent_text(address), age]
+
+
 def _service_range_errors(ranges: Object) -> Errors:
     values, path = field(ranges, "spec.cidrs", []), "spec.cidrs"
     if not values:
@@ -370,7 +376,11 @@ KINDS = {
             ),
             name_rule=_address_name,
         ),
-        columns=(column("ParentRef", _parent_text, description="What has the address."),),
+        columns=(
+            column("Name", shown("metadata.name"), description="The address.", format="name"),
+            column("ParentRef", _parent_text, description="What has the address."),
+        ),
+        cells=_address_cells,
     ),
     "servicecidrs": Kind(
         strategy=RuledStrategy(

@@ -85,13 +85,11 @@ def _binding_errors(binding: Object, kinds: tuple[str, ...], namespaced: bool) -
         errors.append(fe.not_supported("roleRef.apiGroup", group, (GROUP,)))
     if kind not in kinds:
         errors.append(fe.not_supported("roleRef.kind", kind, kinds))
-    if not name:
-        errors.append(missing("roleRef.name"))
-    else:
+    if name:
         errors += named(check_path_segment, name, "roleRef.name")
     for position, subject in enumerate(binding.get("subjects") or ()):
         errors += _subject_errors(subject, namespaced, f"subjects[{position}]")
-    return errors
+    return errors if name else [*errors, missing("roleRef.name")]
 
 
 def _subject_errors(subject: Object, namespaced: bool, path: str) -> Errors:
