@@ -102,7 +102,9 @@ def field_manager(resource: Resource, version: Version, subresource: str) -> Fie
 
     waits = inspect.iscoroutinefunction(getattr(resource.converter, "convert", None))
     node = version.schema
-    empty = None if resource.custom or node is None else zero_value(node)
+    empty = None
+    if not resource.custom and node is not None:
+        empty = {"metadata": {}, **version.shown} if version.shown else zero_value(node)
     return FieldManager(
         str(GroupVersion(resource.group, version.name)),
         resource.kind,

@@ -218,6 +218,8 @@ class Strategy:
     ttl: int | None = None
     """Seconds after which objects vanish (events)."""
     track_managed_fields = True
+    error_group: str | None = None
+    """The group that errors name, where it is not the resource's own."""
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that belong to the `status` subresource where the version has one."""
     status_subresources: tuple[str, ...] = ("status",)

@@ -244,7 +244,8 @@ def _check_convertible(store: Store, op: Operation, obj: Object, old: Object | N
 
 
 def _invalid(store: Store, obj: Object, errors: list[FieldError]) -> APIError:
-    kind = GroupKind(store.resource.group, obj.get("kind") or store.resource.kind)
+    group = store.resource.strategy.error_group
+    kind = GroupKind(store.resource.group if group is None else group, obj.get("kind") or store.resource.kind)
     return invalid(kind, obj["metadata"].get("name") or "", errors)
 
 
