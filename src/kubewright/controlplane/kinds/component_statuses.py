@@ -1,6 +1,6 @@
 """Component statuses: the old way to ask whether the parts of a control plane are well.
 
-Nothing is stored: every part runs in this process, and whoever gets an answer knows that it does.
+Nothing is stored: the parts run in this process, and whoever gets an answer knows that they do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from kubewright.apiserver.resource import Object, SubresourceRequest
 from .kind import Kind
 from .rows import NAME, column, name_of
 
-_PARTS = ("controller-manager", "etcd-0", "scheduler")
+_PARTS = {
+    "controller-manager": "",
+    "scheduler": "this control plane has no scheduler",
+    "etcd-0": "",
+}
+"""The parts that the kind has always listed, and what is wrong with them."""
 
 
 def _status_of(name: str) -> Object:
@@ -22,7 +27,13 @@ def _status_of(name: str) -> Object:
         "kind": "ComponentStatus",
         "apiVersion": "v1",
         "metadata": {"name": name},
-        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
+        "conditions": [
+            {
+                "type": "Healthy",
+                "status": "False" if _PARTS[name] else "True",
+                "message": _PARTS[name] or "ok",
+            }
+        ],
     }
 
 

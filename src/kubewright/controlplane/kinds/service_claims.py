@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import random
 import time
 import uuid
 from collections.abc import Iterator
@@ -21,6 +20,9 @@ from kubewright.apiserver.writes import now_text
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 Object = dict[str, Any]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+DEFAULT_NETWORK = "10.0.0.0/24"
 
 _SETTLING_SECONDS = 30.0
 """How long a creation may be under way before its records count as abandoned."""
@@ -30,23 +32,26 @@ _GUESSES = 8
 class Claims:
     """Who holds which address and port, for the services of one server."""
 
-    def __init__(
-        self,
-        services: Store,
-        network: ipaddress.IPv4Network | ipaddress.IPv6Network,
-        ports: range,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, services: Store, ports: range) -> None:
         self.services = services
         self.server = services.server
-        self.network = network
+        self.networks: list[Network] = []
         self.ports = ports
-        self.rng = rng or self.server.rng
+        self.rng = self.server.rng
+
+    async def load(self) -> None:
+        """Read which ranges there are: those of the ServiceCIDR objects."""
+        store = self.server.store("networking.k8s.io", "servicecidrs")
+        ranges: list[str] = []
+        if store is not None:
+            for item in (await store.storage.list(store.prefix)).items:
+                ranges += json.loads(item.value)["spec"].get("cidrs") or ()
+        self.networks = [ipaddress.ip_network(one) for one in ranges or (DEFAULT_NETWORK,)]
 
     @property
     def family(self) -> str:
-        """`IPv4` or `IPv6`."""
-        return f"IPv{self.network.version}"
+        """`IPv4` or `IPv6`: what services get unless they ask."""
+        return f"IPv{self.networks[0].version}"
 
     def contains(self, address: str) -> bool:
         """Whether an address can be given to a service."""
@@ -54,17 +59,24 @@ class Claims:
             value = ipaddress.ip_address(address)
         except ValueError:
             return False
-        first, last = self.network.network_address, self.network.broadcast_address
-        return value in self.network and value != first and (value != last or value.version == 6)
+        return any(
+            value in network
+            and value != network.network_address
+            and (value != network.broadcast_address or value.version == 6)
+            for network in self.networks
+        )
 
     async def free_address(self, owner: str, *, dry_run: bool) -> str | None:
-        """Claim any address, preferring the upper part of the range; `None` when all are taken."""
-        size = self.network.num_addresses - 2
-        reserved = min(max(16, size // 16), 256) if size > 32 else 0
-        for offset in self._offsets(size, reserved):
-            address = str(self.network.network_address + 1 + offset)
-            if await self.take_address(address, owner, dry_run=dry_run):
-                return address
+        """Claim any address, preferring the upper part of a range; `None` when all are taken."""
+        for network in self.networks:
+            if network.version != self.networks[0].version:
+                continue
+            size = network.num_addresses - 2
+            reserved = min(max(16, size // 16), 256) if size > 32 else 0
+            for offset in self._offsets(size, reserved):
+                address = str(network.network_address + 1 + offset)
+                if await self.take_address(address, owner, dry_run=dry_run):
+                    return address
         return None
 
     def _offsets(self, size: int, reserved: int) -> Iterator[int]:
@@ -89,7 +101,7 @@ class Claims:
                 "uid": str(uuid.uuid4()),
                 "creationTimestamp": now_text(),
                 "labels": {
-                    "ipaddress.kubernetes.io/ip-family": self.family,
+                    "ipaddress.kubernetes.io/ip-family": "IPv6" if ":" in address else "IPv4",
                     "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
                 },
             },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,7 +20,6 @@ from .rows import AGE, NAME, NONE, age_of, column, labels_text, name_of
 from .service_claims import Claims
 from .service_rules import is_headless, needs_node_ports, service_errors, service_update_errors
 
-SERVICE_NETWORK = "10.0.0.0/24"
 NODE_PORTS = range(30000, 32768)
 
 
@@ -31,14 +29,13 @@ class ServiceStrategy(KindStrategy):
     returns_deleted_object = True
     allow_create_on_update = True
 
-    def __init__(self, network: str = SERVICE_NETWORK, ports: range = NODE_PORTS) -> None:
-        self.network = ipaddress.ip_network(network)
+    def __init__(self, ports: range = NODE_PORTS) -> None:
         self.ports = ports
         self._claims: Claims | None = None
 
     def attached(self, store: Store) -> None:
         """Addresses and ports are kept in the server's storage."""
-        self._claims = Claims(store, self.network, self.ports)
+        self._claims = Claims(store, self.ports)
 
     @property
     def claims(self) -> Claims:
@@ -100,6 +97,7 @@ class ServiceStrategy(KindStrategy):
 
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new service; one that is right is given its addresses and ports here."""
+        await self.claims.load()
         errors = self._family_errors(obj["spec"]) or service_errors(obj, None, allocated=False)
         return errors or await self._allocate(op, obj, None)
 
@@ -109,6 +107,7 @@ class ServiceStrategy(KindStrategy):
             from .service_rules import load_balancer_errors
 
             return load_balancer_errors(obj)
+        await self.claims.load()
         errors = self._family_errors(obj["spec"])
         errors = errors or service_update_errors(obj, old) + service_errors(obj, old, allocated=False)
         return errors or await self._allocate(op, obj, old)
@@ -148,7 +147,7 @@ class ServiceStrategy(KindStrategy):
                 if not claims.contains(wanted[0]):
                     problem = (
                         f"the provided IP ({wanted[0]}) is not in the valid range. The range of valid IPs is "
-                        f"{claims.network}"
+                        f"{claims.networks[0]}"
                     )
                 elif not await claims.take_address(wanted[0], owner, dry_run=dry):
                     problem = "provided IP is already allocated"
@@ -158,7 +157,7 @@ class ServiceStrategy(KindStrategy):
             elif not wanted:
                 address = await claims.free_address(owner, dry_run=dry)
                 if address is None:
-                    text = f"failed to allocate a serviceIP: range is full ({claims.network})"
+                    text = f"failed to allocate a serviceIP: range is full ({claims.networks[0]})"
                     return [fe.internal("spec.clusterIPs", text)]
                 spec["clusterIP"], spec["clusterIPs"] = address, [address]
         return await self._allocate_ports(spec, (old or {}).get("spec") or {}, owner, dry)
