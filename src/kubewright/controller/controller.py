@@ -17,9 +17,7 @@ left for the next start, which sees every object again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
-import inspect
 import itertools
 import logging
 import random
@@ -29,6 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from .calling import call, is_async
 from .controller_metrics import Outcome, controller_metrics
 from .queue import QueueShutDown, Taken, WorkQueue
 from .queue_metrics import queue_metrics
@@ -44,6 +43,7 @@ Reconciler = Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | No
 SYNC_TIMEOUT = 120.0
 _TURNS = 16
 """After so many reconciles that waited for nothing, a worker lets others have the event loop."""
+_CALLERS = (__name__, call.__module__, "asyncio.futures", "concurrent.futures.thread")
 _PROGRAMMING_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -79,7 +79,8 @@ class SyncTimeout(Exception):
 class Controller(Generic[R]):
     """Calls `reconcile` for every request that its sources make.
 
-    `reconcile` may be a coroutine function, or a plain one, which then runs in a thread.
+    `reconcile` may be a coroutine function, or a plain one, which then runs in a thread of this controller.
+    It is called with the request, or with what `read` makes of it; for `None` nothing is to be done.
     """
 
     group = "others"
@@ -97,6 +98,7 @@ class Controller(Generic[R]):
         warm_up: bool = False,
         recover: bool = True,
         tracer: Any = None,
+        read: Callable[[R], Awaitable[Any]] | None = None,
         log_fields: Callable[[R], dict[str, Any]] | None = None,
     ) -> None:
         if not name:
@@ -119,12 +121,11 @@ class Controller(Generic[R]):
         self.metrics = controller_metrics(name)
         self.metrics.workers = workers
         self._reconcile = reconcile
-        self._is_async = inspect.iscoroutinefunction(reconcile) or inspect.iscoroutinefunction(
-            getattr(reconcile, "__call__", None)  # noqa: B004 - an object with an async __call__
-        )
+        self._is_async = is_async(reconcile)
         self._threads: ThreadPoolExecutor | None = None
         self._limiter = limiter
         self._tracer = tracer
+        self._read = read
         self._log_fields = log_fields
         self._sources: list[Source[R]] = []
         self._warming: asyncio.Task[None] | None = None
@@ -282,15 +283,13 @@ class Controller(Generic[R]):
             return await self._call(request)
 
     async def _call(self, request: R) -> Result | None:
-        if not self._is_async:
-            result = await self._call_in_thread(request)
-        elif self.timeout is None:
-            result = await self._reconcile(request)  # type: ignore[misc]
+        if self.timeout is None:
+            result = await self._invoke(request)
         else:
             deadline = asyncio.timeout(self.timeout)
             try:
                 async with deadline:
-                    result = await self._reconcile(request)  # type: ignore[misc]
+                    result = await self._invoke(request)
             except TimeoutError:
                 if not deadline.expired():
                     raise
@@ -299,25 +298,17 @@ class Controller(Generic[R]):
             raise TypeError(f"a reconciler returns a Result or nothing, not {type(result).__name__}")
         return result
 
-    async def _call_in_thread(self, request: R) -> Any:
-        """Run a plain function in one of this controller's threads.
-
-        A thread cannot be stopped: after a timeout the request stays locked until it has ended, because
-        nobody else may work on it meanwhile.
-        """
+    async def _invoke(self, request: R) -> Any:
+        argument: Any = request
+        if self._read is not None:
+            argument = await self._read(request)
+            if argument is None:
+                return None
+        if self._is_async:
+            return await self._reconcile(argument)  # type: ignore[misc]
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=self.name)
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, context.run, self._reconcile, request)
-        done, _ = await asyncio.wait([future], timeout=self.timeout)
-        if not done:
-            logger.warning("%s %s: takes longer than %g s", self.name, request, self.timeout)
-            with contextlib.suppress(Exception):
-                await future
-            raise _ReconcileTimeout(f"took longer than {self.timeout:g} s")
-        result: Any = future.result()
-        return await result if inspect.isawaitable(result) else result
+        return await call(self._reconcile, argument, executor=self._threads)
 
     def _log_failure(self, request: R, error: BaseException, what_next: str) -> None:
         """The whole traceback the first time, one line while the same thing goes on."""
@@ -356,7 +347,7 @@ def _outcome_of(error: Exception) -> Outcome:
 def _readable(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
     """An error with its traceback from the reconciler on; how it was called is always the same."""
     traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
+    while traceback is not None and traceback.tb_frame.f_globals.get("__name__", "") in _CALLERS:
         traceback = traceback.tb_next
     return type(error), error, traceback or error.__traceback__
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from kubewright.api.errors import APIError
@@ -64,18 +64,25 @@ class KindSource(Generic[R]):
         self,
         cache: Informers,
         kind: Any,
-        handler: Handler[R],
+        handler: Handler[R] | None = None,
         predicates: Sequence[Callable[[Change], bool]] = (),
         *,
+        prepare: Callable[[], Awaitable[Handler[R]]] | None = None,
         priority: int = 0,
         optional: bool = False,
     ) -> None:
-        """`optional`: the kind may be installed later and holds nobody up until then."""
+        """`optional`: the kind may be installed later and holds nobody up until then.
+
+        Instead of a handler, `prepare` makes one when the source starts.
+        """
+        if (handler is None) == (prepare is None):
+            raise ValueError("a kind needs a handler, or a function that prepares one")
         self.kind = kind
         self.optional = optional
         self._missing: BaseException | None = None
         self._cache = cache
         self._handler = handler
+        self._prepare = prepare
         self._predicates = tuple(predicates)
         self._priority = priority
         self._informer: Informer | None = None
@@ -119,6 +126,8 @@ class KindSource(Generic[R]):
     async def _find_informer(self) -> Informer:
         while True:
             try:
+                if self._prepare is not None:
+                    self._handler = await self._prepare()
                 return await self._cache.informer(self.kind)
             except (APIError, ConnectionFailed, LookupError) as error:
                 if self._missing is None:
@@ -137,18 +146,20 @@ class KindSource(Generic[R]):
             self._informer.remove_handler(self._take)
 
     def _take(self, change: Change) -> None:
-        for predicate in self._predicates:
-            if not predicate(change):
-                return
+        handler = self._handler
+        assert handler is not None
         try:
-            requests = self._handler(change)
+            for predicate in self._predicates:
+                if not predicate(change):
+                    return
+            requests = handler(change)
             priority = LOW_PRIORITY if self._initial or _is_unchanged(change) else self._priority
             if inspect.isawaitable(requests):
                 self._map_later(requests, priority)
             else:
                 self._enqueue(requests, priority)
         except Exception:
-            logger.exception("%s %s: mapping a change to requests failed", self.name, change.key)
+            logger.exception("%s %s: a predicate or mapping failed", self.name, change.key)
 
     def _enqueue(self, requests: Iterable[R], priority: int) -> None:
         queue = self._queue
