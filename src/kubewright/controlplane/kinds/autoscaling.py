@@ -12,7 +12,6 @@ from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.schema import fielderrors as fe
 
 from .autoscaling_versions import DEFAULT_UTILIZATION, AutoscalerVersions, cpu_metric, drop_carriers
-from .declared import declared, missing
 from .kind import Kind
 from .podspec.names_and_numbers import NON_NEGATIVE, Errors, dns_label, named, non_negative
 from .podspec.resources import container_resource_errors
@@ -91,12 +90,9 @@ def _errors(autoscaler: Object, old: Object | None = None) -> Errors:
     bound = 0 if old is not None and field(old, "spec.minReplicas") == 0 else 1
     if low is not None and low < bound:
         text = f"must be greater than or equal to {bound}"
-        errors.append(declared(fe.invalid("spec.minReplicas", low, text)))
-    if high == 0:
-        errors.append(missing("spec.maxReplicas"))
-    elif high < 0:
-        text = "must be greater than or equal to 1"
-        errors.append(declared(fe.invalid("spec.maxReplicas", high, text)))
+        errors.append(fe.invalid("spec.minReplicas", low, text))
+    if high < 1:
+        errors.append(fe.invalid("spec.maxReplicas", high, "must be greater than 0"))
     if low is not None and high < low:
         text = "must be greater than or equal to `minReplicas`"
         errors.append(fe.invalid("spec.maxReplicas", high, text))

@@ -20,7 +20,6 @@ from kubewright.schema import fielderrors as fe
 from kubewright.schema.columns import human_duration
 
 from .conditions import STATUSES
-from .declared import declared, in_order
 from .kind import Kind, KindStrategy
 from .podspec.names_and_numbers import Errors
 from .printing import AGE, NONE, column, field, shown
@@ -33,10 +32,7 @@ USAGES = (
 )  # fmt: skip
 _DECISIONS = ("Approved", "Denied", "Failed")
 _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
-_BOTH = '{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}'
-_NOT_BOTH = (
-    'must specify at most one of: `conditions[{"type": "Approved"}]`, `conditions[{"type": "Denied"}]`'
-)
+_NOT_BOTH = "Approved and Denied conditions are mutually exclusive"
 
 
 def signer_name_errors(name: str, path: str) -> Errors:
@@ -157,7 +153,7 @@ def _condition_errors(request: Object, *, both: bool = False, repeated: bool = F
             errors.append(fe.not_supported(f"{where}.status", status, allowed))
         opposite = {"Approved": "Denied", "Denied": "Approved"}.get(name)
         if not both and opposite in seen:
-            errors.append(declared(fe.invalid(path, _BOTH, _NOT_BOTH)))
+            errors.append(fe.invalid(path, name, _NOT_BOTH))
         if not repeated and name in seen:
             errors.append(fe.duplicate(f"{where}.type", name))
         seen.append(name)
@@ -236,7 +232,7 @@ class CertificateRequestStrategy(KindStrategy):
         elif now != before and before:
             text = "updates may not modify existing certificate content"
             errors.append(fe.forbidden("status.certificate", text))
-        return in_order(errors)
+        return errors
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
         """Every endpoint ignores the spec of an existing request."""

@@ -9,12 +9,12 @@ from kubewright.apiserver.resource import Object, Operation
 from kubewright.schema import fielderrors as fe
 
 from .addresses import ip_warnings, legacy_ip_errors, strict_ip_errors
-from .declared import changed, declared, missing
 from .kind import Kind
 from .podspec.names_and_numbers import (
     Errors,
     dns_label,
     endpoint_ip,
+    immutable,
     named,
     parse_ip,
     qualified_name,
@@ -39,9 +39,9 @@ def _errors(slice_: Object) -> Errors:
     kind = slice_.get("addressType") or ""
     errors: Errors = []
     if not kind:
-        errors.append(missing("addressType"))
+        errors.append(fe.required("addressType", ""))
     elif kind not in ADDRESS_TYPES:
-        errors.append(declared(fe.not_supported("addressType", kind, ADDRESS_TYPES)))
+        errors.append(fe.not_supported("addressType", kind, ADDRESS_TYPES))
     return errors + _port_errors(slice_.get("ports") or []) + _endpoint_list_errors(slice_)
 
 
@@ -49,7 +49,7 @@ def _update_errors(new: Object, old: Object) -> Errors:
     errors = _errors(new)
     if errors and new.get("endpoints") == old.get("endpoints"):
         errors = [error for error in errors if not error.field.startswith("endpoints")]
-    return errors + changed(new.get("addressType"), old.get("addressType"), "addressType")
+    return errors + immutable(new.get("addressType"), old.get("addressType"), "addressType")
 
 
 def _port_errors(ports: list[Object]) -> Errors:
@@ -86,9 +86,9 @@ def _endpoint_errors(endpoint: Object, kind: str, path: str) -> Errors:
     errors: Errors = []
     addresses = endpoint.get("addresses") or []
     if not addresses:
-        errors.append(missing(f"{path}.addresses"))
+        errors.append(fe.required(f"{path}.addresses", "must contain at least 1 address"))
     elif len(addresses) > 100:
-        errors.append(declared(fe.too_many(f"{path}.addresses", len(addresses), 100)))
+        errors.append(fe.too_many(f"{path}.addresses", len(addresses), 100))
     for position, address in enumerate(addresses):
         errors += _address_errors(address, kind, f"{path}.addresses", position)
     if endpoint.get("nodeName") is not None:

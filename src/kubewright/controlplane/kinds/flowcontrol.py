@@ -11,7 +11,6 @@ from collections.abc import Collection
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
-from .declared import declared, missing
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_label, dns_subdomain
 from .printing import AGE, NONE, column, field, shown
@@ -281,19 +280,18 @@ def _level_spec_errors(spec: Object, name: str) -> Errors:
         errors.append(fe.invalid("spec.type", kind, text))
     if kind == "Exempt":
         if limited is not None:
-            errors.append(declared(fe.forbidden("spec.limited", "")))
-            errors += _response_type_errors(limited)
+            errors.append(fe.forbidden("spec.limited", "must be nil if the type is not Limited"))
         if exempt is not None:
             errors += _share_errors(exempt, "spec.exempt")
     elif kind == "Limited":
         if exempt is not None:
-            errors.append(declared(fe.forbidden("spec.exempt", "")))
+            errors.append(fe.forbidden("spec.exempt", "must be nil if the type is Limited"))
         if limited is None:
-            errors.append(missing("spec.limited"))
+            errors.append(fe.required("spec.limited", "must not be empty when type is Limited"))
         else:
             errors += _limited_errors(limited)
     elif not kind:
-        errors.append(missing("spec.type"))
+        errors.append(fe.required("spec.type", ""))
     else:
         errors.append(fe.not_supported("spec.type", kind, ("Exempt", "Limited")))
     return errors
@@ -311,11 +309,6 @@ def _share_errors(settings: Object, path: str) -> Errors:
     return errors
 
 
-def _response_type_errors(limited: Object) -> Errors:
-    given = field(limited, "limitResponse.type")
-    return [] if given else [missing("spec.limited.limitResponse.type")]
-
-
 def _limited_errors(limited: Object) -> Errors:
     path = "spec.limited"
     shared = _share_errors(limited, path)
@@ -324,15 +317,18 @@ def _limited_errors(limited: Object) -> Errors:
     where, kind, queuing = f"{path}.limitResponse", response.get("type") or "", response.get("queuing")
     if kind == "Reject":
         if queuing is not None:
-            errors.append(declared(fe.forbidden(f"{where}.queuing", "")))
+            text = "must be nil if limited.limitResponse.type is not Limited"
+            errors.append(fe.forbidden(f"{where}.queuing", text))
     elif kind == "Queue":
         if queuing is None:
-            errors.append(missing(f"{where}.queuing"))
+            text = "must not be empty if limited.limitResponse.type is Limited"
+            errors.append(fe.required(f"{where}.queuing", text))
         else:
             errors += _queue_errors(queuing, f"{where}.queuing")
-    elif kind:
+    elif not kind:
+        errors.append(fe.required(f"{where}.type", ""))
+    else:
         errors.append(fe.not_supported(f"{where}.type", kind, ("Queue", "Reject")))
-    errors += _response_type_errors(limited)
     errors += [error for error in shared if "Shares" not in error.field]
     borrowing = limited.get("borrowingLimitPercent")
     if borrowing is not None and borrowing < 0:

@@ -10,7 +10,6 @@ from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
 from .addresses import legacy_range_errors, parse_range, range_warnings
-from .declared import missing
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, choice, named, port_number
 from .podspec.scheduling import selector_errors
@@ -91,7 +90,7 @@ def _peer_errors(peer: Object, known: frozenset[str], path: str) -> Errors:
 def _block_errors(block: Object, known: frozenset[str], path: str) -> Errors:
     whole = block.get("cidr") or ""
     if not whole:
-        return [missing(f"{path}.cidr")]
+        return [fe.required(f"{path}.cidr", "")]
     errors = legacy_range_errors(whole, f"{path}.cidr", known)
     parsed = parse_range(whole)
     if parsed is None:

@@ -9,9 +9,8 @@ from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
-from .declared import changed, declared, missing
 from .kind import Kind
-from .podspec.names_and_numbers import Errors, named
+from .podspec.names_and_numbers import Errors, immutable, named
 from .podspec.resources import requirement_errors
 from .podspec.scheduling import toleration_errors
 from .printing import AGE, column, shown
@@ -40,9 +39,7 @@ DEPRECATED_LABELS = {
 
 def _errors(runtime: Object) -> Errors:
     handler = runtime.get("handler") or ""
-    errors: Errors = [missing("handler")]
-    if handler:
-        errors = [declared(error) for error in named(check_dns_label, handler, "handler")]
+    errors = named(check_dns_label, handler, "handler") if handler else [fe.required("handler", "")]
     overhead = (runtime.get("overhead") or {}).get("podFixed")
     if overhead:
         errors += requirement_errors({"limits": overhead}, set(), "overhead")
@@ -79,7 +76,7 @@ KINDS = {
     "runtimeclasses": Kind(
         strategy=RuledStrategy(
             errors=_errors,
-            update_errors=lambda new, old: changed(new.get("handler"), old.get("handler"), "handler"),
+            update_errors=lambda new, old: immutable(new.get("handler"), old.get("handler"), "handler"),
             warnings=_warnings,
             creates_on_update=True,
             unconditional=False,

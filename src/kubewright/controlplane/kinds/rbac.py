@@ -9,7 +9,6 @@ from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
-from .declared import missing
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_subdomain, named
 from .podspec.scheduling import selector_errors
@@ -22,7 +21,7 @@ GROUP = "rbac.authorization.k8s.io"
 def _rule_errors(rule: Object, namespaced: bool, path: str) -> Errors:
     errors: Errors = []
     if not rule.get("verbs"):
-        errors.append(missing(f"{path}.verbs"))
+        errors.append(fe.required(f"{path}.verbs", "verbs must contain at least one value"))
     urls = rule.get("nonResourceURLs")
     if urls:
         where = f"{path}.nonResourceURLs"
@@ -85,18 +84,20 @@ def _binding_errors(binding: Object, kinds: tuple[str, ...], namespaced: bool) -
         errors.append(fe.not_supported("roleRef.apiGroup", group, (GROUP,)))
     if kind not in kinds:
         errors.append(fe.not_supported("roleRef.kind", kind, kinds))
-    if name:
+    if not name:
+        errors.append(fe.required("roleRef.name", ""))
+    else:
         errors += named(check_path_segment, name, "roleRef.name")
     for position, subject in enumerate(binding.get("subjects") or ()):
         errors += _subject_errors(subject, namespaced, f"subjects[{position}]")
-    return errors if name else [*errors, missing("roleRef.name")]
+    return errors
 
 
 def _subject_errors(subject: Object, namespaced: bool, path: str) -> Errors:
     errors: Errors = []
     kind, name, group = (subject.get(each) or "" for each in ("kind", "name", "apiGroup"))
     if not name:
-        errors.append(missing(f"{path}.name"))
+        errors.append(fe.required(f"{path}.name", ""))
     if kind == "ServiceAccount":
         if name:
             errors += dns_subdomain(name, f"{path}.name")
@@ -129,7 +130,7 @@ def _reference_change(new: Object, old: Object) -> Errors:
         Kind=reference.get("kind") or "",
         Name=reference.get("name") or "",
     )
-    return [fe.invalid("roleRef", shape, "field is immutable")]
+    return [fe.invalid("roleRef", shape, "cannot change roleRef")]
 
 
 def _role_text(binding: Object) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from kubewright.api.names import check_dns_subdomain
 from kubewright.apiserver.resource import Object, Operation, Version
 
-from .declared import in_order
 from .kind import KindStrategy
 from .podspec.names_and_numbers import Errors
 
@@ -86,13 +85,13 @@ class RuledStrategy(KindStrategy):
 
     def validate(self, op: Operation, obj: Object) -> Errors:
         """Of a new object."""
-        return in_order(self._errors(obj))
+        return self._errors(obj)
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Errors:
         """Of a changed object, or of a changed status."""
         if op.subresource == "status":
-            return in_order(self._status_errors(obj, old))
-        return in_order(self._errors(obj) if self._update_errors is None else self._update_errors(obj, old))
+            return self._status_errors(obj, old)
+        return self._errors(obj) if self._update_errors is None else self._update_errors(obj, old)
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
         """About a valid object."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kubewright.api.names import check_dns_subdomain
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
-from .declared import changed, declared, missing
 from .kind import Kind
 from .node import DEPRECATED_LABELS
 from .podspec.names_and_numbers import (
@@ -60,10 +58,17 @@ def _class_errors(storage_class: Object) -> Errors:
 
 
 def _class_update_errors(new: Object, old: Object) -> Errors:
-    errors: Errors = []
-    for name in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
-        errors += changed(new.get(name) or None, old.get(name) or None, name)
-    return errors
+    errors = _fixed_errors(new, old, ("parameters", "provisioner", "reclaimPolicy"))
+    mode = "volumeBindingMode"
+    return errors + immutable(new.get(mode), old.get(mode), mode)
+
+
+def _fixed_errors(new: Object, old: Object, names: Iterable[str]) -> Errors:
+    return [
+        fe.forbidden(name, f"updates to {name} are forbidden.")
+        for name in names
+        if (new.get(name) or None) != (old.get(name) or None)
+    ]
 
 
 def _provisioner_errors(name: str, path: str) -> Errors:
@@ -130,11 +135,7 @@ def _attributes_errors(attributes: Object) -> Errors:
 
 
 def _attributes_update_errors(new: Object, old: Object) -> Errors:
-    errors: Errors = []
-    for name in ("driverName", "parameters"):
-        if (new.get(name) or None) != (old.get(name) or None):
-            errors.append(fe.forbidden(name, f"updates to {name} are forbidden."))
-    return errors + _attributes_errors(new)
+    return _fixed_errors(new, old, ("driverName", "parameters")) + _attributes_errors(new)
 
 
 # CSI
@@ -147,21 +148,6 @@ def driver_name_errors(name: str, path: str) -> Errors:
     errors: Errors = [fe.too_long(path, 63)] if len(name) > 63 else []
     lower = dns_subdomain(name.lower(), path)
     return errors + [fe.invalid(path, name, error.message.split(": ", 2)[2]) for error in lower]
-
-
-def _attacher_errors(name: str) -> Errors:
-    path = "spec.attacher"
-    if not name:
-        return [missing(path)]
-    errors: Errors = [declared(fe.too_long(path, 63))] if len(name) > 63 else []
-    if check_dns_subdomain(name.lower()):
-        text = (
-            "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and"
-            " end with an alphanumeric character (e.g. 'Example.com', regex used for validation is"
-            " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-        )
-        errors.append(declared(fe.invalid(path, name, text)))
-    return errors
 
 
 _DRIVER_DEFAULTS = {
@@ -314,7 +300,7 @@ def _capacity_warnings(capacity: Object, old: Object | None) -> Iterable[str]:
 
 def _attachment_errors(attachment: Object) -> Errors:
     spec = attachment.get("spec") or {}
-    errors = _attacher_errors(spec.get("attacher") or "")
+    errors = driver_name_errors(spec.get("attacher") or "", "spec.attacher")
     source = spec.get("source") or {}
     inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -350,7 +336,7 @@ def _attachment_status_errors(new: Object, old: Object) -> Errors:
 
 
 def _attachment_update_errors(new: Object, old: Object) -> Errors:
-    return _attachment_errors(new) + changed(new.get("spec"), old.get("spec"), "spec")
+    return _attachment_errors(new) + immutable(new.get("spec"), old.get("spec"), "spec")
 
 
 _CLASS_COLUMNS = (
