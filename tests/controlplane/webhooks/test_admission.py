@@ -151,7 +151,12 @@ async def test_refusals_carry_code_reason_and_details(talk, hooks):
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (lambda review: {**reply(review), "kind": "Other"}, "expected webhook response of"),
+        (lambda review: {**reply(review), "kind": "Other"}, 'no kind "Other" is registered for version'),
+        (lambda review: {"response": reply(review)["response"]}, "expected webhook response of"),
+        (lambda review: reply(review, allowed="yes"), "response.allowed of type bool"),
+        (lambda review: reply(review, warnings=[1]), "response.warnings of type string"),
+        (lambda review: {**reply(review), "response": 5}, "AdmissionReview.response of type"),
+        (lambda review: web.Response(body=b""), "0-length response with status code: 200"),
         (lambda review: reply(review, uid="x"), "expected response.uid="),
         (lambda review: {"apiVersion": review["apiVersion"], "kind": "AdmissionReview"}, "was absent"),
         (lambda review: reply(review, patch="W10="), "response.patch but not response.patchType"),

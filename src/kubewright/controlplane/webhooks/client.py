@@ -19,6 +19,7 @@ from binascii import Error as Base64Error
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from posixpath import normpath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -27,12 +28,16 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, from_response
+from kubewright.apiserver.bodies import json_complaint
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
 _MAX_ANSWER: Final = 10 * 1024 * 1024
 _CONTEXTS: Final = 200
+_MISMATCHES: Final = (62, 64)
+"""What OpenSSL says when a name or an address is not in a certificate."""
+_UNVERIFIED: Final = "tls: failed to verify certificate: x509: "
 _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -109,7 +114,7 @@ class WebhookClient:
         shown = f'Post "{target.url}{query}": '
         try:
             async with asyncio.timeout(timeout):
-                status, data, text = await self._exchange(target, query, body)
+                status, data, kind = await self._exchange(target, query, body)
         except TimeoutError:
             raise CallError(f"{shown}context deadline exceeded") from None
         except ServiceNotResolved as error:
@@ -117,10 +122,13 @@ class WebhookClient:
         except (OSError, ssl.SSLError) as error:
             raise CallError(shown + _explain(error)) from None
         if not 200 <= status <= 206:
-            raise CallError(_failure(status, data, text))
+            raise CallError(_failure(status, data, text=not kind or kind.startswith("text/")))
+        if not data:
+            raise CallError(f"0-length response with status code: {status} and content type: {kind}")
         return _decode(data)
 
-    async def _exchange(self, target: Target, query: str, body: bytes) -> tuple[int, bytes, bool]:
+    async def _exchange(self, target: Target, query: str, body: bytes) -> tuple[int, bytes, str]:
+        """Status, body and content type of the answer."""
         import aiohttp
 
         if self._session is None:
@@ -154,12 +162,14 @@ class WebhookClient:
                     data += await response.content.read(_MAX_ANSWER + 1 - len(data))
                 if len(data) > _MAX_ANSWER:
                     raise CallError(f"the answer is longer than {_MAX_ANSWER} bytes")
-                text = response.content_type.startswith("text/") or not response.headers.get("Content-Type")
-                return response.status, data, text
+                return response.status, data, response.headers.get("Content-Type", "")
         except aiohttp.ClientConnectorDNSError as error:
             raise OSError(f"dial tcp: lookup {error.host}: no such host") from None
         except aiohttp.ClientConnectorCertificateError as error:
-            raise error.certificate_error from None
+            problem = error.certificate_error
+            if isinstance(problem, ssl.SSLCertVerificationError) and problem.verify_code in _MISMATCHES:
+                raise OSError(await _mismatch(error.host, error.port or 443, name)) from None
+            raise problem from None
         except aiohttp.ClientConnectorError as error:
             address = f"{error.host}:{error.port}"
             raise OSError(f"dial tcp {address}: connect: {_errno_text(error.os_error)}") from None
@@ -207,10 +217,8 @@ def _errno_text(error: OSError) -> str:
 def _explain(error: Exception) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
         return f"tls: {error}" if isinstance(error, ssl.SSLError) else str(error)
-    start = "tls: failed to verify certificate: x509: "
+    start = _UNVERIFIED
     message = error.verify_message
-    if "mismatch" in message or "not valid for" in message:
-        return start + f"certificate is not valid for the name or address that was called ({message})"
     if "expired" in message or "not yet valid" in message:
         return start + f"certificate has expired or is not yet valid: {message}"
     if error.verify_code in (18, 19, 20, 21):
@@ -218,7 +226,38 @@ def _explain(error: Exception) -> str:
     return start + message
 
 
-def _failure(status: int, data: bytes, text: bool) -> str:
+async def _mismatch(host: str, port: int, name: str | None) -> str:
+    """Why a certificate does not fit. It is fetched once more, as a failed handshake does not show it."""
+    from cryptography import x509
+
+    wanted = name or host
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    names: list[str] = []
+    addresses: list[str] = []
+    try:
+        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=wanted)
+        data = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        certificate = x509.load_der_x509_certificate(data)
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = found.get_values_for_type(x509.DNSName)
+        addresses = [str(address) for address in found.get_values_for_type(x509.IPAddress)]
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        pass
+    try:
+        ip_address(wanted)
+    except ValueError:
+        if not names:
+            return f"{_UNVERIFIED}certificate is not valid for any names, but wanted to match {wanted}"
+        return f"{_UNVERIFIED}certificate is valid for {', '.join(names)}, not {wanted}"
+    if not addresses:
+        return f"{_UNVERIFIED}cannot validate certificate for {wanted} because it doesn't contain any IP SANs"
+    return f"{_UNVERIFIED}certificate is valid for {', '.join(addresses)}, not {wanted}"
+
+
+def _failure(status: int, data: bytes, *, text: bool) -> str:
     """What is said about an answer that is no success; a `Status` in it speaks for itself."""
     try:
         body = msgspec.json.decode(data)
@@ -235,7 +274,10 @@ def _decode(data: bytes) -> Any:
     """JSON, or YAML: Go servers that print either are understood."""
     try:
         answer = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError) as error:
+        if data.lstrip()[:1] == b"{":
+            text = json_complaint(data, error)
+            raise CallError(f"couldn't get version/kind; json parse error: {text}") from None
         try:
             answer = yaml.load(data, yaml.CSafeLoader)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:

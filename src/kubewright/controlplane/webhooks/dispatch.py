@@ -31,7 +31,7 @@ from kubewright.schema.version import TooDeepError
 from .client import CallError, WebhookClient
 from .hook import Form, Hook, is_namespace
 from .index import HookIndex
-from .review import Answer, BadPatch, question, read_answer, rejection, request_value
+from .review import Answer, BadPatch, Undecodable, question, read_answer, rejection, request_value
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
@@ -177,6 +177,8 @@ class _Webhooks(AdmissionPlugin):
             raise CallError(f"failed to call webhook: {error}") from None
         try:
             answer = read_answer(asked, body, mutating=mutating)
+        except Undecodable as error:
+            raise CallError(f"failed to call webhook: {error}") from None
         except BadPatch as error:
             raise CallError(f"received undecodable patch in webhook response: {error}") from None
         except CallError as error:

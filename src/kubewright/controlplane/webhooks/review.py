@@ -98,11 +98,11 @@ def question(
 
 def read_answer(asked: Object, body: Object, *, mutating: bool) -> Answer:
     """What a webhook answered; raises `CallError` if that is no answer to the question."""
+    _check_kind(body, asked["apiVersion"])
     response = body.get("response")
     if response is None:
         raise CallError("webhook response was absent")
-    if not isinstance(response, dict):
-        raise CallError("json: cannot unmarshal response into Go value of type v1.AdmissionResponse")
+    _check_types(response)
     patch, patch_type = response.get("patch"), response.get("patchType")
     if asked["apiVersion"] == f"{_GROUP}/v1":
         uid, given = asked["request"]["uid"], response.get("uid") or ""
@@ -113,14 +113,11 @@ def read_answer(asked: Object, body: Object, *, mutating: bool) -> Answer:
         if got != wanted:
             raise CallError(f"expected webhook response of {wanted}, got {_shown(got)}")
         _check_patch(patch, patch_type, mutating)
-    status = response.get("status")
-    if status is not None and not isinstance(status, dict):
-        raise CallError("json: cannot unmarshal response.status into Go value of type v1.Status")
     return Answer(
         allowed=response.get("allowed") is True,
-        status=status,
+        status=response.get("status"),
         patch=_operations(patch) if patch and mutating else None,
-        warnings=[text for text in response.get("warnings") or () if isinstance(text, str)],
+        warnings=response.get("warnings") or [],
         annotations=response.get("auditAnnotations") or {},
     )
 
@@ -145,6 +142,69 @@ def _check_patch(patch: Any, patch_type: Any, mutating: bool) -> None:
 
 class BadPatch(CallError):
     """A patch that cannot be read."""
+
+
+class Undecodable(CallError):
+    """An answer that is no review."""
+
+
+_FIELDS: Final[dict[str, tuple[type, str]]] = {
+    "uid": (str, "types.UID"),
+    "allowed": (bool, "bool"),
+    "status": (dict, "v1.Status"),
+    "patch": (str, "[]uint8"),
+    "patchType": (str, "v1.PatchType"),
+    "auditAnnotations": (dict, "map[string]string"),
+    "warnings": (list, "[]string"),
+}
+_JSON_KINDS: Final = {
+    str: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    list: "array",
+    dict: "object",
+}
+
+
+def _check_kind(body: Object, expected: str) -> None:
+    kind, api_version = body.get("kind") or "AdmissionReview", body.get("apiVersion") or expected
+    if kind != "AdmissionReview" or api_version not in (f"{_GROUP}/v1", f"{_GROUP}/v1beta1"):
+        raise Undecodable(
+            f'no kind "{kind}" is registered for version "{api_version}" in scheme '
+            '"k8s.io/apiserver/pkg/util/webhook/client.go:74"'
+        )
+    if api_version != expected:
+        given, wanted = api_version.rpartition("/")[2], expected.rpartition("/")[2]
+        raise Undecodable(
+            f"converting ({given}.AdmissionReview) to ({wanted}.AdmissionReview): unknown conversion"
+        )
+
+
+def _check_types(response: Any) -> None:
+    if type(response) is not dict:
+        kind = _JSON_KINDS[type(response)]
+        raise Undecodable(
+            f"json: cannot unmarshal {kind} into Go struct field AdmissionReview.response of type "
+            "v1.AdmissionResponse"
+        )
+    for name, (wanted, shown) in _FIELDS.items():
+        value: Any = response.get(name)
+        if value is None:
+            continue
+        if type(value) is not wanted:
+            raise _unfit(value, name, shown)
+        parts = value.values() if name == "auditAnnotations" else value if name == "warnings" else ()
+        for part in parts:
+            if type(part) is not str:
+                raise _unfit(part, name, "string")
+
+
+def _unfit(value: Any, name: str, wanted: str) -> Undecodable:
+    found = _JSON_KINDS.get(type(value), "null")
+    return Undecodable(
+        f"json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.{name} of type {wanted}"
+    )
 
 
 def _operations(patch: Any) -> list[Any]:
