@@ -72,7 +72,7 @@ class AdmissionPlugin:
     """Whether `mutate` runs a second time when a later plug-in changed the object."""
 
     final = False
-    """Whether `validate` waits until all others have agreed (it takes something that would have to be given back)."""
+    """Whether `validate` waits until all others have agreed: it takes what would have to be given back."""
 
     def handles(self, request: AdmissionRequest) -> bool:
         """Whether this plug-in has anything to say about the request."""

@@ -142,19 +142,20 @@ class Discovery:
             "serverAddressByClientCIDRs": self.addresses(),
         }
 
-    def _group_list(self) -> dict[str, Any]:
-        groups: list[tuple[int, dict[str, Any]]] = []
+    def group_list(self) -> list[dict[str, Any]]:
+        """Every group that clients are shown, wherever it is served, in order of priority."""
         priorities = self._priorities()
-        for group, versions in self._versions().items():
-            if group:
-                groups.append((priorities.get(group, 0), self._group(group, list(versions))))
+        found = {group: list(versions) for group, versions in self._versions().items() if group}
         for item in self.external():
             name = item["metadata"]["name"]
-            if not any(entry[1]["name"] == name for entry in groups):
-                listed = [version["version"] for version in item.get("versions", ())]
-                groups.append((item.get("_priority", 0), self._group(name, listed)))
-        groups.sort(key=lambda entry: (-entry[0], entry[1]["name"]))
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group for _, group in groups]}
+            priorities[name] = max(priorities.get(name, 0), item.get("_priority", 0))
+            known = found.setdefault(name, [])
+            known += [each["version"] for each in item.get("versions", ()) if each["version"] not in known]
+        order = sorted(found, key=lambda name: (-priorities.get(name, 0), name))
+        return [self._group(name, found[name]) for name in order]
+
+    def _group_list(self) -> dict[str, Any]:
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": self.group_list()}
 
     def _priorities(self) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -220,17 +221,20 @@ class Discovery:
     def _aggregated(self, path: str, form: str) -> dict[str, Any]:
         priorities = self._priorities()
         items: list[tuple[int, dict[str, Any]]] = []
+        elsewhere = {item["metadata"]["name"]: item for item in self.external()} if path == "/apis" else {}
         for group, versions in self._versions().items():
             if (path == "/api") == (group == ""):
+                other = elsewhere.pop(group, {})
                 listed = [
                     self._aggregated_version(group, version, pairs) for version, pairs in versions.items()
                 ]
+                listed += [each for each in other.get("versions", ()) if each["version"] not in versions]
                 metadata = {"name": group} if group else {}
-                items.append((priorities.get(group, 0), {"metadata": metadata, "versions": listed}))
-        if path == "/apis":
-            for item in self.external():
-                shown = {key: value for key, value in item.items() if not key.startswith("_")}
-                items.append((item.get("_priority", 0), shown))
+                priority = max(priorities.get(group, 0), other.get("_priority", 0))
+                items.append((priority, {"metadata": metadata, "versions": listed}))
+        for item in elsewhere.values():
+            shown = {key: value for key, value in item.items() if not key.startswith("_")}
+            items.append((item.get("_priority", 0), shown))
         items.sort(key=lambda entry: (-entry[0], entry[1]["metadata"].get("name", "")))
         return {
             "kind": "APIGroupDiscoveryList",

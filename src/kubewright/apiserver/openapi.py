@@ -8,7 +8,7 @@ everything. Both are made when they are first asked for and kept until the resou
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api import builtin_schema
@@ -37,6 +37,8 @@ class OpenAPI:
         """Definitions of the shared metadata types, by name."""
         self.external: Callable[[], Mapping[str, str]] = dict
         """Group versions served elsewhere: path (`apis/g/v`) to a relative URL."""
+        self.external_v2: Callable[[], Iterable[Schema]] = tuple
+        """Documents of version 2 from elsewhere, to be added to this server's own."""
 
     def changed(self) -> None:
         """Forget documents: the resources have changed."""
@@ -156,12 +158,45 @@ class OpenAPI:
             for resource, version in self._served(group_version):
                 _add_definitions(definitions, resource, version)
                 paths.update(resource_paths(resource, version, v2=True))
-        return {
+        document = {
             "swagger": "2.0",
             "info": {"title": "Kubernetes", "version": self._server.version.git_version},
             "paths": paths,
             "definitions": relink(definitions, "#/definitions/"),
         }
+        for other in self.external_v2():
+            merge_documents(document, other)
+        return document
+
+
+def merge_documents(document: Schema, other: Schema) -> None:
+    """Add the paths of another server's document, and the definitions that they use.
+
+    Where both have another definition of one name, that of the other document gets a number.
+    """
+    definitions = document["definitions"]
+    renamed: dict[str, str] = {}
+    for name, schema in (other.get("definitions") or {}).items():
+        free, number = name, 2
+        while free in definitions and definitions[free] != schema:
+            free, number = f"{name}_v{number}", number + 1
+        renamed[name] = free
+    for name, schema in (other.get("definitions") or {}).items():
+        definitions.setdefault(renamed[name], _renamed(schema, renamed))
+    for path, operations in (other.get("paths") or {}).items():
+        if path.startswith("/apis/") and path.count("/") > 3:
+            document["paths"].setdefault(path, _renamed(operations, renamed))
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, dict):
+        made = {key: _renamed(value, names) for key, value in schema.items()}
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/definitions/"):
+            name = reference.removeprefix("#/definitions/")
+            made["$ref"] = f"#/definitions/{names.get(name, name)}"
+        return made
+    return [_renamed(value, names) for value in schema] if isinstance(schema, list) else schema
 
 
 def negotiate_json(request: Request) -> None:

@@ -37,6 +37,8 @@ QUEUE_EVENTS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
 """What may wait for one watcher before it is dropped."""
 _CHUNK = 512
+_HANDING_ON = 5
+"""Turns of the event loop within which the feed takes in what is queued for it."""
 
 
 class Change:
@@ -500,6 +502,7 @@ class Feed:
         self.followers: list[Follower] = []
         self._hubs: dict[str, Hub] = {}
         self._task: asyncio.Task[None] | None = None
+        self._watch: Any = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def register(self, hub: Hub) -> None:
@@ -524,7 +527,7 @@ class Feed:
         self.running = True
         for hub in self._hubs.values():
             hub.begin(self.revision)
-        watch = self.storage.watch(self.prefix, self.revision)
+        watch = self._watch = self.storage.watch(self.prefix, self.revision)
         self._task = asyncio.create_task(self._follow(watch))
 
     async def stop(self) -> None:
@@ -566,7 +569,7 @@ class Feed:
                 hub.begin(self.revision)
             for follower in self.followers:
                 follower.lost()
-            watch = self.storage.watch(self.prefix, self.revision)
+            watch = self._watch = self.storage.watch(self.prefix, self.revision)
 
     def _hub_of(self, key: str) -> Hub | None:
         first, _, rest = key[len(self.prefix) :].partition("/")
@@ -586,10 +589,13 @@ class Feed:
 
     async def passed(self, revision: int) -> None:
         """Wait until everything up to `revision` has been handed on."""
-        if revision > self.revision:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((revision, future))
-            await future
+        if revision <= self.revision or self._watch is None:
+            return
+        # Revisions may have gone to keys that are not followed, so the last one seen need never reach it.
+        while await self._watch.progress() < revision and self.running:
+            await asyncio.sleep(0.01)
+        for _ in range(_HANDING_ON):
+            await asyncio.sleep(0)
 
     async def reach(self, revision: int, timeout: float) -> None:
         """Wait until storage has reached `revision`; raises `Timeout` if it does not within `timeout`

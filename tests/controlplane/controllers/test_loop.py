@@ -61,3 +61,20 @@ async def test_what_fails_comes_back() -> None:
     await done.wait()
     assert attempts == 4
     await loop.stop()
+
+
+async def test_nothing_is_left_lying_when_a_worker_has_just_finished() -> None:
+    seen: list[str] = []
+
+    async def work(key: str) -> None:
+        seen.append(key)
+
+    loop = Loop("test", work)
+    loop.start()
+    loop.add("a")
+    while not seen:
+        await asyncio.sleep(0)
+    loop.add("b")
+    await asyncio.wait_for(loop.idle(), 5)
+    assert seen == ["a", "b"]
+    await loop.stop()

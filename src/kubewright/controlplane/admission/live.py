@@ -66,14 +66,12 @@ class Collection:
             return
         event, key = change.event, (change.namespace, change.name)
         known = self.objects.get(key)
-        if event.value is None:
-            self._put(*key, None)
-        elif known is None or known["metadata"]["resourceVersion"] != str(event.revision):
-            self._put(*key, _decoded(event.value, event.revision))
+        if known is not None and int(known["metadata"]["resourceVersion"]) >= event.revision:
+            return
+        self._put(*key, _decoded(event.value, event.revision) if event.value is not None else None)
 
     async def ready(self) -> None:
         """Read what is there, if following the changes is not enough."""
-        feed = self.store.server.feed
         if self._read and (self._unsure_until < self.store.server.clock()):
             return
         page = await self.store.storage.list(self.store.prefix)
@@ -86,8 +84,7 @@ class Collection:
             if obj is None or obj["metadata"]["resourceVersion"] != str(item.mod_revision):
                 obj = _decoded(item.value, item.mod_revision)
             self._put(namespace, name, obj)
-        # Only what the feed has passed can be relied on from here: older events may still be on their way.
-        self._read = feed.revision >= page.revision
+        self._read = True
 
 
 class Live:

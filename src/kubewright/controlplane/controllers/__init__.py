@@ -61,10 +61,12 @@ class Controllers:
 
     async def settle(self) -> None:
         """Wait until every change has been followed and every queue is empty."""
+        storage = self.server.storage
         while True:
+            before = await storage.revision()
             await self.changes.caught_up()
             busy = [loop for loop in self._loops() if loop.busy]
-            if not busy and self.server.feed.revision >= await self.server.storage.revision():
+            if not busy and await storage.revision() == before:
                 return
             await asyncio.gather(*(loop.idle() for loop in busy))
 
@@ -76,9 +78,11 @@ def default_controllers(
     ca: Callable[[], bytes],
     sign: Callable[[str, str, str, str], str],
     quotas: Any = None,
+    remote_owner: Any = None,
 ) -> list[Controller]:
     """The controllers of a control plane. `ca` is the certificate authority (PEM), `sign` makes the tokens of
-    secrets, `quotas` is the admission plug-in that charges quotas."""
+    secrets, `quotas` is the admission plug-in that charges quotas, `remote_owner` looks up owners that other
+    servers keep."""
     from .garbage import GarbageCollector
     from .namespaces import NamespaceController
     from .quotas import QuotaController
@@ -86,7 +90,7 @@ def default_controllers(
     from .service_accounts import RootCAPublisher, ServiceAccountController, TokenController
 
     return [
-        GarbageCollector(server, changes),
+        GarbageCollector(server, changes, remote=remote_owner),
         NamespaceController(server, changes),
         ServiceAccountController(server, changes),
         RootCAPublisher(server, changes, ca),

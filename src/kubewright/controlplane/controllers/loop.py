@@ -36,6 +36,7 @@ class Loop(Generic[Key]):
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
+        self._active = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -87,12 +88,19 @@ class Loop(Generic[Key]):
         await self._idle.wait()
 
     def _spawn(self) -> None:
-        if self._running and self._waiting and len(self._tasks) < self._workers:
+        if self._running and self._waiting and self._active < self._workers:
+            self._active += 1
             task = asyncio.get_running_loop().create_task(self._work())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
+        try:
+            await self._work_off()
+        finally:
+            self._active -= 1
+
+    async def _work_off(self) -> None:
         waiting = self._waiting
         while waiting and self._running:
             key = next(iter(waiting))

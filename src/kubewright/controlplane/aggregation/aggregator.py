@@ -1,0 +1,189 @@
+"""The aggregator: whole group versions handed to other API servers, and shown as if they were served here.
+
+An APIService that names a service takes `/apis/<group>/<version>` away from this server. Clients see one API:
+discovery and OpenAPI documents of all servers are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.gvk import version_priority
+from kubewright.apiserver.negotiation import encode, negotiate, respond
+from kubewright.apiserver.request import Request, Response, page_not_found
+from kubewright.controlplane.controllers.changes import Changes, Metadata, ObjectChange, OwnerReference
+from kubewright.controlplane.controllers.garbage import UnknownKind
+
+from .availability import Availability
+from .documents import Documents
+from .local import GROUP, LocalServices
+from .proxy import Proxy
+from .remote import Remote, Service
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
+    from kubewright.apiserver.tls import KeyPair
+    from kubewright.controlplane.webhooks.resolver import ServiceResolver
+
+Object = dict[str, Any]
+
+
+class Aggregator:
+    """APIServices on one server. `client` is the front proxy's certificate."""
+
+    def __init__(
+        self, server: APIServer, changes: Changes, resolver: ServiceResolver, client: Callable[[], KeyPair]
+    ) -> None:
+        self.server = server
+        self.remote = Remote(resolver, client)
+        self.documents = Documents(self.remote)
+        self.local = LocalServices(server, changes)
+        self._resolver = resolver
+        self._specs: dict[tuple[str, str], Object] = {}
+        self._proxies: dict[tuple[str, str], Proxy] = {}
+        changes.follow(GROUP, "apiservices", self._changed)
+        self.availability = Availability(
+            server, changes, self.remote, overridden=self._is_overridden, changed=self._became
+        )
+        self.loops = (*self.local.loops, *self.availability.loops)
+        server.discovery.external = self._groups
+        server.openapi.external = self._openapi_paths
+        server.openapi.external_v2 = self.documents.swagger
+
+    async def stop(self) -> None:
+        """Close the connections to other servers."""
+        await self.remote.close()
+
+    def _is_overridden(self, service: Service) -> bool:
+        """Whether somebody has said where the service is, so that there need be no Service object."""
+        name = f"{service.name}.{service.namespace}"
+        overrides = self._resolver.overrides
+        return name in overrides or f"{name}:{service.port}" in overrides
+
+    def _changed(self, change: ObjectChange) -> None:
+        spec = change.object.get("spec") or {}
+        key = (spec.get("group") or "", spec.get("version") or "")
+        service = Service.of(spec)
+        if change.type == "DELETED" or service is None:
+            self._withdraw(key)
+            return
+        self._specs[key] = spec
+        proxy = self._proxies.get(key)
+        if proxy is None or proxy.service != service:
+            proxy = self._proxies[key] = Proxy(self.remote, service)
+            for path in _paths(key):
+                self.server.add_prefix_handler(path, proxy)
+            if key[0]:
+                self.server.add_handler(f"/apis/{key[0]}", self._group)
+            self._shown_anew()
+        conditions = (change.object.get("status") or {}).get("conditions") or ()
+        proxy.available = any(
+            each.get("type") == "Available" and each.get("status") == "True" for each in conditions
+        )
+
+    def _withdraw(self, key: tuple[str, str]) -> None:
+        if self._proxies.pop(key, None) is None:
+            return
+        self._specs.pop(key, None)
+        for path in _paths(key):
+            self.server.remove_handler(path)
+        if not any(group == key[0] for group, _ in self._proxies):
+            self.server.remove_handler(f"/apis/{key[0]}")
+        self.documents.forget(*key)
+        self._shown_anew()
+
+    def _shown_anew(self) -> None:
+        self.server.discovery.changed()
+        self.server.openapi.changed()
+
+    async def _became(self, api_service: Object, available: bool) -> None:
+        """The availability of a server has been looked at."""
+        spec = api_service["spec"]
+        key = (spec.get("group") or "", spec.get("version") or "")
+        proxy = self._proxies.get(key)
+        if proxy is None:
+            return
+        proxy.available = available
+        if available:
+            if await self.documents.fetch(proxy.service, *key):
+                self._shown_anew()
+        else:
+            self.documents.stale(*key)
+            self._shown_anew()
+
+    # Discovery
+
+    def _groups(self) -> Iterable[Object]:
+        """Groups that are served elsewhere, in the aggregated form."""
+        groups: dict[str, list[tuple[int, str]]] = {}
+        priorities: dict[str, int] = {}
+        for (group, version), spec in self._specs.items():
+            groups.setdefault(group, []).append((spec.get("versionPriority") or 0, version))
+            priorities[group] = max(priorities.get(group, 0), spec.get("groupPriorityMinimum") or 0)
+        for group, versions in groups.items():
+            versions.sort(key=lambda entry: (-entry[0], version_priority(entry[1])))
+            yield {
+                "metadata": {"name": group},
+                "versions": [self.documents.entry(group, version) for _, version in versions],
+                "_priority": priorities[group],
+            }
+
+    async def _group(self, request: Request) -> Response:
+        """`/apis/<group>` for a group that is served elsewhere, at least in part."""
+        name = request.path.strip("/").split("/")[1]
+        for group in self.server.discovery.group_list():
+            if group["name"] == name:
+                document = {"kind": "APIGroup", "apiVersion": "v1", **group}
+                return respond(request, negotiate(request), encode(document))
+        return page_not_found()
+
+    # OpenAPI
+
+    def _openapi_paths(self) -> Mapping[str, str]:
+        found = {}
+        for group, version in self._proxies:
+            digest = self.documents.openapi(group, version)
+            if digest:
+                path = f"apis/{group}/{version}"
+                found[path] = f"/openapi/v3/{path}?hash={digest}"
+        return found
+
+    # For controllers that look at everything
+
+    def resource(self, group: str, version: str, kind: str) -> tuple[str, bool] | None:
+        """Plural name and scope of a kind that is served elsewhere."""
+        if (group, version) not in self._proxies:
+            return None
+        for entry in self.documents.entry(group, version).get("resources") or ():
+            if (entry.get("responseKind") or {}).get("kind") == kind:
+                return entry["resource"], entry.get("scope") == "Namespaced"
+        return None
+
+    async def owner(self, reference: OwnerReference, namespace: str) -> Metadata | None:
+        """The metadata of an owner that another server keeps; raises `UnknownKind` or an `APIError`."""
+        import msgspec
+
+        from kubewright.api.errors import NotFound
+        from kubewright.apiserver.user import SYSTEM
+        from kubewright.controlplane.controllers.requests import Requests
+
+        group, _, version = reference.api_version.rpartition("/")
+        found = self.resource(group, version, reference.kind)
+        if found is None:
+            raise UnknownKind(reference.kind)
+        plural, namespaced = found
+        where = f"namespaces/{namespace}/" if namespaced else ""
+        try:
+            obj = await Requests(self.server, SYSTEM).get(
+                f"/apis/{group}/{version}/{where}{plural}/{reference.name}"
+            )
+        except NotFound:
+            return None
+        return msgspec.convert(obj["metadata"], Metadata, strict=False)
+
+
+def _paths(key: tuple[str, str]) -> tuple[str, str]:
+    group, version = key
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return path, f"/openapi/v3{path}"

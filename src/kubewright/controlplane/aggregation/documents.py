@@ -1,0 +1,147 @@
+"""What other servers serve: their discovery and OpenAPI documents, fetched and kept.
+
+A server's aggregated discovery is asked for; one that does not have it is asked version by version. When a
+server cannot be reached what is known of it is still shown, marked as stale.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubewright.apiserver.discovery import AGGREGATED
+from kubewright.controlplane.webhooks.client import ServiceNotResolved
+
+from .availability import AGGREGATOR
+from .remote import Remote, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Object = dict[str, Any]
+_decode = msgspec.json.Decoder().decode
+
+
+class Documents:
+    """What is known of the group versions that other servers serve."""
+
+    def __init__(self, remote: Remote) -> None:
+        self.remote = remote
+        self._versions: dict[tuple[str, str], Object] = {}
+        """Group version to its entry in aggregated discovery."""
+        self._openapi: dict[tuple[str, str], str] = {}
+        self._swagger: dict[Service, Object] = {}
+
+    def forget(self, group: str, version: str) -> None:
+        """A group version is no longer served elsewhere."""
+        self._versions.pop((group, version), None)
+        self._openapi.pop((group, version), None)
+
+    def stale(self, group: str, version: str) -> None:
+        """A server cannot be reached: what is known of it may be out of date."""
+        known = self._versions.get((group, version))
+        if known is None:
+            self._versions[group, version] = {"version": version, "freshness": "Stale"}
+        else:
+            known["freshness"] = "Stale"
+
+    def entry(self, group: str, version: str) -> Object:
+        """The entry of a group version in aggregated discovery."""
+        return self._versions.get((group, version)) or {"version": version, "freshness": "Stale"}
+
+    def openapi(self, group: str, version: str) -> str:
+        """The hash of a group version's OpenAPI v3 document; empty if there is none."""
+        return self._openapi.get((group, version), "")
+
+    def swagger(self) -> Iterable[Object]:
+        """The OpenAPI v2 documents of all servers."""
+        return self._swagger.values()
+
+    async def fetch(self, service: Service, group: str, version: str) -> bool:
+        """Read the documents of a group version; returns whether anything has changed."""
+        try:
+            entry = await self._aggregated(service, group, version) or await self._legacy(
+                service, group, version
+            )
+        except (OSError, ServiceNotResolved, msgspec.DecodeError):
+            entry = None
+        before = copy.copy(self._versions.get((group, version)))
+        if entry is None:
+            self.stale(group, version)
+        else:
+            self._versions[group, version] = {**entry, "version": version, "freshness": "Current"}
+        changed = before != self._versions.get((group, version))
+        return await self._fetch_openapi(service, group, version) or changed
+
+    async def _aggregated(self, service: Service, group: str, version: str) -> Object | None:
+        code, body, headers = await self.remote.get(service, "/apis", AGGREGATOR, accept=AGGREGATED)
+        if code != 200 or "APIGroupDiscoveryList" not in headers.get("Content-Type", ""):
+            return None
+        for item in _decode(body).get("items") or ():
+            if (item.get("metadata") or {}).get("name") == group:
+                for entry in item.get("versions") or ():
+                    if entry.get("version") == version:
+                        found: Object = entry
+                        return found
+        return None
+
+    async def _legacy(self, service: Service, group: str, version: str) -> Object | None:
+        code, body, _ = await self.remote.get(service, f"/apis/{group}/{version}", AGGREGATOR)
+        if code != 200:
+            return None
+        return aggregated_entry(group, version, _decode(body).get("resources") or ())
+
+    async def _fetch_openapi(self, service: Service, group: str, version: str) -> bool:
+        changed = False
+        try:
+            code, body, _ = await self.remote.get(service, "/openapi/v3", AGGREGATOR)
+            paths = _decode(body).get("paths") or {} if code == 200 else {}
+            link = (paths.get(f"apis/{group}/{version}") or {}).get("serverRelativeURL") or ""
+            digest = link.partition("hash=")[2] or ("1" if link else "")
+            if digest != self._openapi.get((group, version), ""):
+                self._openapi[group, version] = digest
+                changed = True
+            code, body, _ = await self.remote.get(service, "/openapi/v2", AGGREGATOR)
+            swagger = _decode(body) if code == 200 else None
+        except (OSError, ServiceNotResolved, msgspec.DecodeError):
+            return changed
+        if isinstance(swagger, dict) and swagger != self._swagger.get(service):
+            self._swagger[service] = swagger
+            changed = True
+        return changed
+
+
+def aggregated_entry(group: str, version: str, resources: Iterable[Object]) -> Object:
+    """An entry of aggregated discovery from a legacy list of resources."""
+    found: dict[str, Object] = {}
+    parts: list[tuple[str, str, Object]] = []
+    for resource in resources:
+        name, _, subresource = resource.get("name", "").partition("/")
+        kind = {
+            "group": resource.get("group") or group,
+            "version": resource.get("version") or version,
+            "kind": resource.get("kind") or "",
+        }
+        if subresource:
+            entry = {"subresource": subresource, "responseKind": kind, "verbs": resource.get("verbs") or []}
+            parts.append((name, subresource, entry))
+            continue
+        made: Object = {
+            "resource": name,
+            "responseKind": kind,
+            "scope": "Namespaced" if resource.get("namespaced") else "Cluster",
+            "singularResource": resource.get("singularName") or "",
+            "verbs": resource.get("verbs") or [],
+        }
+        for field in ("shortNames", "categories"):
+            if resource.get(field):
+                made[field] = resource[field]
+        found[name] = made
+    for name, _, entry in parts:
+        parent = found.setdefault(
+            name, {"resource": name, "scope": "Namespaced", "singularResource": "", "verbs": []}
+        )
+        parent.setdefault("subresources", []).append(entry)
+    return {"version": version, "resources": list(found.values())}

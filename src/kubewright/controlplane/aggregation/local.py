@@ -1,0 +1,186 @@
+"""The APIServices of what this server serves itself: one for every built-in group version and for every group
+version of custom resources. They say in which order clients are shown the groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
+from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver.writes import now_text
+from kubewright.controlplane.bootstrap import write_missing
+from kubewright.controlplane.controllers.changes import Changes, ObjectChange
+from kubewright.controlplane.controllers.loop import Loop
+from kubewright.controlplane.controllers.requests import Requests
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
+
+Object = dict[str, Any]
+
+GROUP = "apiregistration.k8s.io"
+PATH = f"/apis/{GROUP}/v1/apiservices"
+AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+
+PRIORITIES = {
+    "": 18000,
+    "apps": 17800,
+    "events.k8s.io": 17750,
+    "authentication.k8s.io": 17700,
+    "authorization.k8s.io": 17600,
+    "autoscaling": 17500,
+    "batch": 17400,
+    "certificates.k8s.io": 17300,
+    "networking.k8s.io": 17200,
+    "policy": 17100,
+    "rbac.authorization.k8s.io": 17000,
+    "storage.k8s.io": 16800,
+    "apiextensions.k8s.io": 16700,
+    "admissionregistration.k8s.io": 16700,
+    "scheduling.k8s.io": 16600,
+    "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300,
+    "discovery.k8s.io": 16200,
+    "resource.k8s.io": 16200,
+    "flowcontrol.apiserver.k8s.io": 16100,
+    "internal.apiserver.k8s.io": 16000,
+    "storagemigration.k8s.io": 15800,
+}
+"""The rank of built-in groups; others have the lowest of these."""
+_VERSIONS = {
+    ("", "v1"): 1,
+    ("autoscaling", "v2"): 30,
+    ("flowcontrol.apiserver.k8s.io", "v1"): 21,
+    ("resource.k8s.io", "v1"): 21,
+}
+
+
+def _version_priority(group: str, version: str) -> int:
+    known = _VERSIONS.get((group, version))
+    if known is not None:
+        return known
+    return 1 if "alpha" in version else 9 if "beta" in version else 15
+
+
+def local_service(group: str, version: str, *, custom: bool) -> Object:
+    """The APIService of a group version that is served here."""
+    priority = 1000 if custom else PRIORITIES.get(group, min(PRIORITIES.values()))
+    condition = {
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": now_text(),
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }
+    spec: Object = {"version": version} if not group else {"group": group, "version": version}
+    return {
+        "metadata": {
+            "name": f"{version}.{group}",
+            "labels": {AUTOMANAGED: "true" if custom else "onstart"},
+        },
+        "spec": {
+            **spec,
+            "groupPriorityMinimum": priority,
+            "versionPriority": 100 if custom else _version_priority(group, version),
+        },
+        "status": {"conditions": [condition]},
+    }
+
+
+class LocalServices:
+    """Keeps the local APIServices."""
+
+    def __init__(self, server: APIServer, changes: Changes) -> None:
+        self.server = server
+        self.requests = Requests(server, SYSTEM, agent="kube-apiserver")
+        self.loop: Loop[tuple[str, str]] = Loop("local APIServices", self._reconcile)
+        self.loops = (self.loop,)
+        self._kept: dict[tuple[str, str], str] = {}
+        """Group versions of local APIServices that are stored, with their label."""
+        self._shown: dict[tuple[str, str], bool] = {}
+        changes.on_kinds(self._look)
+        changes.follow(GROUP, "apiservices", self._changed)
+
+    def served(self) -> dict[tuple[str, str], bool]:
+        """Every group version that is served here, and whether it belongs to custom resources."""
+        found: dict[tuple[str, str], bool] = {}
+        for store in self.server.stores:
+            resource = store.resource
+            if resource.group == GROUP:
+                continue
+            for version in resource.versions:
+                if version.served:
+                    key = (resource.group, version.name)
+                    found[key] = found.get(key, True) and resource.custom
+        return found
+
+    async def write(self) -> None:
+        """Store those of the built-in groups; before clients come."""
+        self._shown = self.served()
+        await write_missing(
+            self.server,
+            GROUP,
+            "apiservices",
+            [
+                local_service(group, version, custom=False)
+                for (group, version), custom in self._shown.items()
+                if not custom
+            ],
+        )
+
+    def _look(self) -> None:
+        now = self.served()
+        for key in now.keys() ^ self._shown.keys():
+            self.loop.add(key)
+        self._shown = now
+
+    def _changed(self, change: ObjectChange) -> None:
+        obj = change.object
+        spec = obj.get("spec") or {}
+        key = (spec.get("group") or "", spec.get("version") or "")
+        label = (obj["metadata"].get("labels") or {}).get(AUTOMANAGED)
+        if change.type == "DELETED":
+            self._kept.pop(key, None)
+            self.loop.add(key)
+        elif not spec.get("service"):
+            self._kept[key] = label or ""
+            self.loop.add(key)
+
+    async def _reconcile(self, key: tuple[str, str]) -> None:
+        group, version = key
+        if group == GROUP:
+            return
+        custom = self.served().get(key)
+        store = self.server.store(GROUP, "apiservices")
+        if store is None:
+            return
+        name = f"{version}.{group}"
+        item = await store.storage.get(store.key("", name))
+        if custom is None:
+            if item is None:
+                return
+            live = store.layout.unpack(item.value, item.mod_revision)
+            if (live["metadata"].get("labels") or {}).get(AUTOMANAGED) == "true":
+                try:
+                    await self.requests.delete(f"{PATH}/{name}", uid=live["metadata"]["uid"])
+                except NotFound:
+                    return
+            return
+        wanted = local_service(group, version, custom=custom)
+        if item is None:
+            body = {"apiVersion": f"{GROUP}/v1", "kind": "APIService", **wanted}
+            body.pop("status")
+            try:
+                live = await self.requests.create(PATH, body)
+            except (AlreadyExists, Forbidden):
+                return
+        else:
+            live = store.layout.unpack(item.value, item.mod_revision)
+        if live["spec"].get("service"):
+            return
+        if not (live.get("status") or {}).get("conditions"):
+            try:
+                await self.requests.update(f"{PATH}/{name}/status", {**live, "status": wanted["status"]})
+            except NotFound:
+                return

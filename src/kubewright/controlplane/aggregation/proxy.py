@@ -1,0 +1,163 @@
+"""Handing requests on to the server behind an APIService, and its answers back as they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from kubewright.api.errors import ServiceUnavailable
+from kubewright.apiserver.request import Request, Response, WebSocket
+from kubewright.controlplane.webhooks.client import ServiceNotResolved
+
+from .remote import Remote, Service, explain, forwarded_headers, identity_headers
+
+if TYPE_CHECKING:
+    import aiohttp
+
+BODY_LIMIT = 100 * 1024 * 1024
+_DROPPED = frozenset(
+    ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date")
+)
+
+
+def unavailable() -> Response:
+    """What clients get while the server behind an APIService cannot be reached."""
+    return Response(503, b"service unavailable\n", content_type="text/plain; charset=utf-8")
+
+
+class Proxy:
+    """Forwards requests to one service."""
+
+    def __init__(self, remote: Remote, service: Service) -> None:
+        self.remote = remote
+        self.service = service
+        self.available = False
+
+    async def __call__(self, request: Request) -> Response:
+        """Answer with what the other server says."""
+        if not self.available:
+            return unavailable()
+        try:
+            address = await self.remote.address(self.service)
+        except ServiceNotResolved:
+            return unavailable()
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await self._converse(request, address)
+        return await self._forward(request, address)
+
+    def _target(self, request: Request, address: str, scheme: str) -> Any:
+        from yarl import URL
+
+        query = f"?{request.query.raw}" if request.query.raw else ""
+        path = quote(request.raw_path, safe="/%:@!$&'()*+,;=~-._")
+        return URL(f"{scheme}://{address}{path}{query}", encoded=True)
+
+    def _headers(self, request: Request) -> list[tuple[str, str]]:
+        headers = forwarded_headers(request.headers) + identity_headers(request.user)
+        if request.remote:
+            headers.append(("X-Forwarded-For", request.remote))
+        headers.append(("Audit-Id", request.audit_id))
+        return [
+            pair
+            for position, pair in enumerate(headers)
+            if pair[0].lower() != "audit-id" or position == len(headers) - 1
+        ]
+
+    async def _forward(self, request: Request, address: str) -> Response:
+        import aiohttp
+
+        session = await self.remote.session()
+        url = self._target(request, address, "https")
+        body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
+        try:
+            answer = await session.request(
+                request.method,
+                url,
+                headers=self._headers(request),
+                data=body or None,
+                ssl=self.remote.context(self.service),
+                server_hostname=self.remote.name(self.service),
+                allow_redirects=False,
+                skip_auto_headers=("User-Agent", "Content-Type", "Accept", "Accept-Encoding"),
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise ServiceUnavailable(f"error trying to reach service: {explain(str(url), error)}") from None
+        headers: dict[str, str | list[str]] = {}
+        for name in answer.headers:
+            if name.lower() not in _DROPPED and name not in headers:
+                values = answer.headers.getall(name)
+                headers[name] = values[0] if len(values) == 1 else values
+        content_type = answer.headers.get("Content-Type", "")
+        length = answer.content_length
+        if length is not None and length <= 1 << 20:
+            async with answer:
+                return Response(
+                    answer.status, await answer.read(), content_type=content_type, headers=headers
+                )
+        return Response(answer.status, content_type=content_type, headers=headers, stream=_chunks(answer))
+
+    async def _converse(self, request: Request, address: str) -> Response:
+        import aiohttp
+
+        session = await self.remote.session()
+        asked = [
+            each.strip()
+            for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+            if each.strip()
+        ]
+        try:
+            other = await session.ws_connect(
+                self._target(request, address, "wss"),
+                protocols=asked,
+                headers=self._headers(request),
+                ssl=self.remote.context(self.service),
+                server_hostname=self.remote.name(self.service),
+                max_msg_size=0,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            return Response(error.status, error.message.encode(), content_type="text/plain; charset=utf-8")
+        except (aiohttp.ClientError, OSError) as error:
+            raise ServiceUnavailable(f"error trying to reach service: {error}") from None
+
+        async def relay(socket: WebSocket) -> None:
+            await _relay(socket, other)
+
+        return Response(websocket=relay, protocols=(other.protocol,) if other.protocol else ())
+
+
+async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.content.iter_any():
+            yield chunk
+    finally:
+        answer.close()
+
+
+async def _relay(socket: WebSocket, other: aiohttp.ClientWebSocketResponse) -> None:
+    """Carry messages both ways until one side closes."""
+    import asyncio
+
+    import aiohttp
+
+    async def outward() -> None:
+        while True:
+            message = await socket.receive()
+            if message is None:
+                return
+            await (other.send_str(message) if isinstance(message, str) else other.send_bytes(message))
+
+    async def inward() -> None:
+        async for message in other:
+            if message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY):
+                await socket.send(message.data)
+
+    tasks = [asyncio.create_task(outward()), asyncio.create_task(inward())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await other.close()
+        await socket.close(other.close_code or 1000)

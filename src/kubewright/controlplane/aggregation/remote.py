@@ -1,0 +1,205 @@
+"""Talking to another API server: where it is, how it is trusted, and on whose behalf requests are made.
+
+The other server is told who the user is in headers (`X-Remote-User`, `X-Remote-Group`, ...), which it
+believes because the connection carries the front proxy's client certificate.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from kubewright.apiserver.user import User
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from kubewright.apiserver.tls import KeyPair
+
+Object = dict[str, Any]
+Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
+
+_HOP_BY_HOP = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "host",
+        "authorization",
+    )
+)
+
+
+class Service(NamedTuple):
+    """Where an APIService sends requests."""
+
+    namespace: str
+    name: str
+    port: int
+    ca_bundle: str
+    insecure: bool
+
+    @classmethod
+    def of(cls, spec: Object) -> Service | None:
+        """What `spec` of an APIService says; `None` if it is served here."""
+        service = spec.get("service")
+        if not service:
+            return None
+        return cls(
+            service.get("namespace") or "",
+            service.get("name") or "",
+            service.get("port") or 443,
+            spec.get("caBundle") or "",
+            bool(spec.get("insecureSkipTLSVerify")),
+        )
+
+
+def identity_headers(user: User) -> list[tuple[str, str]]:
+    """Who asks, as the other server reads it."""
+    headers = [("X-Remote-User", user.name)]
+    if user.uid:
+        headers.append(("X-Remote-Uid", user.uid))
+    headers += [("X-Remote-Group", group) for group in user.groups]
+    for key, values in user.extra.items():
+        headers += [(f"X-Remote-Extra-{quote(key, safe='')}", value) for value in values]
+    return headers
+
+
+def forwarded_headers(headers: Any) -> list[tuple[str, str]]:
+    """The client's own headers, without those that concern its connection or its identity."""
+    return [
+        (name, value)
+        for name, value in headers.items()
+        if name.lower() not in _HOP_BY_HOP
+        and not name.lower().startswith(("x-remote-", "impersonate-", "sec-websocket"))
+    ]
+
+
+class Remote:
+    """Connections to other API servers. Close it when the server stops."""
+
+    def __init__(self, resolve: Resolve, client: Callable[[], KeyPair]) -> None:
+        self._resolve = resolve
+        self._client = client
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[tuple[str, bool], ssl.SSLContext] = {}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def address(self, service: Service) -> str:
+        """Where the service is; raises `ServiceNotResolved`."""
+        host, port = await self._resolve(service.namespace, service.name, service.port)
+        return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def session(self) -> aiohttp.ClientSession:
+        """The pool of connections."""
+        if self._session is None:
+            import aiohttp
+
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def context(self, service: Service) -> ssl.SSLContext:
+        """How the other server is trusted, and what it is shown."""
+        key = (service.ca_bundle, service.insecure)
+        context = self._contexts.get(key)
+        if context is None:
+            context = self._contexts[key] = self._trusting(service)
+        return context
+
+    def _trusting(self, service: Service) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if service.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif service.ca_bundle:
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+            try:
+                context.load_verify_locations(cadata=base64.b64decode(service.ca_bundle).decode("ascii"))
+            except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
+                raise OSError(
+                    "unable to load root certificates: unable to parse bytes as PEM block"
+                ) from error
+        else:
+            context.load_default_certs()
+        pair = self._client()
+        with tempfile.TemporaryDirectory(prefix="kubewright-") as folder:
+            certificate, key = Path(folder) / "client.crt", Path(folder) / "client.key"
+            pair.write(certificate, key)
+            context.load_cert_chain(certificate, key)
+        return context
+
+    async def get(
+        self,
+        service: Service,
+        path: str,
+        user: User,
+        *,
+        accept: str = "application/json",
+        timeout: float = 5.0,
+    ) -> tuple[int, bytes, dict[str, str]]:
+        """A short request; raises `OSError`, `ServiceNotResolved` or `TimeoutError`."""
+        import asyncio
+
+        import aiohttp
+
+        session = await self.session()
+        url = f"https://{await self.address(service)}{path}"
+        try:
+            async with (
+                asyncio.timeout(timeout),
+                session.get(
+                    url,
+                    headers=[*identity_headers(user), ("Accept", accept), ("Accept-Encoding", "identity")],
+                    ssl=self.context(service),
+                    server_hostname=self.name(service),
+                    allow_redirects=False,
+                ) as response,
+            ):
+                return response.status, await response.read(), dict(response.headers)
+        except aiohttp.ClientError as error:
+            raise OSError(f"failing or missing response from {url}: {explain(url, error)}") from None
+        except TimeoutError:
+            raise OSError(
+                f'failing or missing response from {url}: Get "{url}": context deadline exceeded '
+                "(Client.Timeout exceeded while awaiting headers)"
+            ) from None
+
+    def name(self, service: Service) -> str | None:
+        """The name that the certificate of the other server is for."""
+        return f"{service.name}.{service.namespace}.svc"
+
+
+def explain(url: str, error: Exception) -> str:
+    """What went wrong with a connection, in familiar words."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f'Get "{url}": tls: failed to verify certificate: x509: {error.certificate_error}'
+    if isinstance(error, aiohttp.ClientConnectorError):
+        reason = error.os_error.strerror or str(error.os_error)
+        return f'Get "{url}": dial tcp {error.host}:{error.port}: connect: {reason.lower()}'
+    return f'Get "{url}": {str(error) or type(error).__name__}'
