@@ -16,7 +16,7 @@ from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.cache import Cache, CachedClient
 from kubewright.client import Client
 from kubewright.controlplane import ControlPlane
-from kubewright.testing.time import FakeTimeLoop, FakeTimePolicy
+from kubewright.testing.time import FakeTimeLoop
 
 
 class Bench:
@@ -60,9 +60,8 @@ class Bench:
             )
 
 
-@pytest.fixture
-def event_loop_policy():
-    return FakeTimePolicy()
+def pytest_asyncio_loop_factories(config, item):
+    return {"fake-time": FakeTimeLoop}
 
 
 @pytest.fixture

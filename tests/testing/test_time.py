@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kubewright.testing.time import START, FakeTimeLoop, FakeTimePolicy, fake_time, wall_clock
+from kubewright.testing.time import START, FakeTimeLoop, fake_time, wall_clock
 
 
 def test_timers_run_in_order_and_take_no_time():
@@ -86,10 +86,9 @@ def test_the_wall_clock_needs_such_a_loop():
         asyncio.run(scenario())
 
 
-def test_a_policy_for_fixtures():
-    loop = FakeTimePolicy().new_event_loop()
+def test_a_loop_for_fixtures():
+    loop = FakeTimeLoop()
     try:
-        assert isinstance(loop, FakeTimeLoop)
         loop.run_until_complete(asyncio.sleep(5))
         assert loop.time() == 5
     finally:

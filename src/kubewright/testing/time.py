@@ -9,11 +9,10 @@ waits is waited for: a thread that was started with `asyncio.to_thread` or `run_
     def test_retries() -> None:
         assert fake_time(scenario())  # runs the coroutine, returns what it returns
 
-As a fixture for pytest-asyncio, in a `conftest.py`:
+For all async tests of a folder, with pytest-asyncio 1.3 or later, in its `conftest.py`:
 
-    @pytest.fixture
-    def event_loop_policy():
-        return FakeTimePolicy()
+    def pytest_asyncio_loop_factories(config, item):
+        return {"fake-time": FakeTimeLoop}
 
 `wall_clock` is a clock of dates that moves along, for code that takes its `now` as an argument.
 """
@@ -90,14 +89,6 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         self.threads -= 1
 
 
-class FakeTimePolicy(asyncio.DefaultEventLoopPolicy):
-    """A policy whose loops are `FakeTimeLoop`s, for pytest-asyncio's `event_loop_policy` fixture."""
-
-    def new_event_loop(self) -> FakeTimeLoop:
-        """Another loop, its clock at 0."""
-        return FakeTimeLoop()
-
-
 def fake_time(main: Coroutine[Any, Any, T], *, patience: float = 0.0) -> T:
     """Run a coroutine to its end in a loop whose time jumps."""
     with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(patience=patience)) as runner:
@@ -108,8 +99,8 @@ def wall_clock() -> datetime:
     """The date in the running `FakeTimeLoop`."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, FakeTimeLoop):
-        raise RuntimeError("wall_clock() is for code inside fake_time() or under FakeTimePolicy")
+        raise RuntimeError("wall_clock() is for code inside fake_time() or in a FakeTimeLoop")
     return loop.wall_clock()
 
 
-__all__ = ["START", "FakeTimeLoop", "FakeTimePolicy", "fake_time", "wall_clock"]
+__all__ = ["START", "FakeTimeLoop", "fake_time", "wall_clock"]
