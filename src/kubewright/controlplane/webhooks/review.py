@@ -194,8 +194,8 @@ def _check_types(response: Any) -> None:
             continue
         if type(value) is not wanted:
             raise _unfit(value, name, shown)
-        parts = value.values() if name == "auditAnnotations" else value if name == "warnings" else ()
-        for part in parts:
+        held: Any = response[name]
+        for part in held.values() if name == "auditAnnotations" else held if name == "warnings" else ():
             if type(part) is not str:
                 raise _unfit(part, name, "string")
 
@@ -203,7 +203,8 @@ def _check_types(response: Any) -> None:
 def _unfit(value: Any, name: str, wanted: str) -> Undecodable:
     found = _JSON_KINDS.get(type(value), "null")
     return Undecodable(
-        f"json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.{name} of type {wanted}"
+        f"json: cannot unmarshal {found} into Go struct field AdmissionResponse.response.{name} "
+        f"of type {wanted}"
     )
 
 
