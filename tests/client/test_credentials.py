@@ -124,7 +124,7 @@ async def test_a_missing_plugin_says_how_to_install_it() -> None:
     made = ExecPlugin(
         api_version="client.authentication.k8s.io/v1", command="/no/such", install_hint="brew install it"
     )
-    with pytest.raises(CredentialsError, match="(?s)cannot be run.*brew install it"):
+    with pytest.raises(CredentialsError, match=r"(?s)cannot be run.*brew install it"):
         await ExecCredentials(ClusterConfig(server="https://x", exec=made)).token()
 
 
@@ -203,7 +203,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
         wrong = HTTPTransport(
             ClusterConfig(server=front.url, ca=Material(data=Authority.create().certificate))
         )
-        with pytest.raises(ConnectionFailed, match="is not trusted.*certificate-authority") as caught:
+        with pytest.raises(ConnectionFailed, match=r"is not trusted.*certificate-authority") as caught:
             await wrong.send("GET", "/who")
         assert not caught.value.sent
         named = HTTPTransport(

@@ -292,7 +292,7 @@ async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptur
     )
     async with server.running() as client:
         seen = []
-        watch = client.watch(ConfigMap, namespace="default")
+        watch = client.watch(ConfigMap, namespace="default", resource_version="5")
         watch._backoff = Backoff(first=0.001)
         with pytest.raises(Expired, match="too old"):
             async for each in watch:
@@ -302,7 +302,7 @@ async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptur
         dict(part.split("=") for part in each[0].split(" ")[1].split("?")[1].split("&"))
         for each in server.requests
     ]
-    assert [each["resourceVersion"] for each in asked] == ["0", "9", "10", "10", "11"]
+    assert [each["resourceVersion"] for each in asked] == ["5", "9", "10", "10", "11"]
 
 
 async def test_watches_that_end_at_once_are_not_a_busy_loop() -> None:
@@ -315,7 +315,7 @@ async def test_watches_that_end_at_once_are_not_a_busy_loop() -> None:
             raise asyncio.CancelledError
 
     async with server.running() as client:
-        watch = client.watch(ConfigMap)
+        watch = client.watch(ConfigMap, resource_version="5")
         watch._backoff = Backoff(sleep=sleep, rng=random.Random(1))
         with pytest.raises(asyncio.CancelledError):
             await anext(watch)

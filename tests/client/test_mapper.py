@@ -45,11 +45,13 @@ async def test_discovery_of_both_forms_finds_the_same(
     aggregated = await discovery.discover(client.rest)
     monkeypatch.setattr(discovery, "_AGGREGATED", "application/json")
     legacy = await discovery.discover(client.rest)
+
     def plain(found):
         return {
             (each.gvr, each.gvk, each.namespaced, each.short_names, tuple(sorted(each.subresources)))
             for each in found
         }
+
     assert len(aggregated) > 50
     # The core's componentstatuses and the like are the same in both; order within a group may differ.
     assert plain(aggregated) == plain(legacy)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api import CustomResource, ObjectMeta, Spec, Status, Struct, Unstructured, codec, resource
+from kubewright.api import (
+    AlreadyExists,
+    CustomResource,
+    ObjectMeta,
+    Spec,
+    Status,
+    Struct,
+    Unstructured,
+    codec,
+    resource,
+)
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.client import Client, condition
 from kubewright.client.patches import changed, plain
@@ -96,10 +107,8 @@ FULL: dict[str, Any] = {
 
 @pytest.fixture
 async def machines(client: Client, namespace: str) -> Client:
-    try:
+    with suppress(AlreadyExists):
         await client.create(definition())
-    except Exception as error:
-        assert "already exists" in str(error)
     await client.wait(
         CustomResourceDefinition, "machines.client.example.com", until=condition("Established"), timeout=15
     )

@@ -228,7 +228,7 @@ async def test_scale_and_other_subresources(client: Client, namespace: str) -> N
 
 async def test_deletion_with_preconditions(client: Client, namespace: str) -> None:
     made = await client.create(config_map("a", namespace))
-    with pytest.raises(Conflict, match="[Pp]recondition"):
+    with pytest.raises(Conflict, match=r"[Pp]recondition"):
         await client.delete(made, preconditions=Preconditions(uid="another"))
     await client.delete(made, preconditions=Preconditions(uid=made.metadata.uid), propagation="Background")
     with pytest.raises(NotFound):

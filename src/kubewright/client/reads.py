@@ -1,6 +1,7 @@
 """The reading half of a client: get, list, watch, wait, and their raw forms.
 
-Permissions: `get` needs get; `list` list; `watch` watch; `wait` list and watch.
+Permissions: `get` needs get; `list` list; `watch` watch, and list unless it starts from a version; `wait`
+list and watch.
 """
 
 from __future__ import annotations
@@ -232,28 +233,28 @@ class Reader(Core):
         bookmarks: bool = False,
         resume: bool = True,
     ) -> Watch[Any]:
-        """Changes, as they happen: first what is there now (as `ADDED`), or everything since a version.
+        """Changes, as they happen: first what is there now (listed, as `ADDED`), or all since a version.
 
         Goes on over broken connections; `Expired` when the server has forgotten the version: list again.
         """
         cls = class_of(kind)
         resources: dict[str, APIResource] = {}
 
+        selector = _with_name(name, fields)
+
+        def list_first() -> Listing[Any]:
+            return self.list(kind, namespace, labels=labels, fields=selector)
+
         async def open_watch(version: str) -> RawWatch:
             resources[""] = (await self.place(kind, "", namespace, many=True)).resource
             return await self.watch_raw(
-                kind,
-                namespace,
-                name=name,
-                labels=labels,
-                fields=fields,
-                # From the server's own cache, which costs it nothing and which servers over old stores need.
-                resource_version=version or "0",
+                kind, namespace, labels=labels, fields=selector, resource_version=version
             )
 
         return Watch(
             open_watch,
             lambda raw: read(raw, cls, resources[""].gvk),
+            initial=list_first,
             resource_version=resource_version,
             bookmarks=bookmarks,
             resume=resume,
@@ -276,11 +277,10 @@ class Reader(Core):
     ) -> RawWatch:
         """One watch request, its objects as bytes; it ends when the server ends it (see `RawWatch`)."""
         place = await self.place(kind, "", namespace, many=True)
-        selector = ",".join(filter(None, (f"metadata.name={name}" if name else "", field_text(fields))))
         query: dict[str, str | int | bool | None] = {
             "watch": True,
             "labelSelector": label_text(labels),
-            "fieldSelector": selector,
+            "fieldSelector": _with_name(name, fields),
             "resourceVersion": resource_version,
             "resourceVersionMatch": resource_version_match,
             "allowWatchBookmarks": bookmarks or None,
@@ -370,6 +370,10 @@ class Reader(Core):
         except NotFound:
             raise NotFound(f"the server does not serve {place.resource}") from None
         return (listed[0] if listed else None), listed.resource_version
+
+
+def _with_name(name: str, fields: Fields | None) -> str:
+    return ",".join(filter(None, (f"metadata.name={name}" if name else "", field_text(fields))))
 
 
 def _described(obj: Any) -> str:

@@ -18,6 +18,7 @@ from kubewright.api.errors import InternalError, ServiceUnavailable, Timeout, To
 
 from .errors import ConnectionFailed
 from .kinds import ObjectT, WatchEvent
+from .listing import Listing
 from .raw import RawWatch
 
 logger = logging.getLogger("kubewright.client")
@@ -64,6 +65,7 @@ class Watch(Generic[ObjectT]):
         open_watch: OpenWatch,
         decode: Callable[[bytes], ObjectT],
         *,
+        initial: Callable[[], Listing[ObjectT]],
         resource_version: str = "",
         bookmarks: bool = False,
         resume: bool = True,
@@ -72,6 +74,7 @@ class Watch(Generic[ObjectT]):
     ) -> None:
         self._open = open_watch
         self._decode = decode
+        self._initial = initial
         self._bookmarks = bookmarks
         self._resume = resume
         self._backoff = backoff or Backoff()
@@ -90,6 +93,12 @@ class Watch(Generic[ObjectT]):
         return event
 
     async def _run(self) -> AsyncIterator[WatchEvent[ObjectT]]:
+        if not self.resource_version:
+            # A list is true of one version; the initial events of a watch come in no order to go on from.
+            listing = self._initial()
+            async for item in listing:
+                yield WatchEvent("ADDED", item)
+            self.resource_version = listing.resource_version
         troubled = False
         while True:
             started, events = self._clock(), 0

@@ -1,9 +1,10 @@
 """Servers to test against: ours in this process, ours over TLS, or a real kube-apiserver.
 
     with real_server() as config: ...            kube-apiserver and etcd from $KUBEBUILDER_ASSETS
-    async with served("tls") as server: ...      a `TestServer`: `await server.client()`, `server.config`
+    async with served("tls") as server: ...      a `TestServer`: `server.client()`, `server.config`
 
-`choose()` says which ones a test run is about: the real one when `KUBEBUILDER_ASSETS` is set, else ours both ways.
+`choose()` says which ones a test run is about: the real one when `KUBEBUILDER_ASSETS` is set, else ours both
+ways.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import ssl
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -192,7 +192,7 @@ def _open_sockets(count: int) -> Iterator[list[socket.socket]]:
 def _wait_ready(config: ClusterConfig, processes: list[subprocess.Popen[bytes]], scratch: Path) -> None:
     assert config.ca is not None
     context = ssl.create_default_context(cadata=config.ca.read().decode())
-    request = urllib.request.Request(
+    request = urllib.request.Request(  # noqa: S310
         f"{config.server}/readyz", headers={"Authorization": f"Bearer {config.token}"}
     )
     deadline = time.monotonic() + START_TIMEOUT

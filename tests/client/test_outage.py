@@ -1,0 +1,74 @@
+"""A server that is killed and comes back; what is counted and traced on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.apiserver.http import free_port
+from kubewright.client import Backoff, Client
+from kubewright.controlplane import ControlPlane
+
+
+async def test_a_watch_and_reads_survive_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    port, kubeconfig = free_port(), tmp_path / "kubeconfig"
+
+    def plane() -> ControlPlane:
+        store = f"sqlite:{tmp_path / 'state.db'}"
+        return ControlPlane(store=store, port=port, kubeconfig=kubeconfig, controllers=False)
+
+    def made(name: str) -> ConfigMap:
+        return ConfigMap(metadata=ObjectMeta(name=name, namespace="default", labels={"mine": "yes"}))
+
+    seen: list[str | None] = []
+    async with plane():
+        client = Client.connect(kubeconfig, metrics=False)
+        watch = client.watch(ConfigMap, namespace="default", labels="mine")
+        watch._backoff = Backoff(first=0.01, longest=0.1)
+
+        async def follow() -> None:
+            async for event in watch:
+                seen.append(event.object.metadata.name)
+                if event.object.metadata.name == "after":
+                    return
+
+        await client.create(made("before"))
+        following = asyncio.create_task(follow())
+        while not seen:
+            await asyncio.sleep(0.01)
+    with caplog.at_level(logging.WARNING, "kubewright.client"):
+        reading = asyncio.create_task(client.get(ConfigMap, "before", "default"))
+        await asyncio.sleep(0.05)
+        async with plane():
+            assert (await reading).metadata.name == "before"
+            await client.create(made("after"))
+            async with asyncio.timeout(10):
+                await following
+            await watch.aclose()
+            await client.aclose()
+    assert seen == ["before", "after"]
+    explained = [record.message for record in caplog.records if "cannot be reached" in record.message]
+    assert 1 <= len(explained) <= 2
+
+
+async def test_requests_are_counted_and_traced(tmp_path: Path) -> None:
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    kubeconfig = tmp_path / "kubeconfig"
+    async with (
+        ControlPlane(port=0, kubeconfig=kubeconfig, controllers=False),
+        Client.connect(kubeconfig, registry=registry, tracing=True) as client,
+        Client.connect(kubeconfig, registry=registry) as other,
+    ):
+        await client.list(ConfigMap)
+        await other.list(ConfigMap)
+        text = generate_latest(registry).decode()
+    assert 'rest_client_requests_total{code="200",host="127.0.0.1:' in text
+    assert 'method="GET"} 2.0' in text
+    assert 'rest_client_request_duration_seconds_count{host="127.0.0.1:' in text
