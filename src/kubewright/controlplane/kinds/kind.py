@@ -2,8 +2,8 @@
 
 The inventory (`kubewright.api.builtin`) says that a kind exists, the schema says which fields it has. A
 `Kind` says the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints
-them (`columns` and `cells`), what can be selected, and how its subresources answer. Everything has a default that
-suits a kind about which there is nothing to say.
+them (`columns` and `cells`), what can be selected, and how its subresources answer. Everything has a default
+that suits a kind about which there is nothing to say.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ async def bind(asked: SubresourceRequest) -> Object:
         spec = pod["spec"]
         wanted = metadata.get("uid")
         if wanted and wanted != pod["metadata"]["uid"]:
-            text = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod['metadata']['uid']}"
+            found = pod["metadata"]["uid"]
+            text = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
             raise conflict(PODS, name, text)
         refused = ""
         if "deletionTimestamp" in pod["metadata"]:

@@ -34,6 +34,13 @@ _SCOPES = (
     "VolumeAttributesClass",
 )
 _COMPUTE = ("pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+_WITHOUT_VALUES = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "CrossNamespacePodAffinity",
+)
 _EXCLUSIVE = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
 
@@ -137,14 +144,13 @@ def _scope_term_errors(term: Object, path: str) -> Errors:
     )
     if scope not in _SCOPES:
         errors.append(fe.invalid(f"{path}.scopeName", scope, "unsupported scope"))
-    if scope in ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity"):
-        if operator != "Exists":
-            text = (
-                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
-                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
-                "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
-            )
-            errors.append(fe.invalid(f"{path}.operator", operator, text))
+    if scope in _WITHOUT_VALUES and operator != "Exists":
+        text = (
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+            "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort "
+            "or ResourceQuotaScopeCrossNamespacePodAffinity"
+        )
+        errors.append(fe.invalid(f"{path}.operator", operator, text))
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"

@@ -112,11 +112,9 @@ def _port_errors(ports: list[Object], spec: Object) -> Errors:
         errors += port(one.get("targetPort"), f"{where}.targetPort")
         if one.get("appProtocol") is not None:
             errors += qualified_name(one["appProtocol"], f"{where}.appProtocol")
-        number = one.get("nodePort") or 0
-        if number:
-            if spec.get("type") == "ClusterIP":
-                text = "may not be used when `type` is 'ClusterIP'"
-                errors.append(fe.forbidden(f"{where}.nodePort", text))
+        if one.get("nodePort") and spec.get("type") == "ClusterIP":
+            text = "may not be used when `type` is 'ClusterIP'"
+            errors.append(fe.forbidden(f"{where}.nodePort", text))
         pair = (one.get("protocol"), one.get("port"))
         if pair in seen:
             shown = fe.GoStruct(
@@ -197,9 +195,9 @@ def _class_errors(service: Object, old: Object | None) -> Errors:
     spec, path = service["spec"], "spec.loadBalancerClass"
     balanced, name = spec.get("type") == "LoadBalancer", spec.get("loadBalancerClass")
     errors: Errors = []
-    if old is not None and balanced and old["spec"].get("type") == "LoadBalancer":
-        if old["spec"].get("loadBalancerClass") != name:
-            errors.append(fe.invalid(path, name, "may not change once set"))
+    was_balanced = old is not None and old["spec"].get("type") == "LoadBalancer"
+    if old is not None and balanced and was_balanced and old["spec"].get("loadBalancerClass") != name:
+        errors.append(fe.invalid(path, name, "may not change once set"))
     if name is not None:
         if balanced:
             errors += qualified_name(name, path)

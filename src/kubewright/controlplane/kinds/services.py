@@ -179,10 +179,9 @@ class ServiceStrategy(KindStrategy):
                         return [fe.invalid(path, number, text)]
                     if protocol in given.get(number, ()):
                         return [fe.invalid(path, number, "provided port is already allocated")]
-                    shared = number in given
-                    if number not in held and not shared:
-                        if not await claims.take_port(number, owner, dry_run=dry):
-                            return [fe.invalid(path, number, "provided port is already allocated")]
+                    own = number in given or number in held
+                    if not own and not await claims.take_port(number, owner, dry_run=dry):
+                        return [fe.invalid(path, number, "provided port is already allocated")]
                 else:
                     found = await claims.free_port(owner, dry_run=dry)
                     if found is None:
@@ -194,12 +193,13 @@ class ServiceStrategy(KindStrategy):
                         ]
                     number = port["nodePort"] = found
                 given.setdefault(number, set()).add(protocol)
-        if spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
+        if _needs_health_check(spec):
             number = spec.get("healthCheckNodePort") or 0
             if number and number != before.get("healthCheckNodePort"):
                 if not await claims.take_port(number, owner, dry_run=dry):
-                    text = f"failed to allocate requested HealthCheck NodePort {number}: provided port is already allocated"
-                    return [fe.internal("spec.healthCheckNodePort", text)]
+                    text = f"failed to allocate requested HealthCheck NodePort {number}"
+                    why = f"{text}: provided port is already allocated"
+                    return [fe.internal("spec.healthCheckNodePort", why)]
             elif not number:
                 found = await claims.free_port(owner, dry_run=dry)
                 if found is None:
@@ -281,17 +281,13 @@ def _keep_given(spec: Object, before: Object) -> None:
             number = known.get((port.get("protocol"), port.get("port")))
             if not port.get("nodePort") and number and number not in used:
                 port["nodePort"] = number
-    local = ("LoadBalancer", "Local")
-    if (
-        (spec.get("type"), spec.get("externalTrafficPolicy"))
-        == local
-        == (
-            before.get("type"),
-            before.get("externalTrafficPolicy"),
-        )
-    ):
-        if not spec.get("healthCheckNodePort") and before.get("healthCheckNodePort"):
-            spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+    checked = _needs_health_check(spec) and _needs_health_check(before)
+    if checked and not spec.get("healthCheckNodePort") and before.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+
+
+def _needs_health_check(spec: Object) -> bool:
+    return (spec.get("type"), spec.get("externalTrafficPolicy")) == ("LoadBalancer", "Local")
 
 
 def _drop_by_type(spec: Object, before: Object | None) -> None:

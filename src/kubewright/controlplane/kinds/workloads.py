@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from kubewright.apiserver.resource import ScaleSubresource
+from kubewright.api.field_errors import FieldError
+from kubewright.apiserver.resource import Operation, ScaleSubresource, Version
 from kubewright.schema import fielderrors as fe
 
+from .kind import KindStrategy
+from .podspec.defaults import default_template
 from .podspec.names_and_numbers import Errors, non_negative
 from .rows import labels_text, selector_text
 
@@ -59,3 +63,61 @@ def collision_errors(new: Object, old: Object) -> Errors:
     if before is not None and (after or 0) < before:
         return [fe.invalid("status.collisionCount", after or 0, "cannot be decremented")]
     return []
+
+
+def shown_strategy(strategy: Object) -> fe.GoStruct:
+    """A strategy of updates as messages show it."""
+    return fe.GoStruct({"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")})
+
+
+class WorkloadStrategy(KindStrategy):
+    """Rules that all kinds of this group share."""
+
+    tracks_generation = True
+    recommends_labels = False
+    """Whether names that make bad host names of pods get a warning."""
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Fill in the spec and its template."""
+        spec: Object = obj.setdefault("spec", {})
+        default_template(spec.setdefault("template", {}))
+        self.default_spec(spec)
+
+    def default_spec(self, spec: Object) -> None:
+        """Fill in what is particular about the kind."""
+
+    def spec_errors(self, spec: Object) -> Errors:
+        """What is wrong with a spec, new or not."""
+        return []
+
+    def update_errors(self, obj: Object, old: Object) -> Errors:
+        """What may not change."""
+        return immutable_selector(obj["spec"].get("selector"), old["spec"].get("selector"))
+
+    def status_errors(self, obj: Object, old: Object) -> Errors:
+        """What is wrong with a status."""
+        return []
+
+    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """A new object."""
+        return self.spec_errors(obj["spec"])
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """A changed object, or a new status of one."""
+        if op.subresource == "status":
+            return self.status_errors(obj, old)
+        return self.spec_errors(obj["spec"]) + self.update_errors(obj, old)
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """What is unwise about the template."""
+        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
+            return
+        from .podspec.warnings import host_name_warnings, pod_spec_warnings
+
+        if self.recommends_labels and old is None:
+            yield from host_name_warnings(obj)
+        yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
+
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Appliers own what the endpoint changes."""
+        return ("spec",) if subresource == "status" else ("status",)

@@ -61,8 +61,8 @@ def dns_subdomain_with_underscores(value: str, path: str) -> Errors:
         return []
     text = (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
-        "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation "
-        f"is '{_UNDERSCORED.pattern}')"
+        "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
+        f"validation is '{_UNDERSCORED.pattern}')"
     )
     return [fe.invalid(path, value, text)]
 

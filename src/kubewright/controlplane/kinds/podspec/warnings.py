@@ -42,8 +42,8 @@ def host_name_warnings(obj: Object) -> Iterator[str]:
     wrong = names.check_dns_label(obj["metadata"].get("name") or "")
     if wrong:
         yield (
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; "
-            f"a DNS label is recommended: [{' '.join(wrong)}]"
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
+            f"behavior; a DNS label is recommended: [{' '.join(wrong)}]"
         )
 
 

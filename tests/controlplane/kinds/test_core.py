@@ -1,0 +1,147 @@
+"""Config maps, secrets, namespaces, nodes, volumes, quotas and the tables of core kinds."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+NS = "/api/v1/namespaces/ns"
+
+
+async def test_string_data_becomes_data(cluster: Any) -> None:
+    secret = await cluster.create(f"{NS}/secrets", "s", stringData={"a": "b"})
+    assert secret["type"] == "Opaque"
+    assert secret["data"] == {"a": base64.b64encode(b"b").decode()}
+    assert "stringData" not in secret
+
+
+async def test_immutable_objects_stay(cluster: Any) -> None:
+    for plural, value in (("configmaps", "x"), ("secrets", "eA==")):
+        await cluster.create(f"{NS}/{plural}", "i", immutable=True, data={"a": value})
+        status, error = await cluster.patch(f"{NS}/{plural}/i", {"data": {"a": "eQ=="}, "immutable": None})
+        assert status == 422
+        assert {cause["field"] for cause in error["details"]["causes"]} == {"data", "immutable"}
+
+
+async def test_secrets_of_known_types_have_their_keys(cluster: Any) -> None:
+    wrong = await cluster.refused(f"{NS}/secrets", "t", type="kubernetes.io/tls", data={})
+    assert wrong == {"data[tls.crt]": "Required value", "data[tls.key]": "Required value"}
+
+
+async def test_a_namespace_stays_until_it_is_finalized(cluster: Any) -> None:
+    made = await cluster.create("/api/v1/namespaces", "n")
+    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
+    assert made["spec"] == {"finalizers": ["kubernetes"]}
+    assert made["status"] == {"phase": "Active"}
+    status, going = await cluster.call("DELETE", "/api/v1/namespaces/n")
+    assert (status, going["status"]["phase"]) == (200, "Terminating")
+    going["spec"] = {}
+    assert (await cluster.call("PUT", "/api/v1/namespaces/n", going))[1]["spec"] == {
+        "finalizers": ["kubernetes"]
+    }
+    _, going = await cluster.call("GET", "/api/v1/namespaces/n")
+    going["spec"] = {}
+    assert (await cluster.call("PUT", "/api/v1/namespaces/n/finalize", going))[0] == 200
+    assert (await cluster.call("GET", "/api/v1/namespaces/n"))[0] == 404
+
+
+async def test_nodes_register_with_a_status(cluster: Any) -> None:
+    node = await cluster.create("/api/v1/nodes", "n", status={"capacity": {"cpu": "4"}})
+    assert node["status"]["allocatable"] == {"cpu": "4"}
+    _, node = await cluster.patch("/api/v1/nodes/n", {"status": {"capacity": {"cpu": "8"}}})
+    assert node["status"]["capacity"] == {"cpu": "4"}
+    _, node = await cluster.patch("/api/v1/nodes/n/status", {"status": {"capacity": {"cpu": "8"}}})
+    assert node["status"]["capacity"] == {"cpu": "8"}
+    wrong = await cluster.refused("/api/v1/nodes", "m", spec={"taints": [{"key": "a", "effect": "X"}]})
+    assert "metadata.taints[0].effect" in wrong
+
+
+async def test_claims_change_little(cluster: Any) -> None:
+    path = f"{NS}/persistentvolumeclaims"
+    wrong = await cluster.refused(path, "c", spec={})
+    assert wrong == {
+        "spec.accessModes": "Required value: at least 1 access mode is required",
+        "spec.resources[storage]": "Required value",
+    }
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = await cluster.create(path, "c", spec={**spec, "storageClassName": "s"})
+    assert (claim["spec"]["volumeMode"], claim["status"]) == ("Filesystem", {"phase": "Pending"})
+    status, error = await cluster.patch(f"{path}/c", {"spec": {"accessModes": ["ReadWriteMany"]}})
+    assert status == 422
+    assert "spec is immutable after creation" in error["message"]
+    status, _ = await cluster.patch(f"{path}/c", {"spec": {"volumeName": "v"}})
+    assert status == 200
+
+
+async def test_limit_ranges_fill_in_what_follows(cluster: Any) -> None:
+    item = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}
+    made = await cluster.create(f"{NS}/limitranges", "l", spec={"limits": [item]})
+    assert made["spec"]["limits"][0]["default"] == {"cpu": "2"}
+    assert made["spec"]["limits"][0]["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
+
+
+async def test_put_creates_what_may_be_created_so(cluster: Any) -> None:
+    body = {
+        "metadata": {"name": "e"},
+        "subsets": [{"addresses": [{"ip": "1.2.3.4"}], "ports": [{"port": 80}]}],
+    }
+    status, made = await cluster.call("PUT", f"{NS}/endpoints/e", body)
+    assert (status, made["subsets"][0]["ports"]) == (201, [{"port": 80, "protocol": "TCP"}])
+    assert (await cluster.call("PUT", f"{NS}/configmaps/c", {"metadata": {"name": "c"}}))[0] == 404
+
+
+async def test_some_kinds_answer_a_deletion_with_the_object(cluster: Any) -> None:
+    await cluster.create(f"{NS}/serviceaccounts", "a")
+    await cluster.create(f"{NS}/configmaps", "a")
+    assert (await cluster.call("DELETE", f"{NS}/serviceaccounts/a"))[1]["metadata"]["name"] == "a"
+    assert (await cluster.call("DELETE", f"{NS}/configmaps/a"))[1]["kind"] == "Status"
+
+
+async def test_tables_of_pods(cluster: Any) -> None:
+    await cluster.create(
+        f"{NS}/pods", "p", spec={"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
+    )
+    await cluster.patch(
+        f"{NS}/pods/p/status",
+        {
+            "status": {
+                "phase": "Running",
+                "podIP": "1.2.3.4",
+                "containerStatuses": [
+                    {
+                        "name": "c",
+                        "image": "i",
+                        "imageID": "",
+                        "ready": False,
+                        "restartCount": 3,
+                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                    }
+                ],
+            }
+        },
+    )
+    header, rows = await cluster.table(f"{NS}/pods")
+    assert header == [
+        "Name",
+        "Ready",
+        "Status",
+        "Restarts",
+        "Age",
+        "IP",
+        "Node",
+        "Nominated Node",
+        "Readiness Gates",
+    ]
+    row = rows[0]
+    assert row[:4] == ["p", "0/1", "CrashLoopBackOff", "3"]
+    assert row[5:] == ["1.2.3.4", "n", "<none>", "<none>"]
+
+
+async def test_component_statuses_tell_what_runs(cluster: Any) -> None:
+    _, rows = await cluster.table("/api/v1/componentstatuses")
+    assert [row[:2] for row in rows] == [
+        ["controller-manager", "Healthy"],
+        ["scheduler", "Unhealthy"],
+        ["etcd-0", "Healthy"],
+    ]
+    assert cluster.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]

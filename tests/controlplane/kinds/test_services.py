@@ -1,0 +1,101 @@
+"""Services and the addresses and ports that they are given."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+SERVICES = "/api/v1/namespaces/ns/services"
+PORTS = [{"port": 80}]
+
+
+async def test_a_service_is_given_an_address(cluster: Any) -> None:
+    made = await cluster.create(SERVICES, "s", spec={"ports": PORTS})
+    spec = made["spec"]
+    assert spec["clusterIP"].startswith("10.0.0.")
+    assert spec["clusterIPs"] == [spec["clusterIP"]]
+    assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
+    assert spec["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert made["status"] == {"loadBalancer": {}}
+    address = f"/apis/networking.k8s.io/v1/ipaddresses/{spec['clusterIP']}"
+    _, record = await cluster.call("GET", address)
+    assert record["spec"]["parentRef"] == {"resource": "services", "namespace": "ns", "name": "s"}
+    await cluster.call("DELETE", f"{SERVICES}/s")
+    assert (await cluster.call("GET", address))[0] == 404
+
+
+async def test_an_address_belongs_to_one_service(cluster: Any) -> None:
+    await cluster.create(SERVICES, "a", spec={"ports": PORTS, "clusterIP": "10.0.0.50"})
+    wrong = await cluster.refused(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.0.0.50"})
+    assert wrong["spec.clusterIPs"].endswith(
+        "failed to allocate IP 10.0.0.50: provided IP is already allocated"
+    )
+    wrong = await cluster.refused(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.9.0.1"})
+    assert "is not in the valid range. The range of valid IPs is 10.0.0.0/24" in wrong["spec.clusterIPs"]
+    status, error = await cluster.patch(f"{SERVICES}/a", {"spec": {"clusterIP": "10.0.0.51"}})
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.clusterIPs[0]")
+
+
+async def test_every_address_is_given_once_and_then_none_is_left(cluster: Any) -> None:
+    taken = set()
+    for batch in range(0, 253, 23):
+        made = await asyncio.gather(
+            *(
+                cluster.create(SERVICES, f"s{number}", spec={"ports": PORTS})
+                for number in range(batch, batch + 23)
+            )
+        )
+        taken |= {one["spec"]["clusterIP"] for one in made}
+    assert len(taken) == 253
+    status, error = await cluster.call(
+        "POST", SERVICES, {"metadata": {"name": "x"}, "spec": {"ports": PORTS}}
+    )
+    assert status == 422
+    assert "range is full" in error["message"]
+
+
+async def test_a_failed_creation_does_not_hold_its_address(cluster: Any) -> None:
+    body = {"metadata": {"name": "s"}, "spec": {"ports": PORTS, "clusterIP": "10.0.0.77"}}
+    dry, _ = await cluster.call("POST", f"{SERVICES}?dryRun=All", body)
+    assert dry == 201
+    assert (await cluster.call("POST", SERVICES, body))[0] == 201
+    assert (await cluster.call("POST", SERVICES, {**body, "spec": {"ports": PORTS}}))[0] == 409
+
+
+async def test_node_ports(cluster: Any) -> None:
+    made = await cluster.create(SERVICES, "n", spec={"type": "NodePort", "ports": PORTS})
+    port = made["spec"]["ports"][0]["nodePort"]
+    assert 30000 <= port <= 32767
+    assert made["spec"]["externalTrafficPolicy"] == "Cluster"
+    wrong = await cluster.refused(
+        SERVICES, "m", spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
+    )
+    assert wrong["spec.ports[0].nodePort"] == f"Invalid value: {port}: provided port is already allocated"
+    wrong = await cluster.refused(
+        SERVICES, "m", spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}
+    )
+    assert wrong["spec.ports[0].nodePort"].endswith("The range of valid ports is 30000-32767")
+    _, made = await cluster.patch(f"{SERVICES}/n", {"spec": {"type": "ClusterIP"}})
+    assert "nodePort" not in made["spec"]["ports"][0]
+    await cluster.create(SERVICES, "m", spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]})
+
+
+async def test_an_update_keeps_what_was_given(cluster: Any) -> None:
+    made = await cluster.create(SERVICES, "s", spec={"type": "NodePort", "ports": PORTS})
+    status, kept = await cluster.call(
+        "PUT", f"{SERVICES}/s", {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": PORTS}}
+    )
+    assert status == 200
+    for field in ("clusterIP", "clusterIPs", "ports", "ipFamilies"):
+        assert kept["spec"][field] == made["spec"][field]
+
+
+async def test_headless_and_external_services(cluster: Any) -> None:
+    made = await cluster.create(SERVICES, "h", spec={"clusterIP": "None", "selector": {"a": "b"}})
+    assert made["spec"]["clusterIPs"] == ["None"]
+    made = await cluster.create(SERVICES, "e", spec={"type": "ExternalName", "externalName": "a.b"})
+    assert "clusterIP" not in made["spec"]
+    wrong = await cluster.refused(SERVICES, "x", spec={"type": "ExternalName"})
+    assert wrong == {"spec.externalName": "Required value"}
+    wrong = await cluster.refused(SERVICES, "x", spec={})
+    assert wrong == {"spec.ports": "Required value"}

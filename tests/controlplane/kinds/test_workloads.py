@@ -1,0 +1,162 @@
+"""Deployments, sets, jobs and cron jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+APPS = "/apis/apps/v1/namespaces/ns"
+BATCH = "/apis/batch/v1/namespaces/ns"
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
+SELECTOR = {"matchLabels": {"a": "b"}}
+JOB = {"spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPolicy": "Never"}}
+
+
+def workload(**rest: Any) -> dict[str, Any]:
+    return {"selector": SELECTOR, "template": TEMPLATE, **rest}
+
+
+async def test_a_deployment_is_filled_in(cluster: Any) -> None:
+    made = await cluster.create(f"{APPS}/deployments", "d", spec=workload())
+    spec = made["spec"]
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    }
+    assert (spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (10, 600)
+    assert spec["template"]["spec"]["restartPolicy"] == "Always"
+    assert "enableServiceLinks" not in spec["template"]["spec"]
+    assert made["status"] == {}
+
+
+@pytest.mark.parametrize("plural", ["deployments", "replicasets", "statefulsets", "daemonsets"])
+async def test_selectors_select_the_template_and_stay(cluster: Any, plural: str) -> None:
+    other = {"matchLabels": {"a": "c"}}
+    wrong = await cluster.refused(f"{APPS}/{plural}", "x", spec=workload(selector=other))
+    assert wrong == {
+        "spec.template.metadata.labels": (
+            'Invalid value: {"a":"b"}: `selector` does not match template `labels`'
+        )
+    }
+    await cluster.create(f"{APPS}/{plural}", "x", spec=workload())
+    changed = {"spec": {"selector": other, "template": {"metadata": {"labels": {"a": "c"}}}}}
+    status, error = await cluster.patch(f"{APPS}/{plural}/x", changed)
+    assert status == 422
+    assert error["details"]["causes"] == [
+        {
+            "reason": "FieldValueInvalid",
+            "message": 'Invalid value: {"matchLabels":{"a":"c"}}: field is immutable',
+            "field": "spec.selector",
+        }
+    ]
+
+
+async def test_generations_count_changes_of_the_spec(cluster: Any) -> None:
+    await cluster.create(f"{APPS}/deployments", "d", spec=workload())
+    path = f"{APPS}/deployments/d"
+    _, made = await cluster.patch(path, {"metadata": {"labels": {"x": "y"}}})
+    assert made["metadata"]["generation"] == 1
+    _, made = await cluster.patch(path, {"metadata": {"annotations": {"x": "y"}}})
+    assert made["metadata"]["generation"] == 2
+    _, made = await cluster.patch(path, {"spec": {"replicas": 3}})
+    assert made["metadata"]["generation"] == 3
+    _, made = await cluster.patch(f"{path}/status", {"status": {"replicas": 3}, "spec": {"replicas": 9}})
+    assert (made["metadata"]["generation"], made["spec"]["replicas"]) == (3, 3)
+
+
+async def test_status_of_a_deployment_keeps_its_labels(cluster: Any) -> None:
+    await cluster.create(f"{APPS}/deployments", "d", spec=workload(), metadata={"labels": {"l": "1"}})
+    status, made = await cluster.patch(
+        f"{APPS}/deployments/d/status",
+        {"metadata": {"labels": {"l": "2"}, "annotations": {"n": "1"}}, "status": {"replicas": 1}},
+    )
+    assert status == 200
+    assert made["metadata"]["labels"] == {"l": "1"}
+    assert made["metadata"]["annotations"] == {"n": "1"}
+    status, error = await cluster.patch(
+        f"{APPS}/deployments/d/status", {"status": {"replicas": 1, "readyReplicas": 2}}
+    )
+    assert status == 422
+    assert "cannot be greater than status.replicas" in error["message"]
+
+
+async def test_scale(cluster: Any) -> None:
+    await cluster.create(f"{APPS}/statefulsets", "s", spec=workload())
+    path = f"{APPS}/statefulsets/s/scale"
+    _, scale = await cluster.call("GET", path)
+    assert scale["kind"] == "Scale"
+    assert scale["spec"] == {"replicas": 1}
+    assert scale["status"] == {"replicas": 0, "selector": "a=b"}
+    status, scale = await cluster.patch(path, {"spec": {"replicas": 4}})
+    assert (status, scale["spec"]["replicas"]) == (200, 4)
+    assert (await cluster.patch(path, {"spec": {"replicas": -1}}))[0] == 422
+
+
+async def test_stateful_sets(cluster: Any) -> None:
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    container = {"name": "c", "image": "i:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
+    template = {**TEMPLATE, "spec": {"containers": [container]}}
+    made = await cluster.create(
+        f"{APPS}/statefulsets", "s", spec=workload(template=template, volumeClaimTemplates=[claim])
+    )
+    assert made["spec"]["podManagementPolicy"] == "OrderedReady"
+    assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    stored = made["spec"]["volumeClaimTemplates"][0]
+    assert (stored["kind"], stored["spec"]["volumeMode"]) == ("PersistentVolumeClaim", "Filesystem")
+    status, error = await cluster.patch(f"{APPS}/statefulsets/s", {"spec": {"serviceName": "x"}})
+    assert status == 422
+    assert error["details"]["causes"][0]["field"] == "spec.serviceName"
+    wrong = await cluster.refused(f"{APPS}/statefulsets", "a.b", spec=workload())
+    assert "metadata.name" in wrong
+
+
+async def test_a_job_selects_its_own_pods(cluster: Any) -> None:
+    job = await cluster.create(f"{BATCH}/jobs", "j", spec={"template": JOB})
+    uid = job["metadata"]["uid"]
+    assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert job["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "j"
+    assert job["metadata"]["labels"]["controller-uid"] == uid
+    assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["backoffLimit"]) == (1, 1, 6)
+    status, error = await cluster.patch(f"{BATCH}/jobs/j", {"spec": {"completions": 5}})
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.completions")
+    _, gone = await cluster.call("DELETE", f"{BATCH}/jobs/j")
+    assert gone["metadata"]["finalizers"] == ["orphan"]
+    assert cluster.warnings[0].startswith("child pods are preserved by default when jobs are deleted")
+
+
+async def test_pods_of_jobs_end(cluster: Any) -> None:
+    wrong = await cluster.refused(f"{BATCH}/jobs", "j", spec={"template": TEMPLATE})
+    assert wrong == {"spec.template.spec.restartPolicy": 'Required value: valid values: "OnFailure", "Never"'}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wrong"),
+    [
+        ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+        ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("*/0 * * * *", "step of range should be a positive number: */0"),
+        ("a * * * *", 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'),
+        ("@never", "unrecognized descriptor: @never"),
+    ],
+)
+async def test_bad_schedules(cluster: Any, schedule: str, wrong: str) -> None:
+    causes = await cluster.refused(
+        f"{BATCH}/cronjobs", "c", spec={"schedule": schedule, "jobTemplate": {"spec": {"template": JOB}}}
+    )
+    assert causes == {"spec.schedule": f'Invalid value: "{schedule}": {wrong}'}
+
+
+@pytest.mark.parametrize(
+    "schedule", ["*/5 * * * *", "0 0 1 jan mon-fri", "@hourly", "@every 90m", "0 9-17/2 ? * *"]
+)
+async def test_good_schedules(cluster: Any, schedule: str) -> None:
+    made = await cluster.create(
+        f"{BATCH}/cronjobs", "c", spec={"schedule": schedule, "jobTemplate": {"spec": {"template": JOB}}}
+    )
+    assert made["spec"]["concurrencyPolicy"] == "Allow"
+    assert (made["spec"]["successfulJobsHistoryLimit"], made["spec"]["failedJobsHistoryLimit"]) == (3, 1)
