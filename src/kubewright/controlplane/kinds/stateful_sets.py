@@ -24,6 +24,16 @@ from .podspec.names_and_numbers import (
 )
 from .workloads import WorkloadStrategy, collision_errors, count_errors, shown_strategy
 
+_CHANGEABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+
 
 class StatefulSetStrategy(WorkloadStrategy):
     """Stateful sets."""
@@ -99,10 +109,12 @@ class StatefulSetStrategy(WorkloadStrategy):
     def update_errors(self, obj: Object, old: Object) -> Errors:
         """What of a stateful set never changes."""
         after, before = obj["spec"], old["spec"]
-        errors = super().update_errors(obj, old)
-        for field in ("volumeClaimTemplates", "serviceName", "podManagementPolicy"):
-            errors += immutable(after.get(field), before.get(field), f"spec.{field}")
-        return errors
+        fields = (after.keys() | before.keys()) - set(_CHANGEABLE)
+        if all(after.get(field) == before.get(field) for field in fields):
+            return []
+        *most, last = (f"'{field}'" for field in _CHANGEABLE)
+        text = f"updates to statefulset spec for fields other than {', '.join(most)} and {last} are forbidden"
+        return [fe.forbidden("spec", text)]
 
     def status_errors(self, obj: Object, old: Object) -> Errors:
         """Counts that fit together."""
