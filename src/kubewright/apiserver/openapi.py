@@ -322,12 +322,15 @@ def _add_references(definitions: dict[str, Schema], node: Any, schema: Any) -> N
 def relink(value: Any, root: str) -> Any:
     """A copy with every reference pointing below `root`."""
     if isinstance(value, dict):
-        return {
+        copy = {
             key: root + item.rpartition("/")[2]
             if key == "$ref" and isinstance(item, str)
             else relink(item, root)
             for key, item in value.items()
         }
+        if copy.get("x-kubernetes-int-or-string") is True and not ({"anyOf", "allOf", "type"} & copy.keys()):
+            copy["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+        return copy
     return [relink(item, root) for item in value] if isinstance(value, list) else value
 
 
