@@ -1,0 +1,139 @@
+"""An authority of one's own in a Secret, shared by replicas, trusted by configurations."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kubewright.api import ObjectMeta, Unstructured
+from kubewright.api.core.v1 import Namespace, Secret
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.client import Client
+from kubewright.testing.server import served
+from kubewright.webhook import ManagedCertificates
+
+CONFIGURATION = GroupVersionKind("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    async with served("in-process", None, controllers=False) as server:
+        client = server.client()
+        await client.create(Namespace(metadata=ObjectMeta(name="ops")))
+        await client.create(
+            Unstructured(
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": "ValidatingWebhookConfiguration",
+                    "metadata": {"name": "checks"},
+                    "webhooks": [
+                        {
+                            "name": f"{name}.example.com",
+                            "sideEffects": "None",
+                            "admissionReviewVersions": ["v1"],
+                            "clientConfig": {"service": {"namespace": "ops", "name": "hooks"}},
+                            "rules": [],
+                        }
+                        for name in ("one", "two")
+                    ],
+                }
+            )
+        )
+        yield client
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+def managed(client: Client, clock: Clock, **options: Any) -> ManagedCertificates:
+    return ManagedCertificates(
+        client,
+        secret="hooks-tls",
+        namespace="ops",
+        hosts=("hooks.ops.svc",),
+        inject=[(CONFIGURATION, "checks")],
+        now=clock,
+        **options,
+    )
+
+
+async def stored(client: Client) -> dict[str, bytes]:
+    secret = await client.get(Secret, "hooks-tls", namespace="ops")
+    assert secret.data is not None
+    return secret.data
+
+
+async def trusted(client: Client) -> set[bytes]:
+    configuration = await client.get(CONFIGURATION, "checks")
+    return {base64.b64decode(each["clientConfig"]["caBundle"]) for each in configuration.raw["webhooks"]}
+
+
+async def test_it_makes_a_certificate_and_has_it_trusted(client: Client) -> None:
+    certificates = managed(client, Clock())
+    context = await certificates.start()
+    await certificates.stop()
+    assert isinstance(context, ssl.SSLContext)
+    data = await stored(client)
+    assert await trusted(client) == {data["ca.crt"]}
+    assert b"PRIVATE KEY" in data["tls.key"]
+
+
+async def test_replicas_that_start_together_agree(client: Client) -> None:
+    replicas = [managed(client, Clock()) for _ in range(5)]
+    await asyncio.gather(*(replica.refresh() for replica in replicas))
+    data = await stored(client)
+    assert all(replica._current is not None for replica in replicas)
+    assert {replica._current.certificate for replica in replicas if replica._current} == {data["tls.crt"]}
+    assert await trusted(client) == {data["ca.crt"]}
+
+
+async def test_nothing_is_written_while_nothing_is_due(client: Client) -> None:
+    await managed(client, Clock()).refresh()
+    before = await client.get(Secret, "hooks-tls", namespace="ops")
+    await managed(client, Clock()).refresh()
+    after = await client.get(Secret, "hooks-tls", namespace="ops")
+    assert after.metadata.resource_version == before.metadata.resource_version
+
+
+async def test_the_certificate_is_renewed_by_the_same_authority(client: Client) -> None:
+    clock = Clock()
+    certificates = managed(client, clock, certificate_days=90)
+    await certificates.refresh()
+    before = await stored(client)
+    clock.ahead = timedelta(days=70)
+    await certificates.refresh()
+    after = await stored(client)
+    assert after["tls.crt"] != before["tls.crt"]
+    assert after["ca.crt"] == before["ca.crt"]
+
+
+async def test_a_new_authority_is_trusted_beside_the_old_one(client: Client) -> None:
+    clock = Clock()
+    certificates = managed(client, clock, authority_days=365)
+    await certificates.refresh()
+    before = await stored(client)
+    clock.ahead = timedelta(days=300)
+    await certificates.refresh()
+    after = await stored(client)
+    assert after["ca.crt"].endswith(before["ca.crt"])
+    assert after["ca.crt"] != before["ca.crt"]
+    assert await trusted(client) == {after["ca.crt"]}
+
+
+async def test_other_hosts_need_another_certificate(client: Client) -> None:
+    await managed(client, Clock()).refresh()
+    before = await stored(client)
+    other = ManagedCertificates(client, secret="hooks-tls", namespace="ops", hosts=("other.ops.svc",))
+    await other.refresh()
+    assert (await stored(client))["tls.crt"] != before["tls.crt"]
