@@ -1,0 +1,326 @@
+"""A toy API server behind an APIService, over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kubewright.api.errors import NotFound
+from kubewright.apiserver import (
+    AlwaysAllow,
+    APIServer,
+    AuthenticatorChain,
+    Request,
+    Resource,
+    Response,
+    Subresource,
+    User,
+    Version,
+)
+from kubewright.apiserver.authentication.requestheader import RequestHeaders
+from kubewright.apiserver.http import Front
+from kubewright.apiserver.user import SYSTEM
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.controllers.requests import Requests
+from kubewright.storage import MemoryStorage
+
+GROUP = "toys.example.com"
+SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+async def whoami(asked: Any) -> dict[str, Any]:
+    user = asked.request.user
+    return {"kind": "WhoAmI", "apiVersion": f"{GROUP}/v1", "user": user.to_info()}
+
+
+async def echo(asked: Any) -> Response:
+    async def conversation(socket: Any) -> None:
+        while (message := await socket.receive()) is not None:
+            await socket.send(message)
+
+    return Response(websocket=conversation, protocols=("echo",))
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    async with ControlPlane() as made:
+        await made.settle()
+        yield made
+
+
+@pytest.fixture
+async def toy(plane: ControlPlane) -> AsyncIterator[Front]:
+    """A server that believes the control plane's front proxy and nobody else."""
+    assert plane.front_proxy is not None
+    proxy = plane.front_proxy
+    server = APIServer(
+        MemoryStorage(),
+        authenticator=AuthenticatorChain(
+            [RequestHeaders(proxy.client_ca, allowed_names=proxy.allowed_names)], allow_anonymous=False
+        ),
+        authorizer=AlwaysAllow(),
+    )
+    subresources = {
+        "whoami": Subresource(handler=whoami),
+        "echo": Subresource(handler=echo, connects=True),
+    }
+    server.add(
+        Resource(
+            group=GROUP,
+            kind="Toy",
+            plural="toys",
+            versions=[Version(name="v1", subresources=subresources)],
+        )
+    )
+    async with server:
+        front = Front(server, port=0, client_authorities=(proxy.client_ca,))
+        await front.start()
+        try:
+            yield front
+        finally:
+            await front.stop(0.1)
+
+
+@pytest.fixture
+def client(plane: ControlPlane) -> Requests:
+    return Requests(plane.server, SYSTEM)
+
+
+async def register(client: Requests, **spec: Any) -> None:
+    base = {
+        "group": GROUP,
+        "version": "v1",
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 15,
+        "service": {"namespace": "default", "name": "toy"},
+    }
+    await client.create(
+        SERVICES,
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": f"v1.{GROUP}"},
+            "spec": {**base, **spec},
+        },
+    )
+
+
+async def condition(client: Requests) -> tuple[str, str, str]:
+    found = await client.get(f"{SERVICES}/v1.{GROUP}")
+    for each in (found.get("status") or {}).get("conditions") or ():
+        if each["type"] == "Available":
+            return each["status"], each["reason"], each["message"]
+    return "", "", ""
+
+
+async def until(client: Requests, reason: str) -> str:
+    """Wait for a reason of the condition; returns its message."""
+    async with asyncio.timeout(10):
+        while True:
+            _, found, message = await condition(client)
+            if found == reason:
+                return message
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def aggregated(plane: ControlPlane, toy: Front, client: Requests) -> Requests:
+    plane.service_resolver.overrides["toy.default"] = toy.url
+    await register(client, insecureSkipTLSVerify=True)
+    await until(client, "Passed")
+    await plane.settle()
+    return client
+
+
+async def test_objects_of_another_server_are_served(aggregated: Requests) -> None:
+    path = f"/apis/{GROUP}/v1/namespaces/default/toys"
+    toy = {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}}
+    made = await aggregated.create(path, toy)
+    assert made["metadata"]["uid"]
+    assert [item["metadata"]["name"] for item in (await aggregated.get(path))["items"]] == ["bear"]
+    await aggregated.delete(f"{path}/bear")
+    with pytest.raises(NotFound, match=r'toys.toys.example.com "bear" not found'):
+        await aggregated.get(f"{path}/bear")
+
+
+async def test_the_other_server_knows_who_asks(plane: ControlPlane, aggregated: Requests) -> None:
+    path = f"/apis/{GROUP}/v1/namespaces/default/toys"
+    await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
+    user = User("jane", ("system:masters", "people"), "1", {"example.com/floor": ("2",)})
+    request = Request(
+        "GET",
+        f"{path}/bear/whoami",
+        user=user,
+        headers={"X-Remote-User": "root", "Authorization": "Bearer secret"},
+    )
+    response = await plane.server.handle(request)
+    body = response.body or b"".join([chunk async for chunk in response.stream or _nothing()])
+    seen = json.loads(body)["user"]
+    assert seen["username"] == "jane"
+    assert set(seen["groups"]) >= {"system:masters", "people"}
+    assert seen["extra"] == {"example.com/floor": ["2"]}
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+async def test_watches_stream(plane: ControlPlane, aggregated: Requests) -> None:
+    path = f"/apis/{GROUP}/v1/namespaces/default/toys"
+    response = await plane.server.handle(Request("GET", path, query="watch=1", user=SYSTEM))
+    assert response.status == 200
+    assert response.stream is not None
+    await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
+    async with asyncio.timeout(10):
+        chunk = await anext(response.stream)
+    assert json.loads(chunk)["type"] == "ADDED"
+    await response.stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_websockets_pass_through(plane: ControlPlane, aggregated: Requests) -> None:
+    path = f"/apis/{GROUP}/v1/namespaces/default/toys"
+    await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
+    context = ssl.create_default_context(cadata=plane.ca.decode())
+    token = (
+        await aggregated.create(
+            "/api/v1/namespaces/default/serviceaccounts/default/token",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+        )
+    )["status"]["token"]
+    rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    await aggregated.create(
+        rbac,
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "all"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+        },
+    )
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
+        session.ws_connect(f"{plane.url}{path}/bear/echo", ssl=context, protocols=("echo",)) as socket,
+    ):
+        assert socket.protocol == "echo"
+        await socket.send_bytes(b"hello")
+        async with asyncio.timeout(10):
+            assert (await socket.receive()).data == b"hello"
+
+
+async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggregated: Requests) -> None:
+    groups = {group["name"]: group for group in (await aggregated.get("/apis"))["groups"]}
+    assert groups[GROUP]["preferredVersion"]["groupVersion"] == f"{GROUP}/v1"
+    assert "apps" in groups
+    assert (await aggregated.get(f"/apis/{GROUP}"))["name"] == GROUP
+    resources = (await aggregated.get(f"/apis/{GROUP}/v1"))["resources"]
+    assert "toys" in [resource["name"] for resource in resources]
+    response = await plane.server.handle(Request("GET", "/apis", headers={"Accept": AGGREGATED}, user=SYSTEM))
+    shown = {item["metadata"]["name"]: item for item in json.loads(response.body)["items"]}
+    (version,) = shown[GROUP]["versions"]
+    assert version["freshness"] == "Current"
+    assert version["resources"][0]["resource"] == "toys"
+    paths = (await aggregated.get("/openapi/v3"))["paths"]
+    assert paths[f"apis/{GROUP}/v1"]["serverRelativeURL"].startswith(f"/openapi/v3/apis/{GROUP}/v1")
+    document = await plane.server.handle(Request("GET", f"/openapi/v3/apis/{GROUP}/v1", user=SYSTEM))
+    assert document.status == 200
+
+
+async def test_a_server_that_goes_away_is_unavailable_and_stale(
+    plane: ControlPlane, toy: Front, aggregated: Requests
+) -> None:
+    await toy.stop(0.1)
+    plane.aggregator.availability.loop.add(f"v1.{GROUP}")
+    message = await until(aggregated, "FailedDiscoveryCheck")
+    assert message.startswith("failing or missing response from https://")
+    response = await plane.server.handle(Request("GET", f"/apis/{GROUP}/v1/toys", user=SYSTEM))
+    assert (response.status, response.body) == (503, b"service unavailable\n")
+    response = await plane.server.handle(Request("GET", "/apis", headers={"Accept": AGGREGATED}, user=SYSTEM))
+    shown = {item["metadata"]["name"]: item for item in json.loads(response.body)["items"]}
+    assert shown[GROUP]["versions"][0]["freshness"] == "Stale"
+
+
+async def test_certificates_are_verified(plane: ControlPlane, toy: Front, client: Requests) -> None:
+    plane.service_resolver.overrides["toy.default"] = toy.url
+    await register(client, caBundle=base64.b64encode(plane.ca).decode())
+    message = await until(client, "FailedDiscoveryCheck")
+    assert "certificate" in message
+
+
+@pytest.mark.parametrize(
+    ("ports", "slices", "reason"),
+    [
+        (None, False, "ServiceNotFound"),
+        ([{"port": 80}], False, "ServicePortError"),
+        ([{"port": 443}], False, "EndpointsNotFound"),
+        ([{"port": 443}], True, "MissingEndpoints"),
+    ],
+)
+async def test_reasons_of_unavailability(
+    plane: ControlPlane, client: Requests, ports: Any, slices: bool, reason: str
+) -> None:
+    core = "/api/v1/namespaces/default"
+    if ports is not None:
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "toy"},
+            "spec": {"ports": ports},
+        }
+        await client.create(f"{core}/services", service)
+    if slices:
+        await client.create(
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {"name": "toy-1", "labels": {"kubernetes.io/service-name": "toy"}},
+                "addressType": "IPv4",
+                "endpoints": [],
+                "ports": [],
+            },
+        )
+    await register(client, insecureSkipTLSVerify=True)
+    assert await until(client, reason)
+
+
+async def test_local_services_follow_what_is_served(plane: ControlPlane, client: Requests) -> None:
+    apps = await client.get(f"{SERVICES}/v1.apps")
+    assert apps["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+    assert apps["spec"] == {
+        "group": "apps",
+        "version": "v1",
+        "groupPriorityMinimum": 17800,
+        "versionPriority": 15,
+    }
+    plane.server.add(
+        Resource(group="things.example.com", kind="Thing", plural="things", versions=[Version(name="v1")])
+    )
+    await plane.settle()
+    made = await client.get(f"{SERVICES}/v1.things.example.com")
+    assert made["status"]["conditions"][0]["reason"] == "Local"
+    plane.server.remove("things.example.com", "things")
+    await plane.settle()
+    with pytest.raises(NotFound):
+        await client.get(f"{SERVICES}/v1.things.example.com")
+
+
+async def test_other_servers_can_learn_whom_to_believe(plane: ControlPlane, client: Requests) -> None:
+    found = await client.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
+    data = found["data"]
+    assert data["client-ca-file"] == plane.client_authorities.decode()
+    assert json.loads(data["requestheader-username-headers"]) == ["X-Remote-User"]
+    assert json.loads(data["requestheader-allowed-names"]) == ["front-proxy-client"]

@@ -1,0 +1,88 @@
+"""What namespaces, token secrets and aggregated roles get."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubewright.api.errors import NotFound
+from kubewright.apiserver.user import SYSTEM
+from kubewright.controlplane import ControlPlane
+from kubewright.controlplane.controllers.requests import Requests
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    async with ControlPlane(port=None) as made:
+        await made.settle()
+        yield made
+
+
+@pytest.fixture
+def client(plane: ControlPlane) -> Requests:
+    return Requests(plane.server, SYSTEM)
+
+
+def role(name: str, **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, **more.pop("metadata", {})}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, **more}
+
+
+async def test_every_namespace_has_an_account_and_the_root_certificate(plane: Any, client: Requests) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+    await client.create("/api/v1/namespaces", namespace)
+    await plane.settle()
+    await client.get("/api/v1/namespaces/ns/serviceaccounts/default")
+    path = "/api/v1/namespaces/ns/configmaps/kube-root-ca.crt"
+    assert (await client.get(path))["data"] == {"ca.crt": plane.ca.decode()}
+    await client.merge(path, {"data": {"ca.crt": "other"}})
+    await client.delete("/api/v1/namespaces/ns/serviceaccounts/default")
+    await plane.settle()
+    assert (await client.get(path))["data"] == {"ca.crt": plane.ca.decode()}
+    await client.get("/api/v1/namespaces/ns/serviceaccounts/default")
+    await client.delete("/api/v1/namespaces/ns")
+    await plane.settle()
+    with pytest.raises(NotFound):
+        await client.get("/api/v1/namespaces/ns")
+
+
+async def test_token_secrets_are_filled_and_go_with_their_account(plane: Any, client: Requests) -> None:
+    core = "/api/v1/namespaces/default"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    made = await client.create(f"{core}/serviceaccounts", account)
+    metadata = {"name": "t", "annotations": {"kubernetes.io/service-account.name": "robot"}}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "kubernetes.io/service-account-token",
+    }
+    await client.create(f"{core}/secrets", secret)
+    await plane.settle()
+    found = await client.get(f"{core}/secrets/t")
+    assert found["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
+    assert base64.b64decode(found["data"]["namespace"]) == b"default"
+    assert base64.b64decode(found["data"]["ca.crt"]) == plane.ca
+    assert base64.b64decode(found["data"]["token"]).count(b".") == 2
+    await client.delete(f"{core}/serviceaccounts/robot")
+    await plane.settle()
+    with pytest.raises(NotFound):
+        await client.get(f"{core}/secrets/t")
+
+
+async def test_roles_are_aggregated(plane: Any, client: Requests) -> None:
+    view = await client.get(f"{RBAC}/view")
+    assert any("pods" in rule.get("resources", ()) for rule in view["rules"])
+    rule = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
+    labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    await client.create(RBAC, role("widgets", metadata={"labels": labels}, rules=[rule]))
+    await plane.settle()
+    assert rule in (await client.get(f"{RBAC}/view"))["rules"]
+    await client.delete(f"{RBAC}/widgets")
+    await plane.settle()
+    assert rule not in (await client.get(f"{RBAC}/view"))["rules"]
