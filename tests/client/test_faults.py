@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 import random
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -348,3 +349,33 @@ async def test_an_expired_continue_token_starts_the_list_anew() -> None:
         assert [each.metadata.name for each in await client.list(ConfigMap)] == ["a", "b", "c"]
     async with Scripted(*replies).running() as client:
         assert [each.metadata.name async for each in client.list(ConfigMap)] == ["a", "b", "c"]
+
+
+def test_a_client_outlives_its_loop() -> None:
+    server, listening, over = Scripted(answer(OBJECT)), threading.Event(), threading.Event()
+
+    async def listen() -> None:
+        async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listener:
+            server.port = listener.sockets[0].getsockname()[1]
+            listening.set()
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(listen(),))
+    thread.start()
+    listening.wait()
+    client = Client.over(HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{server.port}")))
+
+    async def name() -> str | None:
+        return (await client.get(ConfigMap, "a")).metadata.name
+
+    assert [asyncio.run(name()) for _ in range(2)] == ["a", "a"]
+    over.set()
+    thread.join()
+
+
+async def test_a_stream_that_was_read_to_its_end_gives_its_connection_back() -> None:
+    server = Scripted(chunks(event("ADDED", 6)), answer(OBJECT))
+    async with server.running() as client:
+        assert [each.type async for each in await client.watch_raw(ConfigMap)] == ["ADDED"]
+        await client.get(ConfigMap, "a")
+    assert server.connections == 1

@@ -124,7 +124,7 @@ def test_a_slow_reader_stops_the_socket() -> None:
     asyncio.run(main())
 
 
-def test_what_comes_unasked_closes_the_connection() -> None:
+async def test_what_comes_unasked_closes_the_connection() -> None:
     connection, wire = connected()
     connection.data_received(b"HTTP/1.1 408 Timeout\r\n\r\n")
     assert wire.closed

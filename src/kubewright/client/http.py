@@ -152,8 +152,10 @@ class HTTPTransport:
     async def aclose(self) -> None:
         """Close every connection."""
         self._closed = True
+        loop = asyncio.get_running_loop()
         for connection in (*self._idle, *self._busy):
-            connection.abort()
+            if connection.loop is loop:
+                connection.abort()
         self._idle.clear()
         self._busy.clear()
         # Lets the loop run the callbacks that close sockets, so that none is left behind.
@@ -188,13 +190,14 @@ class HTTPTransport:
             raise ConnectionFailed("the client is closed", sent=False)
         context = await self.credentials.ssl_context()
         now = self._clock()
+        loop = asyncio.get_running_loop()
         while self._idle:
             connection = self._idle.pop()
-            if (
-                connection.alive
-                and connection.context is context
-                and (now - connection.idle_since < self._idle_timeout)
-            ):
+            if connection.loop is not loop:
+                # Made in a loop that has ended, as when asyncio.run is called twice.
+                continue
+            fresh = connection.context is context and now - connection.idle_since < self._idle_timeout
+            if fresh and connection.alive:
                 self._busy.add(connection)
                 return connection
             connection.close()

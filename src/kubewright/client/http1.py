@@ -32,6 +32,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.context: object = None
         """What the connection was made with; it is not used again once that has changed."""
         self.idle_since = 0.0
@@ -54,6 +55,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
         self.transport = transport  # type: ignore[assignment]
+        self.loop = asyncio.get_running_loop()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Called by the loop: whoever waits is told."""
@@ -109,7 +111,8 @@ class Connection(asyncio.Protocol):
         self._pieces = []
         self._size = 0
         self.received = False
-        self._answered = asyncio.get_running_loop().create_future()
+        assert self.loop is not None
+        self._answered = self.loop.create_future()
         self._state = _HEAD
         self.transport.write(request)
 
@@ -288,6 +291,7 @@ class BodyStream:
     async def __anext__(self) -> bytes:
         while not self._chunks:
             if self._ended:
+                await self.aclose()
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration

@@ -6,9 +6,10 @@
         for event in client.watch(Pod): ...
         with client.port_forward("web-0", 8080) as forward: ...
 
-Nothing is written twice: `SyncClient` runs a `Client` in one background thread and waits for what its verbs
-give. A coroutine becomes its result, an async iterator an iterator, an async context manager a context
-manager, and a list or log, which can be awaited or iterated, stays both: iterate it, or call `.whole()`.
+Nothing is written twice: each verb is derived from that of `Client`, types included; what is not named here
+is found there. `SyncClient` runs a `Client` in one background thread and waits for what its verbs give. A
+coroutine becomes its result, an async iterator an iterator, an async context manager a context manager, and a
+list or log, which can be awaited or iterated, stays both: iterate it, or call `.whole()`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,18 @@ import functools
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Self
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 from .client import Client
+from .kinds import ObjectT, WatchEvent
+from .listing import Items, Listing
+from .streams import Exec, ExecResult, Log
+from .watching import Watch
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+ItemT = TypeVar("ItemT")
+WholeT = TypeVar("WholeT")
 
 
 class Background:
@@ -55,22 +65,23 @@ class Background:
             self._thread.join()
 
 
-class Waiting:
+class Waiting(Generic[ItemT, WholeT]):
     """Stands for something asynchronous: what it gives is given when it is there."""
 
     def __init__(self, inner: Any, background: Background) -> None:
         self._inner = inner
         self._background = background
 
-    def whole(self) -> Any:
+    def whole(self) -> WholeT:
         """All of it: the list, the text, the result."""
 
         async def wait() -> Any:
             return await self._inner
 
-        return self._background.wait(wait())
+        whole: WholeT = self._background.wait(wait())
+        return whole
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ItemT]:
         events: AsyncIterator[Any] = aiter(self._inner)
 
         async def following() -> tuple[bool, Any]:
@@ -140,6 +151,52 @@ def _called(function: Callable[..., Any], background: Background) -> Callable[..
     return call
 
 
+def _derived(verb: Any) -> Any:
+    @functools.wraps(verb)
+    def call(self: SyncClient, *args: Any, **kwargs: Any) -> Any:
+        return present(verb(self._client, *args, **kwargs), self._background)
+
+    return call
+
+
+def _waits(
+    verb: Callable[Concatenate[Any, P], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[SyncClient, P], ResultT]:
+    return cast("Callable[Concatenate[SyncClient, P], ResultT]", _derived(verb))
+
+
+def _lists(
+    verb: Callable[Concatenate[Any, P], Listing[ObjectT]],
+) -> Callable[Concatenate[SyncClient, P], Waiting[ObjectT, Items[ObjectT]]]:
+    return cast("Callable[Concatenate[SyncClient, P], Waiting[ObjectT, Items[ObjectT]]]", _derived(verb))
+
+
+def _watches(
+    verb: Callable[Concatenate[Any, P], Watch[ObjectT]],
+) -> Callable[Concatenate[SyncClient, P], Waiting[WatchEvent[ObjectT], None]]:
+    return cast("Callable[Concatenate[SyncClient, P], Waiting[WatchEvent[ObjectT], None]]", _derived(verb))
+
+
+def _logs(
+    verb: Callable[Concatenate[Any, P], Log],
+) -> Callable[Concatenate[SyncClient, P], Waiting[str, str]]:
+    return cast("Callable[Concatenate[SyncClient, P], Waiting[str, str]]", _derived(verb))
+
+
+def _runs(
+    verb: Callable[Concatenate[Any, P], Exec],
+) -> Callable[Concatenate[SyncClient, P], Waiting[tuple[str, bytes], ExecResult]]:
+    return cast(
+        "Callable[Concatenate[SyncClient, P], Waiting[tuple[str, bytes], ExecResult]]", _derived(verb)
+    )
+
+
+def _decorates(
+    verb: Callable[Concatenate[Any, P], Client],
+) -> Callable[Concatenate[SyncClient, P], SyncClient]:
+    return cast("Callable[Concatenate[SyncClient, P], SyncClient]", _derived(verb))
+
+
 class SyncClient:
     """A `Client` whose verbs wait. Close it, or use it in `with`."""
 
@@ -153,11 +210,37 @@ class SyncClient:
         """As `Client.connect`."""
         return cls(Client.connect(*args, **kwargs))
 
+    get = _waits(Client.get)
+    list = _lists(Client.list)
+    watch = _watches(Client.watch)
+    wait = _waits(Client.wait)
+    create = _waits(Client.create)
+    update = _waits(Client.update)
+    update_status = _waits(Client.update_status)
+    patch = _waits(Client.patch)
+    apply = _waits(Client.apply)
+    delete = _waits(Client.delete)
+    delete_all = _waits(Client.delete_all)
+    scale = _waits(Client.scale)
+    create_or_update = _waits(Client.create_or_update)
+    create_or_patch = _waits(Client.create_or_patch)
+    version = _waits(Client.version)
+    log = _logs(Client.log)
+    exec = _runs(Client.exec)
+    attach = _runs(Client.attach)
+    copy_to = _waits(Client.copy_to)
+    copy_from = _waits(Client.copy_from)
+    namespaced = _decorates(Client.namespaced)
+    default_namespace = _decorates(Client.default_namespace)
+    dry_run = _decorates(Client.dry_run)
+    field_owner = _decorates(Client.field_owner)
+    field_validation = _decorates(Client.field_validation)
+    intercepted = _decorates(Client.intercepted)
+    with_timeout = _decorates(Client.with_timeout)
+    impersonating = _decorates(Client.impersonating)
+
     def __getattr__(self, name: str) -> Any:
         return present(getattr(self._client, name), self._background)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._client)})
 
     def close(self) -> None:
         """Close the connections and end the thread."""
