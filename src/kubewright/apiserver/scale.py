@@ -61,9 +61,10 @@ def scale_of(
     }
     if replicas:
         scale["spec"]["replicas"] = replicas
-    entries = to_scale(metadata.get("managedFields") or [], _paths(endpoint, declared))
-    if entries:
-        shown["managedFields"] = entries
+    if endpoint.resource.custom:
+        entries = to_scale(metadata.get("managedFields") or [], _paths(endpoint, declared))
+        if entries:
+            shown["managedFields"] = entries
     return scale
 
 

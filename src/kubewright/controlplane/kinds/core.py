@@ -64,10 +64,6 @@ class ReplicationControllerStrategy(KindStrategy):
             return count_errors(obj.get("status") or {}, counts, counts, "readyReplicas")
         return _controller_errors(obj["spec"])
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _controller_errors(spec: Object) -> Errors:
     from .podspec.template import labels_of, mismatch, running_for_ever_errors, template_errors

@@ -57,10 +57,6 @@ class CronJobStrategy(KindStrategy):
         template = obj["spec"]["jobTemplate"]["spec"]["template"]
         yield from pod_spec_warnings(template.get("spec") or {}, "spec.jobTemplate.spec.template.spec")
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _cron_errors(spec: Object, before: Object | None) -> Errors:
     from .cron import schedule_error

@@ -109,10 +109,6 @@ class JobStrategy(KindStrategy):
             yield from host_name_warnings(obj)
         yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _generated_selector_errors(obj: Object) -> Errors:
     spec = obj["spec"]

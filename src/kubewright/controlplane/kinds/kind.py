@@ -46,6 +46,10 @@ class KindStrategy(Strategy):
         """Built-in kinds count changes of their spec alone."""
         return self.tracks_generation and obj.get("spec") != old.get("spec")
 
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Appliers own what the endpoint changes: through `status` all but the spec, otherwise all but that."""
+        return ("spec",) if subresource == "status" else ("status",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:

@@ -86,10 +86,6 @@ class NamespaceStrategy(KindStrategy):
         """When its contents are gone."""
         return not (obj.get("spec") or {}).get("finalizers")
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _finalizer_errors(obj: Object, *, indexed: bool) -> Errors:
     errors: Errors = []

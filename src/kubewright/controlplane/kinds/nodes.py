@@ -70,10 +70,6 @@ class NodeStrategy(KindStrategy):
             errors.append(fe.invalid("spec.providerID", None, f"field cannot be {word} once set"))
         return errors + _taint_errors(obj)
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _taint_errors(obj: Object) -> Errors:
     errors: Errors = []

@@ -84,10 +84,6 @@ class PodStrategy(KindStrategy):
         period = spec.get("terminationGracePeriodSeconds") or 0 if requested is None else requested
         return max(int(period), 0) if period >= 0 else 1
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _merge_label_keys(pod: Object) -> None:
     """Turn `matchLabelKeys` of spreading and affinity into terms of their selectors."""

@@ -75,10 +75,6 @@ class ResourceQuotaStrategy(KindStrategy):
             errors.append(fe.invalid("spec.scopes", spec.get("scopes"), "field is immutable"))
         return errors
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _amount_errors(name: str, text: str, path: str) -> Errors:
     return quota_resource_errors(name, path) + quantity_errors(name, text, path)

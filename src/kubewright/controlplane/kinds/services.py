@@ -231,10 +231,6 @@ class ServiceStrategy(KindStrategy):
 
         return () if op.subresource else service_warnings(obj["spec"])
 
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
-
 
 def _held(obj: Object) -> tuple[list[str], list[int]]:
     spec = obj.get("spec") or {}

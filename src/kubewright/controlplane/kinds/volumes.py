@@ -145,8 +145,8 @@ class PersistentVolumeClaimStrategy(KindStrategy):
                 ((one.get("resources") or {}).get("requests") or {}).pop("storage", None)
         if after != before:
             text = (
-                "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-                f"bound claims\n{describe_difference(before, after)}"
+                "spec is immutable after creation except resources.requests and volumeAttributesClassName "
+                f"for bound claims\n{describe_difference(before, after)}"
             )
             errors.append(fe.forbidden("spec", text))
         sizes: list[Any] = [
@@ -167,10 +167,6 @@ class PersistentVolumeClaimStrategy(KindStrategy):
                 if text is not None and Quantity(text).nanos % 1_000_000_000:
                     where = f"spec.resources.{part}[storage]"
                     yield f'{where}: fractional byte value "{text}" is invalid, must be an integer'
-
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
 
 
 def _mirror_source(spec: Object) -> None:
@@ -231,10 +227,6 @@ class PersistentVolumeStrategy(KindStrategy):
             text = f"spec.persistentvolumesource is immutable after creation\n{difference}"
             errors.append(fe.forbidden("spec.persistentvolumesource", text))
         return errors + immutable(obj["spec"].get("volumeMode"), old["spec"].get("volumeMode"), "volumeMode")
-
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
 
 
 def _volume_errors(spec: Object) -> Errors:

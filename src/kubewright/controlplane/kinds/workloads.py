@@ -117,7 +117,3 @@ class WorkloadStrategy(KindStrategy):
         if self.recommends_labels and old is None:
             yield from host_name_warnings(obj)
         yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
-
-    def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes."""
-        return ("spec",) if subresource == "status" else ("status",)
