@@ -213,6 +213,22 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
             await named.send("GET", "/who")
 
 
+async def test_certificates_in_use_stay_while_files_are_being_replaced(tmp_path: Path) -> None:
+    now, authority = [0.0], Authority.create()
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    authority.issue("first").write(certificate, key)
+    pair = {"client_certificate": Material(file=str(certificate)), "client_key": Material(file=str(key))}
+    credentials = Credentials(ClusterConfig(server="https://x", **pair), clock=lambda: now[0])
+    first = await credentials.ssl_context()
+    second = authority.issue("second")
+    certificate.write_bytes(second.certificate)
+    now[0] += 6
+    assert await credentials.ssl_context() is first
+    key.write_bytes(second.key)
+    now[0] += 6
+    assert await credentials.ssl_context() is not first
+
+
 async def test_certificates_that_do_not_fit_are_said() -> None:
     one, two = Authority.create().issue("a"), Authority.create().issue("b")
     config = ClusterConfig(

@@ -282,6 +282,10 @@ def event(kind: str, version: int, **more: Any) -> bytes:
     return json.dumps({"type": kind, "object": item}).encode() + b"\n"
 
 
+def error_event(code: int, reason: str, message: str = "no") -> bytes:
+    return json.dumps({"type": "ERROR", "object": status(code, reason, message)}).encode() + b"\n"
+
+
 async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptureFixture) -> None:
     whole = event("ADDED", 6) + event("MODIFIED", 7)
     server = Scripted(
@@ -289,7 +293,8 @@ async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptur
         chunks(event("MODIFIED", 10), event("MODIFIED", 11)[:30], end=True),
         cut(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"),
         chunks(event("MODIFIED", 11)),
-        chunks(json.dumps({"type": "ERROR", "object": status(410, "Expired", "too old")}).encode() + b"\n"),
+        chunks(event("MODIFIED", 12) + error_event(500, "InternalError")),
+        chunks(event("MODIFIED", 13) + error_event(410, "Expired", "too old")),
     )
     async with server.running() as client:
         seen = []
@@ -298,12 +303,12 @@ async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptur
         with pytest.raises(Expired, match="too old"):
             async for each in watch:
                 seen.append(each.object.metadata.resource_version)
-    assert seen == ["6", "7", "10", "11"]
+    assert seen == ["6", "7", "10", "11", "12", "13"]
     asked = [
         dict(part.split("=") for part in each[0].split(" ")[1].split("?")[1].split("&"))
         for each in server.requests
     ]
-    assert [each["resourceVersion"] for each in asked] == ["5", "9", "10", "10", "11"]
+    assert [each["resourceVersion"] for each in asked] == ["5", "9", "10", "10", "11", "12"]
 
 
 async def test_watches_that_end_at_once_are_not_a_busy_loop() -> None:

@@ -8,6 +8,7 @@ revoked early costs one request, not an outage.
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import ssl
 import tempfile
@@ -23,6 +24,8 @@ from .config import ClusterConfig, Impersonation, Material
 from .errors import ConfigError, CredentialsError
 from .exec_plugin import ExecCredentials
 from .oidc import OIDCToken
+
+logger = logging.getLogger("kubewright.client")
 
 TOKEN_FILE_PERIOD = 60.0
 """Seconds between reads of a token file; the kubelet rotates tokens long before they expire."""
@@ -139,8 +142,14 @@ class Credentials:
         stamp = (_stamp(config.ca), _stamp(config.client_certificate), _stamp(config.client_key), minted)
         self._checked_at = now
         if self._context is None or stamp != self._stamp:
-            self._context = make_context(config, minted)
-            self._stamp = stamp
+            try:
+                self._context = make_context(config, minted)
+                self._stamp = stamp
+            except ConfigError as error:
+                if self._context is None:
+                    raise
+                # Files are being replaced one by one: what was good stays so until they fit together.
+                logger.warning("keeping the certificates in use: %s", error)
         return self._context
 
 

@@ -99,31 +99,34 @@ class RawWatch:
                 continue
             whole = rest + chunk[:end] if rest else chunk[:end]
             rest = chunk[end + 1 :]
-            events = self._read(whole)
+            events, error = self._read(whole)
             if events:
+                self.resource_version = _version(events[-1]) or self.resource_version
                 yield events
+            if error is not None:
+                raise error
         if rest.strip():
             raise ConnectionFailed("the connection ended in the middle of an event")
 
     async def _events(self) -> AsyncIterator[RawEvent]:
         async for batch in self.batches():
             for event in batch:
+                # Whoever stops in the middle of a batch goes on from there.
+                self.resource_version = _version(event) or self.resource_version
                 yield event
 
-    def _read(self, lines: bytes) -> list[RawEvent]:
+    def _read(self, lines: bytes) -> tuple[list[RawEvent], APIError | None]:
+        """The events, up to the error if one of them is that."""
+        events: list[RawEvent] = []
         try:
-            envelopes = _read_envelopes(lines)
-            events = []
-            for envelope in envelopes:
+            for envelope in _read_envelopes(lines):
                 raw = bytes(envelope.object)
                 if envelope.type == "ERROR":
-                    raise _error(raw)
-                header = _read_header(raw)
-                self.resource_version = header.metadata.resource_version or self.resource_version
-                events.append(RawEvent(envelope.type, raw, header))
+                    return events, _error(raw)
+                events.append(RawEvent(envelope.type, raw, _read_header(raw)))
         except msgspec.DecodeError as error:
             raise ConnectionFailed(f"the server sent an event that cannot be read: {error}") from error
-        return events
+        return events, None
 
     async def aclose(self) -> None:
         """Give the connection up."""
@@ -134,6 +137,10 @@ class RawWatch:
 
     async def __aexit__(self, *exc: object) -> None:
         await asyncio.shield(self.aclose())
+
+
+def _version(event: RawEvent) -> str:
+    return event.header.metadata.resource_version or ""
 
 
 def _error(raw: bytes) -> APIError:
