@@ -312,3 +312,28 @@ async def test_policies_cannot_lock_themselves_in(cluster: Any) -> None:
         await cluster.config_map("a")
     await cluster.client.delete("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/p")
     await cluster.config_map("a")
+
+
+async def test_the_status_warns_of_fields_that_a_kind_does_not_have(cluster: Any) -> None:
+    constraints = {
+        "resourceRules": [
+            {
+                "apiGroups": ["apps"],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["deployments"],
+            }
+        ]
+    }
+    validations = [
+        {"expression": "object.spec.replicas < 3 && object.metadata.name != ''"},
+        {"expression": "object.spec.replica < 3"},
+    ]
+    await cluster.policy("Validating", "p", {"matchConstraints": constraints, "validations": validations})
+    await cluster.plane.settle()
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p"
+    status = (await cluster.client.get(path))["status"]
+    assert status["observedGeneration"] == 1
+    (warning,) = status["typeChecking"]["expressionWarnings"]
+    assert warning["fieldRef"] == "spec.validations[1].expression"
+    assert warning["warning"].startswith("apps/v1, Kind=Deployment: compilation failed: ERROR: <input>:1:12:")

@@ -85,6 +85,7 @@ def default_controllers(
     servers keep."""
     from .garbage import GarbageCollector
     from .namespaces import NamespaceController
+    from .policy_status import PolicyStatus
     from .quotas import QuotaController
     from .role_aggregation import RoleAggregation
     from .service_accounts import RootCAPublisher, ServiceAccountController, TokenController
@@ -96,6 +97,7 @@ def default_controllers(
         RootCAPublisher(server, changes, ca),
         TokenController(server, changes, sign=sign, ca=ca),
         RoleAggregation(server, changes),
+        PolicyStatus(server, changes),
         QuotaController(server, changes, quotas),
     ]
 
