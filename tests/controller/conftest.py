@@ -6,17 +6,35 @@ Everything runs in one loop whose time jumps, so waiting takes no time and every
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.cache import Cache, CachedClient
 from kubewright.client import Client
+from kubewright.client.mapper import RESTMapper
 from kubewright.controlplane import ControlPlane
+from kubewright.manifests import crd
 from kubewright.testing.time import FakeTimeLoop
+
+
+class ShopSpec(Spec):
+    size: int = 1
+    address: str = ""
+
+
+class ShopStatus(Status):
+    ready: int = 0
+
+
+@resource(group="example.com", version="v1")
+class Shop(CustomResource[ShopSpec, ShopStatus]):
+    """A shop."""
 
 
 class Bench:
@@ -27,6 +45,19 @@ class Bench:
         self.cache = cache
         self.runnables: list[Any] = []
         self.writes: list[str] = []
+        self.Shop = Shop
+        self.ShopSpec = ShopSpec
+        self.ShopStatus = ShopStatus
+
+    async def install(self, *kinds: type[Any]) -> None:
+        """Have the server know these kinds."""
+        for kind in kinds:
+            await self.client.create(crd(kind))
+
+    async def shop(self, name: str, size: int = 1, **metadata: Any) -> Shop:
+        return await self.client.create(
+            Shop(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=ShopSpec(size=size))
+        )
 
     def add(self, runnable: Any) -> None:
         self.runnables.append(runnable)
@@ -64,21 +95,41 @@ def pytest_asyncio_loop_factories(config, item):
     return {"fake-time": FakeTimeLoop}
 
 
-@pytest.fixture
-async def bench():
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, FakeTimeLoop)
-    async with ControlPlane(port=None, auth="always-allow", clock=loop.time) as plane:
-        live = Client.over(InProcessTransport(plane.server))
+@asynccontextmanager
+async def opened(clock):
+    async with ControlPlane(port=None, auth="always-allow", clock=clock) as plane:
+        over = Client.over(InProcessTransport(plane.server))
+        live = Client(over.rest, RESTMapper(over.rest, clock=clock), over.settings)
         async with live, Cache(live, allow=[ConfigMap]) as cache:
             made = Bench(None, cache)  # type: ignore[arg-type]
 
             async def count(call, proceed):
                 if call.method in ("POST", "PUT", "PATCH", "DELETE"):
-                    made.writes.append(
-                        f"{call.verb} {call.resource}{'/' + call.subresource if call.subresource else ''}"
-                    )
+                    part = f"/{call.subresource}" if call.subresource else ""
+                    made.writes.append(f"{call.verb} {call.resource}{part}")
                 return await proceed(call)
 
             made.client = CachedClient.of(live, cache).intercepted(count)
             yield made
+
+
+@pytest.fixture
+async def bench():
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, FakeTimeLoop)
+    async with opened(loop.time) as made:
+        yield made
+
+
+@pytest.fixture
+def bench_with_real_time():
+    """For threads: time that jumps stands still while one works."""
+
+    def run(scenario):
+        async def main():
+            async with opened(time.monotonic) as made:
+                await scenario(made)
+
+        asyncio.run(main())
+
+    return run

@@ -20,6 +20,7 @@ from kubewright.api.errors import APIError
 from kubewright.cache.informer import Informer
 from kubewright.cache.store import Change
 from kubewright.client.errors import ConnectionFailed
+from kubewright.client.kinds import MetadataOf
 
 from .handlers import Handler
 from .queue import LOW_PRIORITY, WorkQueue
@@ -96,7 +97,7 @@ class KindSource(Generic[R]):
     @property
     def name(self) -> str:
         """The kind."""
-        inner = getattr(self.kind, "kind", self.kind)
+        inner = self.kind.kind if isinstance(self.kind, MetadataOf) else self.kind
         return str(getattr(inner, "__name__", inner))
 
     @property

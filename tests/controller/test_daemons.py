@@ -1,0 +1,199 @@
+"""A background task for every object."""
+
+import asyncio
+
+import pytest
+
+from kubewright.api.errors import NotFound
+from kubewright.controller import BuildError, Request, add_daemon
+
+
+class Life:
+    """A daemon that writes down when it begins and ends."""
+
+    def __init__(self):
+        self.log = []
+
+    async def live(self, shop):
+        self.log.append(f"+{shop.metadata.name}{shop.spec.size}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.log.append(f"-{shop.metadata.name}{shop.spec.size}")
+
+
+async def test_it_lives_as_long_as_its_object(bench):
+    life = Life()
+    await bench.install(bench.Shop)
+    await bench.shop("a")
+    daemons = add_daemon(bench, bench.Shop, life.live)
+    async with bench.running():
+        await bench.settled()
+        assert daemons.running == [Request("default", "a")]
+        await bench.shop("b")
+        await bench.settled()
+        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.settled()
+        assert life.log == ["+a1", "+b1", "-a1"]
+    assert life.log == ["+a1", "+b1", "-a1", "-b1"]
+    assert daemons.running == []
+
+
+async def test_another_object_of_the_same_name_gets_another(bench):
+    life = Life()
+    await bench.install(bench.Shop)
+    shop = await bench.shop("a", size=1)
+    add_daemon(bench, bench.Shop, life.live)
+    async with bench.running():
+        await bench.settled()
+        shop.spec.size = 5
+        await bench.client.update(shop)
+        await bench.settled()
+        assert life.log == ["+a1"]
+        await bench.client.delete(shop)
+        await bench.shop("a", size=2)
+        await bench.settled()
+        assert life.log == ["+a1", "-a1", "+a2"]
+
+
+async def test_a_change_of_identity_starts_it_anew(bench):
+    life = Life()
+    await bench.install(bench.Shop)
+    shop = await bench.shop("a", size=1)
+    add_daemon(bench, bench.Shop, life.live, identity=lambda shop: shop.spec.size)
+    async with bench.running():
+        await bench.settled()
+        shop.metadata.labels = {"x": "y"}
+        await bench.client.update(shop)
+        await bench.settled()
+        assert life.log == ["+a1"]
+        shop.spec.size = 2
+        await bench.client.update(shop)
+        await bench.settled()
+        assert life.log == ["+a1", "-a1", "+a2"]
+
+
+async def test_a_failure_starts_it_again_after_growing_delays_with_the_object_as_it_is(bench, caplog):
+    starts = []
+
+    async def fragile(shop):
+        starts.append((round(asyncio.get_running_loop().time()), shop.spec.size))
+        if len(starts) < 4:
+            raise OSError("connection lost")
+
+    await bench.install(bench.Shop)
+    shop = await bench.shop("a")
+    daemons = add_daemon(bench, bench.Shop, fragile)
+    async with bench.running():
+        await bench.settled()
+        shop.spec.size = 7
+        await bench.client.update(shop)
+        await asyncio.sleep(100)
+        # It has returned: its work is done, and a change does not start it again.
+        shop.spec.size = 8
+        await bench.client.update(shop)
+        await bench.settled()
+        assert daemons.running == []
+    first = starts[0][0]
+    assert [(time - first, size) for time, size in starts] == [(0, 1), (1, 7), (3, 7), (7, 7)]
+    errors = [record for record in caplog.records if "starting again" in record.getMessage()]
+    assert [record.exc_info is not None for record in errors] == [True, False, False]
+
+
+async def test_a_finalizer_keeps_the_object_until_it_has_ended(bench):
+    log = []
+
+    async def slow_to_stop(shop, stopped):
+        await stopped.wait()
+        log.append(stopped.reason)
+        await asyncio.sleep(5)
+        log.append((await bench.client.live.get(bench.Shop, "a", "default")).metadata.finalizers)
+
+    await bench.install(bench.Shop)
+    await bench.shop("a")
+    add_daemon(bench, bench.Shop, slow_to_stop, finalizer="example.com/stream")
+    async with bench.running():
+        await bench.settled()
+        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.client.wait(bench.Shop, "a", "default", until=lambda shop: shop is None)
+    assert log == ["the object is being deleted", ["example.com/stream"]]
+    with pytest.raises(NotFound):
+        await bench.client.live.get(bench.Shop, "a", "default")
+
+
+async def test_one_that_does_not_listen_is_cancelled(bench):
+    log = []
+
+    async def deaf(shop, stopped):
+        try:
+            await asyncio.sleep(10**6)
+        finally:
+            log.append(asyncio.get_running_loop().time())
+
+    await bench.install(bench.Shop)
+    await bench.shop("a")
+    add_daemon(bench, bench.Shop, deaf, stop_timeout=20)
+    async with bench.running():
+        await bench.settled()
+        deleted_at = asyncio.get_running_loop().time()
+        await bench.client.delete(bench.Shop, "a", "default")
+        await asyncio.sleep(30)
+    assert round(log[0] - deleted_at) == 20
+
+
+async def test_there_are_never_two_even_if_one_refuses_to_end(bench, caplog):
+    running, most = [0], [0]
+
+    async def stubborn(shop):
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        ends = asyncio.get_running_loop().time() + 100
+        while asyncio.get_running_loop().time() < ends:
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                pass
+        running[0] -= 1
+
+    await bench.install(bench.Shop)
+    shop = await bench.shop("a", size=1)
+    add_daemon(bench, bench.Shop, stubborn, identity=lambda shop: shop.spec.size, stop_timeout=3)
+    async with bench.running():
+        await bench.settled()
+        shop.spec.size = 2
+        await bench.client.update(shop)
+        await asyncio.sleep(250)
+    assert most[0] == 1
+    assert "still running after 3 s" in caplog.text
+
+
+def test_plain_functions_have_a_thread_each(bench_with_real_time):
+    async def scenario(bench):
+        ticks = []
+
+        def tick(shop, stopped):
+            while not stopped.wait_in_thread(0.001):
+                ticks.append(shop.metadata.name)
+
+        await bench.install(bench.Shop)
+        for number in range(12):
+            await bench.shop(f"s{number}")
+        daemons = add_daemon(bench, bench.Shop, tick)
+        async with bench.running():
+            while len(set(ticks)) < 12:
+                await asyncio.sleep(0.001)
+        assert daemons.running == []
+
+    bench_with_real_time(scenario)
+
+
+async def test_what_cannot_be_stopped_is_refused(bench):
+    with pytest.raises(ValueError, match="take \\(obj, stopped\\)"):
+        add_daemon(bench, bench.Shop, lambda shop: None)
+
+
+async def test_names_are_unique(bench):
+    life = Life()
+    add_daemon(bench, bench.Shop, life.live)
+    with pytest.raises(BuildError, match="live-daemon"):
+        add_daemon(bench, bench.Shop, life.live)

@@ -1,0 +1,112 @@
+"""Finalizers with their cleanups."""
+
+import pytest
+
+from kubewright.api.errors import NotFound
+from kubewright.controller import ControllerBuilder, Finalizers, Result
+
+NAME = "example.com/database"
+
+
+@pytest.fixture
+async def shop(bench):
+    await bench.install(bench.Shop)
+    return await bench.shop("a")
+
+
+async def test_it_is_put_on_before_the_reconciler_goes_on(bench, shop):
+    finalizers = Finalizers(bench.client, {NAME: lambda obj: None})
+    bench.writes.clear()
+    assert await finalizers.handle(shop) is None
+    assert shop.metadata.finalizers == [NAME]
+    assert (await bench.client.get(bench.Shop, "a", "default")).metadata.finalizers == [NAME]
+    assert await finalizers.handle(shop) is None
+    assert bench.writes == ["patch shops.example.com"]
+
+
+async def test_cleanup_runs_and_lets_the_object_go(bench, shop):
+    cleaned = []
+    finalizers = Finalizers(bench.client, {NAME: lambda obj: cleaned.append(obj.metadata.name)})
+    await finalizers.handle(shop)
+    await bench.client.delete(shop)
+    deleting = await bench.client.get(bench.Shop, "a", "default")
+    assert await finalizers.handle(deleting) == Result()
+    assert cleaned == ["a"]
+    with pytest.raises(NotFound):
+        await bench.client.live.get(bench.Shop, "a", "default")
+    assert await finalizers.handle(deleting) == Result()
+
+
+async def test_it_is_never_put_on_an_object_that_is_being_deleted(bench, shop):
+    await Finalizers(bench.client, {"example.com/other": lambda obj: None}).handle(shop)
+    seen_before = await bench.client.get(bench.Shop, "a", "default")
+    await bench.client.delete(shop)
+    finalizers = Finalizers(bench.client, {NAME: lambda obj: None})
+    assert await finalizers.handle(await bench.client.get(bench.Shop, "a", "default")) == Result()
+    # Nor on one that we think is alive: the server's version decides.
+    assert await finalizers.handle(seen_before) == Result()
+    assert (await bench.client.live.get(bench.Shop, "a", "default")).metadata.finalizers == [
+        "example.com/other"
+    ]
+
+
+async def test_finalizers_of_others_survive_a_race(bench, shop):
+    ours = Finalizers(bench.client, {NAME: lambda obj: None})
+    theirs = Finalizers(bench.client, {"example.com/theirs": lambda obj: None})
+    stale = await bench.client.get(bench.Shop, "a", "default")
+    await theirs.handle(shop)
+    assert await ours.handle(stale) is None
+    assert stale.metadata.finalizers == ["example.com/theirs", NAME]
+    await bench.client.delete(shop)
+    deleting = await bench.client.get(bench.Shop, "a", "default")
+    also_deleting = await bench.client.get(bench.Shop, "a", "default")
+    await theirs.handle(deleting)
+    await ours.handle(also_deleting)
+    with pytest.raises(NotFound):
+        await bench.client.live.get(bench.Shop, "a", "default")
+
+
+async def test_a_failed_cleanup_keeps_its_finalizer_and_no_other(bench, shop):
+    def fails(obj):
+        raise OSError("the database does not answer")
+
+    async def works(obj):
+        return None
+
+    finalizers = Finalizers(bench.client, {"example.com/fails": fails, "example.com/works": works})
+    await finalizers.handle(shop)
+    await bench.client.delete(shop)
+    with pytest.raises(OSError, match="does not answer"):
+        await finalizers.handle(await bench.client.get(bench.Shop, "a", "default"))
+    left = await bench.client.get(bench.Shop, "a", "default")
+    assert left.metadata.finalizers == ["example.com/fails"]
+
+
+async def test_a_cleanup_may_say_not_yet(bench, shop):
+    answers = [Result(requeue_after=30), None]
+    finalizers = Finalizers(bench.client, {NAME: lambda obj: answers.pop(0)})
+
+    async def reconcile(obj: bench.Shop) -> Result | None:  # type: ignore[name-defined]
+        return await finalizers.handle(obj)
+
+    reconcile.__annotations__["obj"] = bench.Shop
+    ControllerBuilder(bench).for_(bench.Shop).complete(reconcile)
+    async with bench.running():
+        await bench.settled()
+        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.settled()
+        assert len(answers) == 1
+        await bench.client.wait(bench.Shop, "a", "default", until=lambda obj: obj is None, timeout=60)
+    assert answers == []
+
+
+@pytest.mark.parametrize("name", ["database", "/database", "example.com/", "Example_com/x", "a/b/c"])
+def test_names_without_a_domain_are_refused(name):
+    with pytest.raises(ValueError, match="domain/name"):
+        Finalizers(None, {name: lambda obj: None})
+
+
+def test_a_name_is_registered_once():
+    finalizers = Finalizers(None, {NAME: lambda obj: None})
+    with pytest.raises(ValueError, match="registered already"):
+        finalizers.register(NAME, lambda obj: None)
