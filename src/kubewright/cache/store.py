@@ -87,7 +87,8 @@ class Store:
         self._namespaces: dict[str, dict[str, Entry]] = {}
         self._indexers: dict[str, Indexer] = {}
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
-        self._values: dict[str, dict[Key, tuple[str, ...]]] = {}
+        self._values: dict[str, dict[Key, str | tuple[str, ...]]] = {}
+        """Under what each object is found; most have one value per index, which then needs no tuple."""
         self.bytes = 0
         """How many bytes of objects are held."""
 
@@ -157,32 +158,35 @@ class Store:
 
     def has_value(self, name: str, key: Key, value: str) -> bool:
         """Whether an object is found under a value of an index."""
-        return value in self._values[name].get(key, ())
+        return value in self._values_of(name, key)
 
     def index_values(self, name: str) -> list[str]:
         """Every value that has objects."""
         return list(self._indexes[name])
 
     def _index(self, name: str, key: Key, entry: Entry) -> None:
-        values = tuple(dict.fromkeys(self._indexers[name](entry)))
-        known = self._values[name].get(key, ())
-        if values == known:
+        values = tuple(dict.fromkeys(map(intern, self._indexers[name](entry))))
+        if values == self._values_of(name, key):
             return
         index = self._indexes[name]
         self._unindex(name, key)
         for value in values:
-            index.setdefault(intern(value), {})[key] = None
+            index.setdefault(value, {})[key] = None
         if values:
-            self._values[name][key] = values
+            self._values[name][key] = values[0] if len(values) == 1 else values
 
     def _unindex(self, name: str, key: Key) -> None:
         index = self._indexes[name]
-        for value in self._values[name].pop(key, ()):
-            keys = index.get(value)
-            if keys is not None:
-                keys.pop(key, None)
-                if not keys:
-                    del index[value]
+        for value in self._values_of(name, key):
+            keys = index[value]
+            del keys[key]
+            if not keys:
+                del index[value]
+        self._values[name].pop(key, None)
+
+    def _values_of(self, name: str, key: Key) -> tuple[str, ...]:
+        values = self._values[name].get(key, ())
+        return (values,) if isinstance(values, str) else values
 
 
 class _Reduced(Struct):
