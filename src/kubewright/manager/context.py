@@ -7,13 +7,14 @@ owned by it, events are about it, log lines carry it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kubewright.api.meta import MetaObject
 from kubewright.api.owners import set_controller_reference
 from kubewright.cache import Cache, CachedClient
+from kubewright.controller.desired import Changes, DesiredState
 from kubewright.controller.request import Request
 
 from .events import EventRecorder, EventType
@@ -42,7 +43,7 @@ class Context(Generic[T]):
     cache: Cache
     recorder: EventRecorder
     log: ObjectLogger
-    owned_kinds: Sequence[type[MetaObject]] = ()
+    desired: DesiredState
     memory: dict[str, Any] = field(default_factory=dict)
     """What handlers of this object remember while the process lives; lost with it."""
 
@@ -56,6 +57,18 @@ class Context(Generic[T]):
             child.metadata.namespace = self.object.metadata.namespace
         set_controller_reference(self.object, child)
         return child
+
+    async def ensure(self, children: Iterable[MetaObject]) -> Changes:
+        """Have exactly these children, as described and owned by the object; others it owns are deleted.
+
+        Writes only what differs from the cache, with server-side apply.
+        """
+        owned = []
+        for child in children:
+            if not child.metadata.namespace:
+                child.metadata.namespace = self.object.metadata.namespace
+            owned.append(child)
+        return await self.desired.ensure(self.object, owned)
 
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
         """Have a child as described, owned by the object (server-side apply)."""

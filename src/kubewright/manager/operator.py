@@ -33,6 +33,7 @@ from kubewright.client import Client
 from kubewright.client.kinds import Kind
 from kubewright.controller.builder import ControllerBuilder
 from kubewright.controller.daemons import add_daemon
+from kubewright.controller.desired import DesiredState
 from kubewright.controller.request import Request, Result
 from kubewright.controller.timers import add_timer
 from kubewright.webhook.admission import Defaulter, Validator
@@ -371,6 +372,7 @@ class Operator:
         mark = f"{resource_info(each.kind).gvk.group}/{self.name}" if clean_up is not None else ""
         base_log = logging.getLogger(f"{self.name}.{each.kind.__name__.lower()}")
         client = manager.client
+        desired = DesiredState(client, manager.cache, kinds=each.owns, field_owner=self.name)
 
         async def reconcile(request: Request) -> Result | None:
             key = f"{each.kind.__name__}/{request}"
@@ -390,7 +392,7 @@ class Operator:
                 cache=manager.cache,
                 recorder=recorder,
                 log=log,
-                owned_kinds=each.owns,
+                desired=desired,
                 memory=self._memory.setdefault(key, {}),
             )
             values = {
