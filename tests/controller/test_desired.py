@@ -1,0 +1,221 @@
+"""The objects that an owner should have."""
+
+import pytest
+
+from kubewright.api import ObjectMeta, OwnerError, controller_of, partial, set_controller_reference
+from kubewright.api.apps.v1 import Deployment
+from kubewright.api.core.v1 import ConfigMap, Secret
+from kubewright.api.errors import Invalid
+from kubewright.controller import ControllerBuilder, DesiredState
+
+
+def config(name, **data):
+    return ConfigMap(metadata=ObjectMeta(name=name), data=data)
+
+
+def deployment(name, image="nginx", **labels):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "containers": [{"name": "web", "image": image, "resources": {"limits": {"cpu": "1000m"}}}]
+                },
+            },
+        },
+    }
+
+
+@pytest.fixture
+async def shop(bench):
+    await bench.install(bench.Shop)
+    made = await bench.shop("a")
+    bench.writes.clear()
+    return made
+
+
+def desired_state(bench, *kinds, **options):
+    chosen = kinds or (ConfigMap, Deployment)
+    return DesiredState(bench.client, bench.cache, kinds=chosen, field_owner="shops", **options)
+
+
+async def names(bench, kind):
+    return sorted(
+        [
+            obj.metadata.name
+            async for obj in bench.client.live.list(kind, "default")
+            if obj.metadata.owner_references
+        ]
+    )
+
+
+async def test_objects_are_made_owned_and_left_alone(bench, shop):
+    state = desired_state(bench)
+    wanted = [config("one", a="1"), deployment("web")]
+    changes = await state.ensure(shop, wanted)
+    assert changes.applied == ["ConfigMap default/one", "Deployment default/web"]
+    made = await bench.client.live.get(ConfigMap, "one", "default")
+    assert made.data == {"a": "1"}
+    assert controller_of(made).uid == shop.metadata.uid
+    writes = len(bench.writes)
+    for _ in range(5):
+        changes = await state.ensure(shop, wanted)
+        assert not changes
+        assert len(changes.unchanged) == 2
+    assert len(bench.writes) == writes == 2
+
+
+async def test_what_is_no_longer_wanted_is_deleted_and_nothing_else(bench, shop):
+    other = await bench.shop("other")
+    state = desired_state(bench)
+    await state.ensure(shop, [config("one"), config("two"), deployment("web")])
+    await state.ensure(other, [config("theirs")])
+    loose = ConfigMap(metadata=ObjectMeta(name="loose", namespace="default"))
+    await bench.client.create(loose)
+    secret = Secret(metadata=ObjectMeta(name="undeclared", namespace="default"))
+    set_controller_reference(shop, secret)
+    await bench.client.create(secret)
+    changes = await state.ensure(shop, [config("two")])
+    assert sorted(changes.pruned) == ["ConfigMap default/one", "Deployment default/web"]
+    assert await names(bench, ConfigMap) == ["theirs", "two"]
+    assert await names(bench, Secret) == ["undeclared"]
+    assert await bench.client.live.get(ConfigMap, "loose", "default")
+
+
+async def test_changes_by_others_are_put_right(bench, shop):
+    state = desired_state(bench)
+    wanted = [config("one", a="1"), deployment("web")]
+    await state.ensure(shop, wanted)
+    edited = await bench.client.get(Deployment, "web", "default")
+    edited.spec.template.spec.containers[0].image = "other"
+    await bench.client.update(edited)
+    one = await bench.client.get(ConfigMap, "one", "default")
+    one.data = {"a": "2"}
+    await bench.client.update(one)
+    changes = await state.ensure(shop, wanted)
+    assert len(changes.applied) == 2
+    healed = await bench.client.live.get(Deployment, "web", "default")
+    assert healed.spec.template.spec.containers[0].image == "nginx"
+    await bench.client.delete(ConfigMap, "one", "default")
+    assert (await state.ensure(shop, wanted)).applied == ["ConfigMap default/one"]
+
+
+async def test_status_and_fields_of_others_are_no_reason_to_write(bench, shop):
+    state = desired_state(bench)
+    wanted = [deployment("web")]
+    await state.ensure(shop, wanted)
+    current = await bench.client.get(Deployment, "web", "default")
+    current.status.observed_generation = 1
+    await bench.client.update_status(current)
+    current = await bench.client.get(Deployment, "web", "default")
+    current.spec.replicas = 4
+    current.metadata.annotations = {"note": "scaled by hand"}
+    await bench.client.update(current)
+    bench.writes.clear()
+    assert not await state.ensure(shop, wanted)
+    assert bench.writes == []
+    assert (await bench.client.live.get(Deployment, "web", "default")).spec.replicas == 4
+
+
+async def test_a_field_that_is_no_longer_said_goes_away(bench, shop):
+    state = desired_state(bench)
+    await state.ensure(shop, [config("one", a="1", b="2")])
+    await state.ensure(shop, [config("one", a="1")])
+    assert (await bench.client.live.get(ConfigMap, "one", "default")).data == {"a": "1"}
+
+
+async def test_a_restart_writes_once_and_changes_nothing(bench, shop):
+    wanted = [config("one", a="1"), deployment("web")]
+    await desired_state(bench).ensure(shop, wanted)
+    before = (await bench.client.live.get(ConfigMap, "one", "default")).metadata.resource_version
+    again = desired_state(bench)
+    await again.ensure(shop, wanted)
+    await again.ensure(shop, wanted)
+    assert (await bench.client.live.get(ConfigMap, "one", "default")).metadata.resource_version == before
+    assert len(bench.writes) == 4
+
+
+async def test_nothing_is_deleted_when_something_could_not_be_applied(bench, shop):
+    state = desired_state(bench)
+    await state.ensure(shop, [config("one"), config("two")])
+    broken = deployment("web")
+    broken["spec"]["selector"] = {"matchLabels": {"app": "somebody-else"}}
+    with pytest.raises(Invalid):
+        await state.ensure(shop, [config("two"), broken])
+    assert await names(bench, ConfigMap) == ["one", "two"]
+    changes = await state.ensure(shop, [config("two"), deployment("web")])
+    assert changes.pruned == ["ConfigMap default/one"]
+
+
+async def test_what_another_controls_is_not_taken(bench, shop):
+    other = await bench.shop("other")
+    state = desired_state(bench)
+    await state.ensure(other, [config("shared", a="1")])
+    with pytest.raises(OwnerError, match="controlled by Shop other"):
+        await state.ensure(shop, [config("shared", a="2")])
+    assert (await bench.client.live.get(ConfigMap, "shared", "default")).data == {"a": "1"}
+
+
+async def test_metadata_alone_is_enough(bench, shop):
+    state = desired_state(bench, Secret)
+    wanted = [Secret(metadata=ObjectMeta(name="token"), string_data={"a": "1"})]
+    await state.ensure(shop, wanted)
+    assert bench.cache.existing_informer(Secret).metadata_only
+    assert not await state.ensure(shop, wanted)
+    edited = await bench.client.live.get(Secret, "token", "default")
+    edited.data = {"a": b"2"}
+    await bench.client.live.update(edited)
+    assert (await state.ensure(shop, wanted)).applied == ["Secret default/token"]
+    assert (await state.ensure(shop, [])).pruned == ["Secret default/token"]
+
+
+async def test_mistakes_are_told(bench, shop):
+    state = desired_state(bench)
+    with pytest.raises(ValueError, match=r"not among the kinds.*kinds=\[...\]"):
+        await state.ensure(shop, [Secret(metadata=ObjectMeta(name="x"))])
+    with pytest.raises(ValueError, match="twice"):
+        await state.ensure(shop, [config("x"), config("x")])
+    with pytest.raises(ValueError, match="has no name"):
+        await state.ensure(shop, [ConfigMap()])
+    with pytest.raises(OwnerError, match="same one"):
+        await state.ensure(shop, [ConfigMap(metadata=ObjectMeta(name="x", namespace="kube-system"))])
+    with pytest.raises(ValueError, match="field owner"):
+        DesiredState(bench.client, bench.cache, kinds=[], field_owner="")
+
+
+async def test_two_writes_per_object_and_no_more(bench):
+    state = desired_state(bench, ConfigMap)
+    Shop, ShopStatus = bench.Shop, bench.ShopStatus
+
+    async def reconcile(shop):
+        await state.ensure(shop, [config(f"{shop.metadata.name}-config", size=str(shop.spec.size))])
+        shop.status = ShopStatus(ready=shop.spec.size)
+        if shop.status != before(shop):
+            await bench.client.update_status(shop)
+
+    seen = {}
+
+    def before(shop):
+        previous, seen[shop.metadata.name] = seen.get(shop.metadata.name), shop.status
+        return previous
+
+    reconcile.__annotations__["shop"] = Shop
+    await bench.install(Shop)
+    for number in range(20):
+        await bench.shop(f"s{number}", size=number)
+    bench.writes.clear()
+    ControllerBuilder(bench).for_(Shop).owns(ConfigMap).with_options(workers=10).complete(reconcile)
+    async with bench.running():
+        await bench.settled()
+    assert sorted(bench.writes) == ["patch configmaps"] * 20 + ["patch shops.example.com/status"] * 20
+
+
+async def test_a_partial_object_will_do(bench, shop):
+    state = desired_state(bench)
+    intent = partial(ConfigMap, metadata=partial(ObjectMeta, name="one"), data={"a": "1"})
+    await state.ensure(shop, [intent])
+    assert (await bench.client.live.get(ConfigMap, "one", "default")).data == {"a": "1"}
