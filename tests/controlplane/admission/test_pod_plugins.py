@@ -132,3 +132,34 @@ async def test_storage_is_protected_and_gets_a_class(cluster: Any) -> None:
 async def test_new_nodes_are_not_ready(cluster: Any) -> None:
     made = await cluster.make("/api/v1/nodes", "Node", "n")
     assert made["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+
+
+async def test_pod_security_levels(cluster: Any) -> None:
+    path = "/api/v1/namespaces/ns"
+    label = "pod-security.kubernetes.io/"
+    privileged = {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]}
+    await cluster.pod("before", spec=privileged)
+    await cluster.client.merge(path, {"metadata": {"labels": {f"{label}enforce": "baseline"}}})
+    with pytest.raises(Forbidden) as refused:
+        await cluster.pod("a", spec=privileged)
+    assert refused.value.message == (
+        'pods "a" is forbidden: violates PodSecurity "baseline:latest": '
+        'privileged (container "c" must not set securityContext.privileged=true)'
+    )
+    await cluster.pod("plain")
+    await cluster.client.merge(path, {"metadata": {"labels": {f"{label}enforce": "restricted"}}})
+    with pytest.raises(Forbidden) as refused:
+        await cluster.pod("b")
+    assert refused.value.message == (
+        'pods "b" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false '
+        '(container "c" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities '
+        '(container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or '
+        'container "c" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container "c" '
+        'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")'
+    )
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    hardened = {
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{"name": "c", "image": "i", "securityContext": context}],
+    }
+    await cluster.pod("hardened", spec=hardened)

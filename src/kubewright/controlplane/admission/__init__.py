@@ -36,6 +36,7 @@ def default_plugins(server: APIServer, live: Live | None = None) -> list[Admissi
     from .limits import LimitRanger
     from .mutating_policies import MutatingPolicies
     from .owners import OwnerReferences
+    from .pod_security import PodSecurity
     from .priority import Priority
     from .quotas import ResourceQuotas
     from .runtime_classes import RuntimeClasses
@@ -49,6 +50,7 @@ def default_plugins(server: APIServer, live: Live | None = None) -> list[Admissi
         LimitRanger(live),
         ServiceAccounts(live),
         TaintNodesByCondition(),
+        PodSecurity(live),
         Priority(live),
         DefaultTolerationSeconds(),
         DefaultStorageClass(live),
