@@ -62,6 +62,23 @@ async def test_a_failed_creation_does_not_hold_its_address(cluster: Any) -> None
     assert (await cluster.call("POST", SERVICES, {**body, "spec": {"ports": PORTS}}))[0] == 409
 
 
+async def test_an_abandoned_address_is_taken_over(cluster: Any) -> None:
+    record = {
+        "metadata": {
+            "name": "10.0.0.99",
+            "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"},
+        },
+        "spec": {"parentRef": {"resource": "services", "namespace": "ns", "name": "gone"}},
+    }
+    addresses = cluster.server.store("networking.k8s.io", "ipaddresses")
+    old = {**record, "metadata": {**record["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}}
+    await addresses.storage.create(addresses.key("", "10.0.0.99"), await addresses.pack(old, "v1"))
+    made = await cluster.create(SERVICES, "s", spec={"ports": PORTS, "clusterIP": "10.0.0.99"})
+    assert made["spec"]["clusterIP"] == "10.0.0.99"
+    _, taken = await cluster.call("GET", "/apis/networking.k8s.io/v1/ipaddresses/10.0.0.99")
+    assert taken["spec"]["parentRef"]["name"] == "s"
+
+
 async def test_node_ports(cluster: Any) -> None:
     made = await cluster.create(SERVICES, "n", spec={"type": "NodePort", "ports": PORTS})
     port = made["spec"]["ports"][0]["nodePort"]

@@ -47,7 +47,7 @@ class KindStrategy(Strategy):
         return self.tracks_generation and obj.get("spec") != old.get("spec")
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes: through `status` all but the spec, otherwise all but that."""
+        """Appliers own what the endpoint changes: not the spec through `status`, not the status otherwise."""
         return ("spec",) if subresource == "status" else ("status",)
 
 

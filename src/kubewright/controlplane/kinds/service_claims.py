@@ -90,8 +90,7 @@ class Claims:
     async def take_address(self, address: str, owner: str, *, dry_run: bool) -> bool:
         """Claim one address for a service (`namespace/name`); false if another one has it."""
         store = self.server.store("networking.k8s.io", "ipaddresses")
-        if store is None:
-            return await self._take(f"{self.server.prefix}ranges/serviceips/{address}", b"{}", owner, dry_run)
+        assert store is not None, "addresses of services are IPAddress objects"
         namespace, _, name = owner.partition("/")
         record: Object = {
             "kind": "IPAddress",
@@ -127,9 +126,8 @@ class Claims:
     async def release(self, addresses: list[str], ports: list[int], owner: str) -> None:
         """Give back what a service no longer needs."""
         store = self.server.store("networking.k8s.io", "ipaddresses")
-        keys = [self._port_key(port) for port in ports]
-        if store is not None:
-            keys += [store.key("", address) for address in addresses]
+        assert store is not None, "addresses of services are IPAddress objects"
+        keys = [self._port_key(port) for port in ports] + [store.key("", address) for address in addresses]
         for key in keys:
             item = await self.server.storage.get(key)
             if item is not None and _owner(item)[0] == owner:
