@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_LIST_HELP = "comma-separated"
 
 
 def _words(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -99,7 +98,7 @@ def up_command(**options: Any) -> None:
 
 def _explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
-        return f"cannot read {error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error)
@@ -158,6 +157,7 @@ def _front_proxy(options: dict[str, Any]) -> Any:
     path = options["requestheader_client_ca_file"]
     if path is None:
         return None
+    from kubewright.controlplane.credentials import read_authorities
     from kubewright.controlplane.plane import FrontProxy
 
     given = {
@@ -167,7 +167,9 @@ def _front_proxy(options: dict[str, Any]) -> Any:
         "group_headers": options["requestheader_group_headers"],
         "extra_prefixes": options["requestheader_extra_headers_prefix"],
     }
-    return FrontProxy(client_ca=path.read_bytes(), **{name: value for name, value in given.items() if value})
+    return FrontProxy(
+        client_ca=read_authorities(path), **{name: value for name, value in given.items() if value}
+    )
 
 
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:

@@ -1,7 +1,7 @@
 """The objects that a cluster has from the start.
 
-Written only where they are missing, straight to storage: they are known to be right, and a start must be cheap.
-What an administrator has changed stays as it is.
+Written only where they are missing, straight to storage: they are known to be right, and a start must be
+cheap. What an administrator has changed stays as it is.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _priority_classes() -> Iterable[Object]:
         (
             "system-cluster-critical",
             2_000_000_000,
-            "system critical pods that must run in the cluster, but can be moved to another node if necessary",
+            "system critical pods that must run in the cluster, but can be moved to another node if "
+            "necessary",
         ),
     ):
         yield {
@@ -135,7 +136,8 @@ def _priority_levels() -> Iterable[Object]:
 
 _EVERYBODY = "g:system:unauthenticated g:system:authenticated"
 _CONTROLLERS = "u:system:kube-controller-manager u:system:kube-scheduler s:kube-system/*"
-_FLOWS = (
+_FlowRule = tuple[str, tuple[str, ...], tuple[str, ...], bool]
+_FLOWS: tuple[tuple[str, int, str, str, str, tuple[_FlowRule, ...] | None], ...] = (
     ("exempt", 1, "exempt", "", "g:system:masters", None),
     ("probes", 2, "exempt", "", _EVERYBODY, ()),
     (
@@ -172,7 +174,7 @@ _FLOWS = (
     ("global-default", 9900, "global-default", "ByUser", _EVERYBODY, None),
     ("catch-all", 10000, "catch-all", "ByUser", _EVERYBODY, None),
 )
-"""Flow schemas: precedence, level, how flows are told apart, subjects, and resource rules (`None`: everything,
+"""Flow schemas: precedence, level, how flows are told apart, subjects, resource rules (`None`: everything,
 `()`: the health paths)."""
 
 
@@ -208,7 +210,8 @@ def _flow_schemas() -> Iterable[Object]:
             "status": "False",
             "lastTransitionTime": now_text(),
             "reason": "Found",
-            "message": f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists',
+            "message": f"This FlowSchema references the PriorityLevelConfiguration object named "
+            f'"{level}" and it exists',
         }
         yield {"metadata": _flow_metadata(name), "spec": spec, "status": {"conditions": [condition]}}
 

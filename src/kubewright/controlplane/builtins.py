@@ -1,8 +1,8 @@
 """The built-in resources as declarations for an API server.
 
 The inventory (`api.builtin`), the schemas and protobuf tables (`api.builtin_schema`) and the rules of each
-kind (`controlplane.kinds`) come together here. Everything about a kind is read when it is first used: a server
-that is asked for config maps never looks at a StatefulSet.
+kind (`controlplane.kinds`) come together here. Everything about a kind is read when it is first used: a
+server that is asked for config maps never looks at a StatefulSet.
 """
 
 from __future__ import annotations
@@ -172,12 +172,12 @@ class BuiltinVersion(Version):
     def __post_init__(self) -> None:
         """Nothing is compiled ahead."""
 
-    schema = _Late(lambda version: version.checks.node)  # type: ignore[assignment]
+    schema = _Late(lambda version: version.checks.node)
     wire = _Late(lambda version: builtin_codec())
-    subresources = _Late(lambda version: version.rules.subresources(version.row))  # type: ignore[assignment]
-    field_selectors = _Late(lambda version: version.rules.kind.field_selectors)  # type: ignore[assignment]
-    cells = _Late(lambda version: version.rules.kind.cells)  # type: ignore[assignment]
-    columns = _Late(  # type: ignore[assignment]
+    subresources = _Late(lambda version: version.rules.subresources(version.row))
+    field_selectors = _Late(lambda version: version.rules.kind.field_selectors)
+    cells = _Late(lambda version: version.rules.kind.cells)
+    columns = _Late(
         lambda version: CREATED_AT if version.rules.kind.columns is None else version.rules.kind.columns
     )
 
@@ -202,9 +202,9 @@ class BuiltinDeclaration(Resource):
         super().__init__(**settings)
         self.ready = True
 
-    strategy = _Late(lambda resource: resource._attach())  # type: ignore[assignment]
-    converter = _Late(lambda resource: resource.rules.converter)  # type: ignore[assignment]
-    handlers = _Late(lambda resource: {**resource.rules.kind.verbs, **resource.given})  # type: ignore[assignment]
+    strategy = _Late(lambda resource: resource._attach())
+    converter = _Late(lambda resource: resource.rules.converter)
+    handlers = _Late(lambda resource: {**resource.rules.kind.verbs, **resource.given})
 
     def attached(self, store: Store) -> None:
         """The strategy is told when it is loaded."""

@@ -25,7 +25,7 @@ _RENEW = timedelta(days=30)
 
 
 class Vault:
-    """Small secrets in the store, by name. Two processes that start at once agree on the first one written."""
+    """Small secrets in the store, by name. Processes that start at once agree on the first one written."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -111,6 +111,18 @@ def _plain(host: str) -> str:
         return str(ipaddress.ip_address(host))
     except ValueError:
         return host
+
+
+def read_authorities(path: Path) -> bytes:
+    """A file of certificates (PEM); raises `OSError`, or `ValueError` if there is none in it."""
+    from cryptography import x509
+
+    data = path.read_bytes()
+    try:
+        x509.load_pem_x509_certificates(data)
+    except ValueError as error:
+        raise ValueError(f"{path} holds no certificates in PEM: {error}") from None
+    return data
 
 
 def read_pair(certificate: Path, key: Path) -> KeyPair:

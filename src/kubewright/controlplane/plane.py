@@ -3,8 +3,8 @@
     async with ControlPlane(store="sqlite:state.db", kubeconfig="kubeconfig") as plane:
         await plane.stopped()
 
-It starts in this order: the store is opened, the secrets are read or made, who may come in and what they may do
-is set up, the objects that every cluster has are written, the port is opened, the controllers start. With
+It starts in this order: the store is opened, the secrets are read or made, who may come in and what they may
+do is set up, the objects that every cluster has are written, the port is opened, the controllers start. With
 `port=None` nothing listens: requests come through `plane.server.handle`.
 """
 
@@ -33,7 +33,7 @@ from kubewright.storage import Storage, open_storage
 from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
-from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_pair
+from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_authorities, read_pair
 from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, bound_objects_exist
 from .webhooks import ServiceResolver, WebhookClient
 
@@ -107,7 +107,7 @@ class ControlPlane:
         self.webhook_resolve = dict(webhook_resolve or {})
         self.api_audiences = tuple(api_audiences)
         self.token_files: list[StaticTokens] = []
-        self.client_ca = Path(client_ca_file).read_bytes() if client_ca_file is not None else b""
+        self.client_ca = read_authorities(Path(client_ca_file)) if client_ca_file is not None else b""
         self._issuer_url = service_account_issuer
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
         signing = service_account_signing_key_file
@@ -314,7 +314,8 @@ class ControlPlane:
     async def _listen(self) -> None:
         from kubewright.apiserver.http import Front
 
-        assert self.port is not None and self.front_proxy is not None
+        assert self.port is not None
+        assert self.front_proxy is not None
         self.front = Front(
             self.server,
             host=self.bind,

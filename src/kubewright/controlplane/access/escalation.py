@@ -102,8 +102,8 @@ class EscalationCheck(AdmissionPlugin):
             raise self._refusal(
                 request,
                 obj,
-                f"user {quote(request.user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions "
-                f"not currently held:\n{listed}",
+                f"user {quote(request.user.name)} (groups=[{groups}]) is attempting to grant RBAC "
+                f"permissions not currently held:\n{listed}",
             )
 
     async def _missing(self, user: User, namespace: str, wanted: Iterable[Object]) -> list[Object]:
@@ -162,7 +162,7 @@ def covers(owned: Rule, piece: Object) -> bool:
     ):
         return False
     names = piece.get("resourceNames")
-    return not owned.names or (bool(names) and names[0] in owned.names)
+    return not owned.names or (names is not None and names[0] in owned.names)
 
 
 def _combined(pieces: list[Object]) -> Iterator[Object]:

@@ -1,8 +1,8 @@
 """RBAC rules of a user, from the stored Roles and Bindings.
 
-The four kinds are read once, at the first question, and then followed through their hubs. Bindings are indexed
-by subject; the rules of a user in a namespace are worked out once and kept until any of the objects changes, so
-a request costs one look-up and a walk over the few rules that concern its user.
+The four kinds are read once, at the first question, and then followed through their hubs. Bindings are
+indexed by subject; the rules of a user in a namespace are worked out once and kept until any of the objects
+changes, so a request costs one look-up and a walk over the few rules that concern its user.
 """
 
 from __future__ import annotations

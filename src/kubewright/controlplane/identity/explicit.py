@@ -1,7 +1,7 @@
 """A token that a client sends on purpose counts for more than the certificate of its connection.
 
-`kubectl --token` with a kubeconfig that also has a certificate then acts as the token's user, and a wrong token
-is refused instead of being forgiven silently.
+`kubectl --token` with a kubeconfig that also has a certificate then acts as the token's user, and a wrong
+token is refused instead of being forgiven silently.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from typing import Any
 
 from kubewright.apiserver.request import Request, Response
 from kubewright.apiserver.server import APIServer
-
-from ..credentials import key_id, public_key_of
+from kubewright.controlplane.credentials import key_id, public_key_of
 
 Object = dict[str, Any]
 JWKS_PATH = "/openid/v1/jwks"
@@ -128,7 +127,7 @@ class TokenIssuer:
             key = public_key_of(pem)
             algorithm = _algorithm(key)
             maker = RSAAlgorithm if algorithm.startswith("RS") else ECAlgorithm
-            shown = json.loads(maker.to_jwk(key))  # type: ignore[attr-defined]
+            shown = json.loads(maker.to_jwk(key))
             shown.pop("key_ops", None)
             found.append({"use": "sig", "kid": key_id(key), "alg": algorithm, **shown})
         return found

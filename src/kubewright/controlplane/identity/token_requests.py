@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from kubewright.api.errors import APIError, BadRequest, NotFound, conflict, invalid
 from kubewright.api.field_errors import FieldError
@@ -187,7 +186,7 @@ def bound_objects_exist(server: APIServer, clock: Callable[[], float]) -> Callab
         if not deleted:
             return True
         moment = parse_time(deleted)
-        return moment is not None and moment.timestamp() >= clock() - _LEEWAY
+        return moment.timestamp() >= clock() - _LEEWAY
 
     async def exist(claims: Claims) -> bool:
         private = claims.get("kubernetes.io") or {}
