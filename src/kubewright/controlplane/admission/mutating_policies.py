@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright import cel
-from kubewright.api.errors import APIError, Forbidden
+from kubewright.api.errors import APIError, Forbidden, internal_error
 from kubewright.apiserver.admission import AdmissionRequest
-from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.shaping import copied, prune
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
 from kubewright.patch.shape import LIST, MAP, Shape, object_shape
@@ -127,6 +127,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
                 result = await evaluation.value(program)
                 if patch_type == "JSONPatch":
                     new = _json_patched(shown, result)
+                    _check_known(request, invocation, new)
                 else:
                     new = self._configured(request, invocation, shown, result)
             except EvaluationError as error:
@@ -197,6 +198,19 @@ def _json_patched(shown: Object, result: Any) -> Object:
             return shown
         raise EvaluationError(f"JSON Patch: {error}") from None
     return patched
+
+
+def _check_known(
+    request: AdmissionRequest, invocation: Invocation[CompiledMutatingPolicy], new: Object
+) -> None:
+    """A patch must not give a built-in kind fields that it does not have."""
+    if request.definition is None or request.definition.custom:
+        return
+    version = request.definition.version(invocation.match.kind.version)
+    unknown = prune(copied(new), version) if version is not None else []
+    if unknown:
+        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+        raise internal_error(f"strict decoding error: {listed}")
 
 
 def _atomics(value: Any, shape: Shape, path: str) -> list[str]:
