@@ -500,14 +500,16 @@ class Feed:
         self.running = False
         self.timer = Timer(clock)
         self.followers: list[Follower] = []
-        self._hubs: dict[str, Hub] = {}
+        self._hubs: dict[str, tuple[Hub, ...]] = {}
+        """By the beginning of their keys; resources of two groups may share one (events)."""
         self._task: asyncio.Task[None] | None = None
         self._watch: Any = None
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def register(self, hub: Hub) -> None:
         """Hand events under the hub's prefix to it."""
-        self._hubs[hub.prefix[len(self.prefix) : -1]] = hub
+        key = hub.prefix[len(self.prefix) : -1]
+        self._hubs[key] = (*self._hubs.get(key, ()), hub)
         if self.running:
             hub.begin(self.revision)
         for follower in self.followers:
@@ -516,8 +518,11 @@ class Feed:
     def unregister(self, hub: Hub) -> None:
         """Stop doing so."""
         key = hub.prefix[len(self.prefix) : -1]
-        if self._hubs.get(key) is hub:
-            del self._hubs[key]
+        hubs = self._hubs.get(key, ())
+        if hub in hubs:
+            self._hubs[key] = tuple(each for each in hubs if each is not hub)
+            if not self._hubs[key]:
+                del self._hubs[key]
             for follower in self.followers:
                 follower.removed(hub)
 
@@ -525,7 +530,7 @@ class Feed:
         """Begin to follow."""
         self.revision = await self.storage.revision()
         self.running = True
-        for hub in self._hubs.values():
+        for hub in self._all():
             hub.begin(self.revision)
         watch = self._watch = self.storage.watch(self.prefix, self.revision)
         self._task = asyncio.create_task(self._follow(watch))
@@ -534,7 +539,7 @@ class Feed:
         """Stop following."""
         self.running = False
         self.timer.stop()
-        for hub in list(self._hubs.values()):
+        for hub in self._all():
             hub.close_watchers()
         if self._task is not None:
             self._task.cancel()
@@ -548,8 +553,7 @@ class Feed:
                 async for batch in watch:
                     delay = 0.1
                     for event in batch:
-                        hub = self._hub_of(event.key)
-                        if hub is not None:
+                        for hub in self._hubs_of(event.key):
                             hub.take(event)
                     self.revision = batch[-1].revision
                     if self._waiters:
@@ -564,19 +568,19 @@ class Feed:
                 self.revision = await self.storage.revision()
             except StorageError:
                 continue
-            for hub in list(self._hubs.values()):
+            for hub in self._all():
                 hub.close_watchers()
                 hub.begin(self.revision)
             for follower in self.followers:
                 follower.lost()
             watch = self._watch = self.storage.watch(self.prefix, self.revision)
 
-    def _hub_of(self, key: str) -> Hub | None:
+    def _all(self) -> list[Hub]:
+        return [hub for hubs in self._hubs.values() for hub in hubs]
+
+    def _hubs_of(self, key: str) -> tuple[Hub, ...]:
         first, _, rest = key[len(self.prefix) :].partition("/")
-        hub = self._hubs.get(first)
-        if hub is None:
-            hub = self._hubs.get(f"{first}/{rest.partition('/')[0]}")
-        return hub
+        return self._hubs.get(first) or self._hubs.get(f"{first}/{rest.partition('/')[0]}", ())
 
     def _wake(self) -> None:
         waiting = self._waiters

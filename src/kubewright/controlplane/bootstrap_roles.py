@@ -2,8 +2,8 @@
 
 A role is its name, and indented below it its rules, one on each line: `glw apps|extensions:deployments` lets
 get, list and watch deployments in two groups; `=` adds resource names; a rule that begins with a path is
-about paths. Verbs are letters as in `api.builtin`, or words that each follow a `+`. `EVENTS` is the rule that lets
-a component write events. A line that is indented further continues the one above.
+about paths. Verbs are letters as in `api.builtin`, or words that each follow a `+`. `EVENTS` is the rule that
+lets a component write events. A line that is indented further continues the one above.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ async def test_a_token_bound_to_a_secret_goes_with_it(send: Any) -> None:
         (
             {"expirationSeconds": 10},
             422,
-            'TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 10: may not '
-            "specify a duration less than 10 minutes",
+            'TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 10: '
+            "may not specify a duration less than 10 minutes",
         ),
         (
             {"boundObjectRef": {"kind": "Foo", "apiVersion": "v1", "name": "x"}},

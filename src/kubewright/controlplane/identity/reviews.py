@@ -67,12 +67,20 @@ class IdentityReviews:
                 return user, heard
         if token.count(".") == 2:
             for accounts in self.accounts:
-                user = await accounts.user_of(token, audiences)
-                if user is not None:
-                    claims = accounts.verify(token, audiences) or {}
-                    meant = claims.get("aud") or ()
-                    meant = (meant,) if isinstance(meant, str) else meant
-                    return user, tuple(each for each in audiences if each in meant)
+                claims = accounts.verify(token, ())
+                if claims is None:
+                    continue
+                meant = claims.get("aud") or []
+                meant = [meant] if isinstance(meant, str) else meant
+                heard = tuple(each for each in audiences if each in meant)
+                if not heard:
+                    raise Unauthorized(
+                        f"[invalid bearer token, token audiences {go_quoted_list(meant)} is invalid for "
+                        f"the target audiences {go_quoted_list(audiences)}]"
+                    )
+                user = await accounts.user_of(token, ())
+                assert user is not None
+                return user, heard
         return None
 
     async def own(self, asked: SubresourceRequest) -> Object:

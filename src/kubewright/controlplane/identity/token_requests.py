@@ -158,8 +158,8 @@ class TokenRequests:
             raise conflict(
                 GroupResource("", gvk.kind),
                 name,
-                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. "
-                "The object might have been deleted and then recreated",
+                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in "
+                "record. The object might have been deleted and then recreated",
             )
         return bound
 
