@@ -134,3 +134,15 @@ async def test_policies_run_again_if_they_ask_for_it(cluster: Any) -> None:
     made = await cluster.config_map("x")
     assert made["metadata"]["labels"] == {"later": "yes"}
     assert made["metadata"]["annotations"] == {"seen": "1"}
+
+
+async def test_object_literals_belong_to_their_fields(cluster: Any) -> None:
+    await mutating(cluster, "p", apply("Object{metadata: Object.spec{labels: {'a': 'b'}}}"))
+    with pytest.raises(APIError, match=r'type mismatch: unexpected type name "Object.spec", expected'):
+        await cluster.config_map("a")
+
+
+async def test_patches_cannot_add_unknown_fields(cluster: Any) -> None:
+    await mutating(cluster, "p", patch("[JSONPatch{op: 'add', path: '/foo', value: '1'}]"))
+    with pytest.raises(APIError, match='strict decoding error: unknown field "foo"'):
+        await cluster.config_map("a")

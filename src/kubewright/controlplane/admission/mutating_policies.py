@@ -13,6 +13,7 @@ from kubewright import cel
 from kubewright.api.errors import APIError, Forbidden, internal_error
 from kubewright.apiserver.admission import AdmissionRequest
 from kubewright.apiserver.shaping import copied, prune
+from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
 from kubewright.patch.shape import LIST, MAP, Shape, object_shape
@@ -36,7 +37,11 @@ class CompiledMutatingPolicy(Compiled):
         self.mutations: list[tuple[str, Program]] = []
         for each in self.spec.get("mutations") or ():
             part = each.get("applyConfiguration") or each.get("jsonPatch") or {}
-            self.mutations.append((each.get("patchType") or "", compiled(env, part.get("expression") or "")))
+            text = part.get("expression") or ""
+            program = compiled(env, text)
+            if isinstance(program, cel.Program):
+                program = _misplaced(env.check(text).tree, "") or program
+            self.mutations.append((each.get("patchType") or "", program))
         self.reinvokes = self.spec.get("reinvocationPolicy") == "IfNeeded"
 
 
@@ -180,6 +185,28 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         if request.renew is not None:
             request.renew(new)
         request.object = new
+
+
+def _misplaced(expr: Expr, expected: str) -> EvaluationError | None:
+    """An object literal whose type is not that of its field, such as `Object{spec: Object.status{}}`."""
+    inner: list[tuple[Expr, str]] = []
+    if isinstance(expr, StructExpr):
+        if expected and expr.name != expected:
+            return EvaluationError(
+                f'type mismatch: unexpected type name "{expr.name}", expected "{expected}", which matches '
+                "field name path from root Object type"
+            )
+        is_object = expr.name == "Object" or expr.name.startswith("Object.")
+        inner = [(each.value, f"{expr.name}.{each.key}" if is_object else "") for each in expr.entries]
+    elif isinstance(expr, ListExpr):
+        inner = [(each, expected) for each in expr.elements]
+    elif isinstance(expr, Call) and expr.function == "_?_:_":
+        inner = [(each, expected) for each in expr.args[1:]]
+    for part, place in inner:
+        found = _misplaced(part, place)
+        if found is not None:
+            return found
+    return None
 
 
 def _plain(value: Any) -> Any:
