@@ -171,6 +171,11 @@ async def test_an_object_of_another_shape_is_refused_with_its_reason() -> None:
     assert response["status"]["code"] == 422
 
 
+async def test_a_defaulter_leaves_an_object_of_another_shape_to_the_schema() -> None:
+    response = await ask(Defaulter(Hotel, lambda obj: pytest.fail("called")), review(hotel(stars="many")))
+    assert response == {"uid": "u-1", "allowed": True}
+
+
 async def test_raw_handlers_answer_as_they_like() -> None:
     async def handler(request: AdmissionRequest) -> AdmissionResponse:
         assert request.raw is not None

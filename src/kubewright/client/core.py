@@ -28,6 +28,7 @@ from .transport import Answer, Stream
 
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 Labels = str | Mapping[str, str] | Selector | LabelSelector

@@ -10,6 +10,7 @@ import asyncio
 import random
 from typing import Any, TypeVar, overload
 
+from kubewright.api import codec
 from kubewright.api.errors import Expired, NotFound
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
@@ -18,6 +19,7 @@ from .core import (
     JSON,
     METADATA,
     METADATA_LIST,
+    TABLE,
     Core,
     Fields,
     Labels,
@@ -290,6 +292,17 @@ class Reader(Core):
         accept = METADATA if isinstance(kind, MetadataOf) else JSON
         call = self.call("watch", "GET", place, query=query, accept=accept)
         return RawWatch(await self.open(call, idle_timeout), resource_version)
+
+    async def table(
+        self, kind: Kind, name: str = "", namespace: str | None = None, *, labels: Labels | None = None
+    ) -> dict[str, Any]:
+        """Objects of a kind, or one of them, as the server prints them for people: a `Table`."""
+        place = await self.place(kind, name, namespace, many=not name)
+        query = {"labelSelector": label_text(labels)} if labels else None
+        verb = "get" if name else "list"
+        answer = await self.send(self.call(verb, "GET", place, query=query, accept=TABLE))
+        made: dict[str, Any] = codec.loads(answer.body)
+        return made
 
     @overload
     async def wait(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,21 +42,24 @@ class Injected:
             if source is None:
                 if parameter.default is not parameter.empty:
                     continue
-                types = ", ".join(sorted(each.__name__ for each in known))
+                possible = ", ".join(sorted(each.__name__ for each in known))
                 given = getattr(wanted, "__name__", wanted) if wanted is not None else "nothing"
                 raise InjectionError(
                     f"{where}{self.name}: parameter {parameter.name!r} is annotated with {given}; "
-                    f"a {what} can have: {types}"
+                    f"a {what} can have: {possible}"
                 )
             self.parameters[parameter.name] = source
 
     @staticmethod
     def _source(wanted: Any, known: Mapping[type, str]) -> str | None:
+        origin = typing.get_origin(wanted)
+        if origin in (typing.Union, types.UnionType):
+            options = [Injected._source(option, known) for option in typing.get_args(wanted)]
+            return next((name for name in options if name is not None), None)
+        if origin is not None:
+            wanted = origin
         if wanted in known:
             return known[wanted]
-        for option in typing.get_args(wanted):
-            if option in known:
-                return known[option]
         if isinstance(wanted, type):
             for each, name in known.items():
                 if issubclass(each, wanted) and wanted is not object:

@@ -64,7 +64,11 @@ class Defaulter(Generic[T]):
 
     async def __call__(self, request: AdmissionRequest) -> AdmissionResponse:
         """Answer a review."""
-        obj = _decode(request.object, self.of)
+        try:
+            obj = request.object(self.of)
+        except DecodeError:
+            # Not ours to refuse: the schema, which is asked next, says better what is wrong.
+            return AdmissionResponse()
         if obj is None:
             return AdmissionResponse()
         returned = await self._call(obj, request=request)
