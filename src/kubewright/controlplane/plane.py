@@ -190,7 +190,7 @@ class ControlPlane:
         if not self._signing_key:
             self._signing_key = await keep_signing_key(vault)
         self.issuer = TokenIssuer(
-            self._issuer_url or "https://kubernetes.default.svc.cluster.local",
+            self._issuer_url or "https://kubernetes.default.svc",
             self._signing_key,
             keys=self._account_keys,
             audiences=self.api_audiences,

@@ -171,3 +171,15 @@ async def test_what_was_left_behind_is_collected_after_a_start(start: Any, refer
         await world.settle()
         with pytest.raises(NotFound):
             await world.client.get("/api/v1/namespaces/ns/things/child")
+
+
+async def test_an_owner_may_come_a_moment_after_its_dependent(world: Any, refer: Any) -> None:
+    late = await world.make("Thing", "late")
+    await world.client.delete("/api/v1/namespaces/ns/things/late")
+    await world.settle()
+    await world.make("Thing", "child", owners=[refer(late)])
+    path = "/api/v1/namespaces/ns/things/child"
+    other = await world.make("Thing", "other")
+    await world.client.merge(path, {"metadata": {"ownerReferences": [refer(other)]}})
+    await world.settle()
+    assert await world.names("Thing") == ["child", "other"]

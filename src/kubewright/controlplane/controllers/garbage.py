@@ -10,7 +10,8 @@ What it decides is never taken from the graph, only from what is stored at that 
   own finalizers say, else in the background.
 
 Deletions carry the uid and version that the decision was made for. An object that was changed meanwhile is
-looked at again. Owners of a kind that is not served are never taken for missing.
+looked at again. Owners of a kind that is not served are never taken for missing, and an owner that was never
+seen is given a moment to come, because who writes a reference may be about to create or correct the owner.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
 """Resources that own nothing and are owned by nothing."""
+
+PATIENCE = 0.25
+"""Seconds until an owner that was never seen counts as missing."""
 
 RemoteOwner = Callable[[OwnerReference, str], Awaitable["Metadata | None"]]
 """Looks up an owner that another server keeps; raises `UnknownKind`."""
@@ -84,6 +88,8 @@ class GarbageCollector:
                 self.deletions.add(f"report/{dependent.uid}/{reference.uid}")
         for uid in step.delete:
             self.deletions.add(uid)
+        for uid in step.wait:
+            self.deletions.add_after(uid, PATIENCE, expected=True)
         for uid in step.orphan:
             self.orphanings.add(uid)
 

@@ -54,11 +54,13 @@ class Node:
 class Step:
     """What a change of the graph makes necessary: nodes to look at."""
 
-    __slots__ = ("delete", "mismatched", "orphan")
+    __slots__ = ("delete", "mismatched", "orphan", "wait")
 
     def __init__(self) -> None:
         self.delete: list[str] = []
         self.orphan: list[str] = []
+        self.wait: list[str] = []
+        """Objects that name an owner that was not seen yet."""
         self.mismatched: list[tuple[Node, OwnerReference]] = []
         """Dependents whose reference describes an existing owner wrongly."""
 
@@ -113,7 +115,9 @@ class OwnerGraph:
                 continue
             self._dependents.setdefault(uid, {})[node.uid] = None
             seen = self.nodes.get(uid)
-            if seen is None or seen.deleting_dependents:
+            if seen is None:
+                step.wait.append(node.uid)
+            elif seen.deleting_dependents:
                 step.delete.append(node.uid)
             else:
                 self._check(step, node, seen)

@@ -34,6 +34,7 @@ class Loop(Generic[Key]):
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._expected: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
         self._active = 0
@@ -49,8 +50,13 @@ class Loop(Generic[Key]):
         self._idle.clear()
         self._spawn()
 
-    def add_after(self, key: Key, seconds: float) -> None:
-        """Deal with `key` after a while; an earlier appointment stands."""
+    def add_after(self, key: Key, seconds: float, *, expected: bool = False) -> None:
+        """Deal with `key` after a while; an earlier appointment stands. Those who wait until there is
+        nothing to do wait for what is `expected`, too.
+        """
+        if expected:
+            self._expected.add(key)
+            self._idle.clear()
         timer = self._timers.get(key)
         if timer is not None:
             if timer.when() <= asyncio.get_running_loop().time() + seconds:
@@ -60,6 +66,7 @@ class Loop(Generic[Key]):
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)
+        self._expected.discard(key)
         self.add(key)
 
     def start(self) -> None:
@@ -73,6 +80,7 @@ class Loop(Generic[Key]):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._expected.clear()
         self._waiting.clear()
         for task in list(self._tasks):
             task.cancel()
@@ -80,8 +88,8 @@ class Loop(Generic[Key]):
 
     @property
     def busy(self) -> bool:
-        """Whether a key waits or is being dealt with (those that wait for their time do not count)."""
-        return bool(self._waiting or self._working)
+        """Whether a key waits, is expected or is being dealt with; a key that failed and waits is not."""
+        return bool(self._waiting or self._working or self._expected)
 
     async def idle(self) -> None:
         """Wait until there is nothing to do right now."""

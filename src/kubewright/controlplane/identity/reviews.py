@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubewright.api.errors import BadRequest, Unauthorized
+from kubewright.api.field_errors import quote
 from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
 from kubewright.apiserver.authentication.tokens import StaticTokens
 from kubewright.apiserver.resource import SubresourceRequest
@@ -75,8 +76,8 @@ class IdentityReviews:
                 heard = tuple(each for each in audiences if each in meant)
                 if not heard:
                     raise Unauthorized(
-                        f"[invalid bearer token, token audiences {go_quoted_list(meant)} is invalid for "
-                        f"the target audiences {go_quoted_list(audiences)}]"
+                        f"[invalid bearer token, token audiences {_listed(meant)} is invalid for "
+                        f"the target audiences {_listed(audiences)}]"
                     )
                 user = await accounts.user_of(token, ())
                 assert user is not None
@@ -91,6 +92,10 @@ class IdentityReviews:
             "metadata": {"creationTimestamp": now_text()},
             "status": {"userInfo": asked.request.user.to_info()},
         }
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"[{' '.join(quote(text) for text in texts)}]"
 
 
 def _why(error: Unauthorized) -> str:
