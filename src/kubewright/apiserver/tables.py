@@ -21,14 +21,22 @@ class TableMaker:
 
     def __init__(self, resource: Resource, version: Version, include: str) -> None:
         self.include = include
+        self._no_rows: list[Object] | None
         columns = version.columns
         if version.cells is not None:
             self.definitions = [definition(column) for column in columns or ()]
             self._cells = version.cells
+            self._no_rows = []
             return
         self.definitions = [dict(NAME_COLUMN)]
         getters: list[Callable[[Object], Any]] = [_name]
-        if not columns:
+        # Kubernetes' own kinds without columns answer with no rows at all where there are no objects.
+        self._no_rows = None if columns is None and not resource.custom else []
+        if columns is None and not resource.custom:
+            created = Column("Created At", "date", description=AGE_COLUMN["description"])
+            self.definitions.append(definition(created))
+            getters.append(_created)
+        elif not columns:
             self.definitions.append(definition(Column("Age", "date", description=AGE_COLUMN["description"])))
             getters.append(_age)
         for column in columns or ():
@@ -60,7 +68,7 @@ class TableMaker:
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": metadata,
             "columnDefinitions": self.definitions if with_columns else None,
-            "rows": [self.row(obj, version) for obj in objects],
+            "rows": [self.row(obj, version) for obj in objects] or self._no_rows,
         }
 
 
@@ -86,6 +94,10 @@ def getter(column: Column) -> Callable[[Object], Any]:
 
 def _name(obj: Object) -> str:
     return (obj.get("metadata") or {}).get("name") or ""
+
+
+def _created(obj: Object) -> str | None:
+    return (obj.get("metadata") or {}).get("creationTimestamp")
 
 
 def _age(obj: Object) -> str:

@@ -34,7 +34,6 @@ from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
 
 from .kinds import Kind, KindStrategy, rules_of
-from .kinds.printing import CREATED_AT
 
 _ROOT_PREFIXES = frozenset(("apiextensions.k8s.io", "apiregistration.k8s.io"))
 """Groups whose objects are stored under their group; the others' under the bare resource name."""
@@ -177,9 +176,7 @@ class BuiltinVersion(Version):
     subresources = _Late(lambda version: version.rules.subresources(version.row))
     field_selectors = _Late(lambda version: version.rules.kind.field_selectors)
     cells = _Late(lambda version: version.rules.kind.cells)
-    columns = _Late(
-        lambda version: CREATED_AT if version.rules.kind.columns is None else version.rules.kind.columns
-    )
+    columns = _Late(lambda version: version.rules.kind.columns)
 
     @property
     def shown(self) -> Mapping[str, Any]:

@@ -60,7 +60,7 @@ class Kind:
     make_strategy: Callable[[], Strategy] | None = None
     """Makes a strategy that belongs to one server, where it looks at other objects."""
     columns: Sequence[Column] | None = None
-    """Table columns after the name (with it where `cells` is given); `None`: the age alone."""
+    """Table columns after the name (with it where `cells` is given); `None`: when it was created."""
     cells: Callable[[Object], list[Any]] | None = None
     """Makes a whole row, the name included."""
     field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
 
@@ -55,7 +56,11 @@ def _amount(path: str) -> Any:
 KINDS = {
     "poddisruptionbudgets": Kind(
         strategy=RuledStrategy(
-            errors=_errors, status_errors=_status_errors, counts=("spec",), unconditional=False
+            errors=_errors,
+            status_errors=_status_errors,
+            name_rule=check_path_segment,
+            counts=("spec",),
+            unconditional=False,
         ),
         columns=(
             column(

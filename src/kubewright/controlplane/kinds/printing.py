@@ -66,13 +66,6 @@ def column(
 
 AGE = column("Age", lambda obj: since(field(obj, "metadata.creationTimestamp")), description=_CREATED)
 
-CREATED_AT = (
-    Column(
-        "Created At", "date", value=lambda obj: field(obj, "metadata.creationTimestamp"), description=_CREATED
-    ),
-)
-"""What kinds print about which there is nothing to say."""
-
 
 def listed(texts: Iterable[str], most: int) -> str:
     """The first few of many: `a,b,c + 2 more...`; unset where there is nothing."""

@@ -12,7 +12,7 @@ from kubewright.schema import fielderrors as fe
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_subdomain, named
 from .podspec.scheduling import selector_errors
-from .printing import AGE, CREATED_AT, column
+from .printing import AGE, column
 from .ruled import RuledStrategy
 
 GROUP = "rbac.authorization.k8s.io"
@@ -161,13 +161,11 @@ _BINDING_COLUMNS = (
 KINDS = {
     "roles": Kind(
         strategy=RuledStrategy(errors=_role_errors, name_rule=check_path_segment, creates_on_update=True),
-        columns=CREATED_AT,
     ),
     "clusterroles": Kind(
         strategy=RuledStrategy(
             errors=_cluster_role_errors, name_rule=check_path_segment, creates_on_update=True
         ),
-        columns=CREATED_AT,
     ),
     "rolebindings": Kind(
         strategy=RuledStrategy(
