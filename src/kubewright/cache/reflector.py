@@ -29,6 +29,7 @@ from kubewright.api.errors import (
     BadRequest,
     Expired,
     Forbidden,
+    InternalError,
     Invalid,
     MethodNotAllowed,
     NotAcceptable,
@@ -245,7 +246,8 @@ class Reflector:
             except (Invalid, BadRequest, MethodNotAllowed, NotAcceptable) as error:
                 logger.debug("%s: no streaming of the initial state here (%s), listing", self.name, error)
                 self._streams = False
-            except _StateNotStreamed as error:
+            except (_StateNotStreamed, InternalError) as error:
+                # A server whose store cannot tell its progress answers a stream with an internal error.
                 logger.debug("%s: %s, listing", self.name, error)
         await self._list_state()
 
