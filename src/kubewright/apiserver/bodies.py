@@ -240,7 +240,10 @@ def read_typed(
 def _must_be_object(obj: Any, kind: str, data: bytes) -> None:
     if type(obj) is not dict:
         shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
-        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value of type {_TYPE_META}"
+        why = (
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value "
+            f"of type {_TYPE_META}"
+        )
         raise unrecognized(kind, why, data)
 
 
@@ -311,8 +314,8 @@ def _check_typed(obj: Object, api_version: str, kind: str, version: str) -> None
     for name, value in (("kind", given_kind), ("apiVersion", given)):
         if type(value) is not str:
             raise BadRequest(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {type(value).__name__} into Go "
-                f"struct field .{name} of type string"
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{type(value).__name__} into Go struct field .{name} of type string"
             )
     if given_kind != kind or given != api_version:
         shown = version if given == api_version else given.rpartition("/")[2]
@@ -329,8 +332,8 @@ def _check_typed(obj: Object, api_version: str, kind: str, version: str) -> None
                 f"({shown}.{given_kind}) to ({wanted}.{kind}): unknown conversion"
             )
         raise BadRequest(
-            f'{given_kind} in version "{shown}" cannot be handled as a {kind}: no kind "{given_kind}" is registered '
-            f'for version "{given}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            f'{given_kind} in version "{shown}" cannot be handled as a {kind}: no kind "{given_kind}" is '
+            f'registered for version "{given}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
         )
     obj["apiVersion"] = api_version
     obj["kind"] = kind

@@ -107,8 +107,7 @@ async def _next_page(
 def _too_large(error: FutureRevision) -> APIError:
     from kubewright.api.errors import too_large_resource_version
 
-    failure = too_large_resource_version(error.revision, error.current)
-    return failure
+    return too_large_resource_version(error.revision, error.current)
 
 
 async def list_collection(endpoint: Endpoint, request: Request, info: RequestInfo) -> Response:

@@ -1,8 +1,9 @@
 """Content negotiation: which representation a client gets, and how bodies are read.
 
 Answers are JSON or YAML; clients that prefer protobuf also take JSON, which they recognise by its
-Content-Type, and those that take nothing else get protobuf of the kinds that have it. A media type may ask for a transformation (`as=Table;v=v1;g=meta.k8s.io`). Header texts are few
-and repeat, so what they mean is remembered.
+Content-Type, and those that take nothing else get protobuf of the kinds that have it. A media type may ask
+for a transformation (`as=Table;v=v1;g=meta.k8s.io`). Header texts are few and repeat, so what they mean is
+remembered.
 """
 
 from __future__ import annotations

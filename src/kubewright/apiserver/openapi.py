@@ -15,7 +15,7 @@ from kubewright.api import builtin_schema
 from kubewright.api.gvk import GroupVersion
 
 from .negotiation import encode, json_response, parse_accept
-from .request import Request, Response, page_not_found
+from .request import Request, Response
 
 if TYPE_CHECKING:
     from .resource import Resource, Version
@@ -136,7 +136,7 @@ class OpenAPI:
     def _build_version(self) -> Schema:
         name = "io.k8s.apimachinery.pkg.version.Info"
         fields = self._server.version.to_dict()
-        info = {"type": "object", "properties": dict.fromkeys(fields, {"type": "string"})}
+        info = {"type": "object", "properties": {field: {"type": "string"} for field in fields}}
         answer = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
         operation = {
             "tags": ["version"],

@@ -228,7 +228,7 @@ class Strategy:
     """Whether a new object may bring its status along (nodes do)."""
 
     def attached(self, store: Store) -> None:
-        """Called when a server begins to serve the resource: strategies that look at other objects keep it."""
+        """Called when a server begins to serve the resource, for strategies that look at other objects."""
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """What is wrong with a name (`prefix`: with a generateName); DNS-1123 subdomains by default."""
@@ -347,7 +347,7 @@ class Subresource:
     """Of an object answered to POST; 201 where it is a creation."""
     wire: Any = None
     checks: Any = None
-    """Reads bodies of `kind` (its `decode` as `SchemaVersion.decode`); without it, they are taken as they come."""
+    """Reads bodies of `kind` (as `SchemaVersion.decode` does); without it, they are taken as they come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -596,7 +596,7 @@ class Feed:
         if revision <= self.revision or self._watch is None:
             return
         # Revisions may have gone to keys that are not followed, so the last one seen need never reach it.
-        while await self._watch.progress() < revision and self.running:
+        while await self._watch.progress() < revision and self.running:  # noqa: ASYNC110 - storage has no signal
             await asyncio.sleep(0.01)
         for _ in range(_HANDING_ON):
             await asyncio.sleep(0)

@@ -37,7 +37,7 @@ def duplicate_fields(data: bytes | str) -> list[str]:
 
 
 def field_paths(data: bytes | str) -> list[str]:
-    """The path of every field, in the order in which a reader is done with it; a repeated one at its last place."""
+    """The path of every field, in the order in which a reader is done with it."""
     found: dict[str, None] = {}
 
     def visit(value: Any, path: str) -> None:
