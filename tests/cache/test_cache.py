@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kubewright.api import GroupVersionKind, NotFound, ObjectMeta, OwnerReference
 from kubewright.api.core.v1 import ConfigMap, Namespace, Secret, ServiceAccount
 from kubewright.cache import (
     Cache,
+    CacheCollector,
     CacheError,
     Change,
     KindOptions,
@@ -271,6 +273,11 @@ async def test_informers_come_and_go(client: Client, namespace: str) -> None:
         True,
         True,
     )
+    registry = CollectorRegistry()
+    registry.register(CacheCollector(cache))
+    labels = {"group": "", "version": "v1", "kind": "ServiceAccount"}
+    assert registry.get_sample_value("kubewright_cache_objects", labels) == len(informer.store)
+    assert registry.get_sample_value("kubewright_cache_bytes", labels) == informer.store.bytes
     await cache.remove(ServiceAccount)
     assert not informer.running
     assert cache.existing_informer(ServiceAccount) is None

@@ -16,11 +16,13 @@ from .cached_client import CachedClient
 from .errors import CacheError, NoInformer, NotCached, NotSynced, Refused
 from .indexes import Index, by, by_field, by_label, by_owner
 from .informer import Handler, Informer, Transform
+from .metrics import CacheCollector
 from .options import KindOptions
 from .store import Change, Entry, Key, Store, strip_managed_fields
 
 __all__ = [
     "Cache",
+    "CacheCollector",
     "CacheError",
     "CachedClient",
     "Change",

@@ -492,7 +492,7 @@ class Cache:
 
     def _missing(self, view: _View, namespace: str, name: str) -> Exception:
         informer = view.informer
-        if not informer.covers(namespace) or informer.labels is not None or informer.filtered_by_fields:
+        if not informer.covers(namespace) or informer.filtered:
             return NotCached(
                 f"{informer.gvk.kind} {Key(namespace, name)} is not kept here, which does not mean that "
                 f"there is none: {kept(informer)}"

@@ -82,7 +82,7 @@ class Informer:
         """What we deleted and the watch has not yet told about: uid to key and last known revision."""
         self._gone_unseen: deque[str] = deque()
         self._floors: dict[Key, int] = {}
-        """Objects that left the label selector: versions up to this one are not to be shown again."""
+        """Objects that are not here any more: versions up to this one are not to be shown again."""
         self._expected: dict[Key, _Expectation] = {}
         self._advanced: asyncio.Event | None = None
 
@@ -178,6 +178,11 @@ class Informer:
             self._tell(Change(key, entry, entry, initial=True))
 
     @property
+    def filtered(self) -> bool:
+        """Whether selectors decide what is in the store."""
+        return self.labels is not None or self.filtered_by_fields
+
+    @property
     def namespaces(self) -> tuple[str, ...]:
         """Which namespaces it covers; the empty one stands for all of them."""
         return tuple(each.namespace for each in self._followers)
@@ -242,7 +247,7 @@ class Informer:
         if self.labels is not None and not self.labels.matches(meta.labels or {}):
             known = self.store.get(key)
             if known is None or known.revision < revision:
-                self._floors[key] = revision
+                self._raise_floor(key, revision)
                 self._remove(key, revision)
         else:
             self._put(key, metadata_only_bytes(raw) if self.metadata_only else raw, header, revision)
@@ -259,18 +264,28 @@ class Informer:
         """Take in that the server has removed an object for us."""
         entry = self.store.get(key)
         if entry is not None and (not uid or entry.uid == uid):
-            self._gone[entry.uid] = (key, entry.revision)
+            self._remember_deletion(entry.uid, key, None if self.filtered else entry.revision)
+            self._raise_floor(key, entry.revision)
             self.store.pop(key)
             self._tell(Change(key, entry, None))
             return
         if uid and self.covers(key.namespace):
-            # The watch may have told its end already, or may have yet to tell its beginning.
-            self._gone[uid] = (key, None)
+            self._remember_deletion(uid, key, None)
+        if entry is not None:
+            self.expect_change(key, entry.revision)
+
+    def _remember_deletion(self, uid: str, key: Key, revision: int | None) -> None:
+        """Do not let a watch that lags behind bring it back.
+
+        The watch will tell the end of what is in the store. Of what is not, it may have told that already,
+        or have yet to tell its beginning; and with a selector, objects end for it more than once. There, only
+        the last deletions are remembered.
+        """
+        self._gone[uid] = (key, revision)
+        if revision is None:
             self._gone_unseen.append(uid)
             if len(self._gone_unseen) > MAX_UNSEEN_DELETIONS:
                 self._gone.pop(self._gone_unseen.popleft(), None)
-        if entry is not None:
-            self.expect_change(key, entry.revision)
 
     def expect(self, key: Key, resource_version: str) -> None:
         """We know that an object has this version now, but not what it is: readers should wait for it."""
@@ -307,6 +322,8 @@ class Informer:
             if self._floors and self._floors.get(key, 0) >= revision:
                 return
         if self._gone and uid in self._gone:
+            if known is not None and known.uid != uid:
+                self._remove(key, revision)
             return
         entry = Entry(self._kept(raw, header), revision, uid)
         self.store.put(key, entry)
@@ -324,15 +341,21 @@ class Informer:
             return raw
 
     def _remove(self, key: Key, revision: int, uid: str = "") -> None:
-        if uid:
+        if uid and not self.filtered:
             self._gone.pop(uid, None)
         known = self.store.get(key)
         if known is None or (revision and known.revision > revision):
             return
+        self._raise_floor(key, max(revision, known.revision))
         self.store.pop(key)
         if self._expected:
             self._fulfil(key, revision, "")
         self._tell(Change(key, known, None))
+
+    def _raise_floor(self, key: Key, revision: int) -> None:
+        """An object is gone from here, and the watch or a late answer could still bring older versions."""
+        if revision > self.revision(key.namespace):
+            self._floors[key] = max(revision, self._floors.get(key, 0))
 
     def _fulfil(self, key: Key, revision: int, resource_version: str) -> None:
         expected = self._expected.get(key)

@@ -1,0 +1,47 @@
+"""What a cache tells Prometheus: how much is kept of each kind, and whether it is in step.
+
+    REGISTRY.register(CacheCollector(cache))
+
+`kubewright_cache_objects`, `kubewright_cache_bytes` and `kubewright_cache_synced`, each by group, version and
+kind. They are read when somebody scrapes, so they cost nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .cache import Cache
+
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+_LABELS = ("group", "version", "kind")
+
+
+class CacheCollector:
+    """A collector for `registry.register`."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The figures of this moment."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        objects = GaugeMetricFamily("kubewright_cache_objects", "Objects kept, by kind.", labels=_LABELS)
+        size = GaugeMetricFamily("kubewright_cache_bytes", "Bytes of objects kept, by kind.", labels=_LABELS)
+        synced = GaugeMetricFamily("kubewright_cache_synced", "1 if the state is known.", labels=_LABELS)
+        for usage in self._cache.usage():
+            labels = (usage.gvk.group, usage.gvk.version, usage.gvk.kind)
+            objects.add_metric(labels, usage.objects)
+            size.add_metric(labels, usage.bytes)
+            synced.add_metric(labels, float(usage.synced))
+        yield from (objects, size, synced)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing to read before there is a cache."""
+        yield from ()
+
+
+__all__ = ["CacheCollector"]
