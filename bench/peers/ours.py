@@ -36,7 +36,7 @@ async def main() -> None:
         def seen(change: Change) -> None:
             if change.new is not None and not change.initial:
                 for value in sequence(change.new):
-                    if change.old is None or sequence(change.old) != (value,):
+                    if value and (change.old is None or sequence(change.old) != (value,)):
                         say("seen", value)
 
         informer.add_handler(seen)

@@ -146,16 +146,15 @@ class ScriptedServer:
         if faults.strikes(0.3):
             await asyncio.sleep(self.rng.random() * 20)
         if faults.strikes():
-            raise self.rng.choice(
-                [
-                    lambda: ConnectionFailed("connection refused", sent=False),
-                    lambda: ConnectionFailed("reset by peer"),
-                    lambda: too_many_requests("slow down", self.rng.randint(1, 3)),
-                    lambda: InternalError("etcd has a bad day"),
-                    lambda: TimeoutError("no answer"),
-                    lambda: Expired("too old resource version"),
-                ]
-            )()
+            troubles: list[Callable[[], Exception]] = [
+                lambda: ConnectionFailed("connection refused", sent=False),
+                lambda: ConnectionFailed("reset by peer"),
+                lambda: too_many_requests("slow down", self.rng.randint(1, 3)),
+                lambda: InternalError("etcd has a bad day"),
+                lambda: TimeoutError("no answer"),
+                lambda: Expired("too old resource version"),
+            ]
+            raise self.rng.choice(troubles)()
 
     async def list(self, *, limit: int, continue_: str) -> RawPage:
         await self._trouble()

@@ -145,15 +145,19 @@ async def test_a_write_through_a_subresource_is_waited_for(
             ),
         ),
     )
+
+    async def replicas() -> int | None:
+        found = await cached.get(Deployment, "web", namespace)
+        assert found.spec is not None
+        return found.spec.replicas
+
     await cached.create(web)
     await cached.list(Deployment, namespace)
     await cached.scale(Deployment, "web", namespace, replicas=4)
-    assert (await cached.get(Deployment, "web", namespace)).spec.replicas == 4
+    assert await replicas() == 4
     gate.close()
     await cached.scale(Deployment, "web", namespace, replicas=5)
-    assert (await cached.get(Deployment, "web", namespace)).spec.replicas == 5
-    web = await cached.get(Deployment, "web", namespace)
-    assert web.spec is not None
+    assert await replicas() == 5
     gate.open()
 
 

@@ -48,6 +48,10 @@ def store_of(informer: Informer) -> dict[tuple[str, str], int]:
     return {(key.namespace, key.name): entry.revision for key, entry in informer.store.entries()}
 
 
+def trouble_of(informer: Informer) -> str:
+    return str(informer.last_error or "")
+
+
 async def settled(informer: Informer, server: Any) -> None:
     """Wait until everything the server has was told; a bookmark comes every minute."""
     async with asyncio.timeout(1000):
@@ -221,10 +225,10 @@ def test_an_outage_is_told_once_and_its_end_once(
         well, server._trouble = server._trouble, always(server, "500")
         server.restart()
         await asyncio.sleep(300)
-        assert informer.last_error is not None
+        assert trouble_of(informer) == "broken"
         server._trouble = well
         await asyncio.sleep(100)
-        assert informer.last_error is None
+        assert trouble_of(informer) == ""
         await informer.stop()
 
     with caplog.at_level(logging.INFO, logger="kubewright.cache"):
@@ -268,7 +272,7 @@ def test_a_kind_that_appears_is_found_soon_and_at_once_when_poked(
         informer.start()
         await asyncio.sleep(120)
         assert 10 <= server.requests <= 25
-        assert not informer.synced
+        assert trouble_of(informer) == "the server could not find the requested resource"
         server._trouble = well
         informer.poke()
         await asyncio.sleep(0.01)

@@ -78,7 +78,7 @@ class Cache:
         client: Reader,
         *,
         namespaces: Iterable[str] | None = None,
-        kinds: Mapping[Kind, KindOptions] | None = None,
+        kinds: Mapping[Any, KindOptions] | None = None,
         allow: Iterable[Kind] = (),
         resync: float | None = RESYNC_SECONDS,
         fail_on_missing_informer: bool = False,

@@ -62,8 +62,9 @@ def by_field(path: str) -> Index:
     steps = path.removeprefix(".").split(".")
     reads: Any = str | int | float | bool | None
     for step in reversed(steps):
-        reads = msgspec.defstruct("Step", [("value", reads, None)], rename={"value": step}, gc=False)
-    decode = msgspec.json.Decoder(reads).decode
+        made = msgspec.defstruct("Step", [("value", reads, None)], rename={"value": step}, gc=False)
+        reads = made | None
+    decode = msgspec.json.Decoder(made).decode
     depth = range(len(steps))
 
     def indexer(entry: Entry) -> Iterable[str]:
