@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,10 +32,11 @@ class Up:
 def start_up(folder: Path, *options: str) -> Up:
     """Start `kubewright up` and wait until it is ready."""
     kubeconfig, ready, log = folder / "kubeconfig", folder / "ready", folder / "log"
+    command = [sys.executable, "-m", "kubewright.cli", "up", *options]
+    command += ["--kubeconfig", str(kubeconfig), "--ready-file", str(ready)]
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "kubewright.cli", "up", "--kubeconfig", str(kubeconfig)]
-            + ["--ready-file", str(ready), *options],
+            command,
             stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
@@ -67,3 +69,67 @@ def up_with(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., 
 def up(up_with: Callable[..., Up]) -> Up:
     """A server that all tests of a session share: work in a namespace of your own."""
     return up_with()
+
+
+class Kubectl:
+    """The kubectl on PATH, in a namespace of its own."""
+
+    def __init__(self, program: str, kubeconfig: Path, home: Path, namespace: str) -> None:
+        self.program = program
+        self.namespace = namespace
+        self.home = home
+        self.environment = os.environ | {"KUBECONFIG": str(kubeconfig), "HOME": str(home)}
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line for these arguments."""
+        return [self.program, "--namespace", self.namespace, *arguments]
+
+    def run(
+        self, *arguments: str, given: str | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it, whatever comes out."""
+        return subprocess.run(
+            self.command(*arguments),
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment | variables,
+        )
+
+    def __call__(self, *arguments: str, given: str | None = None, **variables: str) -> str:
+        """What it prints. It has to end well."""
+        done = self.run(*arguments, given=given, **variables)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def fails(self, *arguments: str, given: str | None = None, code: int = 1) -> str:
+        """What it says about an error."""
+        done = self.run(*arguments, given=given)
+        assert done.returncode == code, f"kubectl {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+        return done.stderr or done.stdout
+
+    def file(self, name: str, text: str) -> str:
+        """Write a file for it and tell its path."""
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+
+@pytest.fixture(scope="session")
+def _kubectl_home(up: Up, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    program = shutil.which("kubectl")
+    if program is None:
+        pytest.skip("kubectl is not installed")
+    return program, tmp_path_factory.mktemp("kubectl")
+
+
+@pytest.fixture
+def kubectl(up: Up, _kubectl_home: tuple[str, Path], request: pytest.FixtureRequest) -> Kubectl:
+    """kubectl, in a new namespace that is named after the test."""
+    program, home = _kubectl_home
+    name = request.node.name.removeprefix("test_").replace("_", "-")[:60]
+    made = Kubectl(program, up.kubeconfig, home, name)
+    made("create", "namespace", name)
+    return made

@@ -1,6 +1,7 @@
 """The answers of `kubewright up` beside those that a kube-apiserver gave to the same requests.
 
-The recorded requests and answers are not part of this project; where they are not at hand, nothing is compared.
+The recorded requests and answers are not part of this project; where they are not at hand, nothing is
+compared.
 """
 
 from __future__ import annotations
@@ -25,13 +26,9 @@ pytestmark = [
 def result(up_with: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     server = up_with("--disable-admission-plugins", "ServiceAccount")
     path = tmp_path_factory.mktemp("conformance") / "result.json"
-    ran = subprocess.run(
-        [sys.executable, str(CORPUS / "conform.py"), "check", "--kubeconfig", str(server.kubeconfig)]
-        + ["--json", str(path), "--max-wait", "20", "--keep"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command = [sys.executable, str(CORPUS / "conform.py"), "check", "--kubeconfig", str(server.kubeconfig)]
+    command += ["--json", str(path), "--max-wait", "20", "--keep"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert path.exists(), ran.stdout + ran.stderr
     return json.loads(path.read_text()), ran.stdout
 
