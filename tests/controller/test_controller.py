@@ -181,6 +181,21 @@ async def test_a_programming_error_counts_as_a_panic_and_may_end_the_controller(
     assert REGISTRY.get_sample_value("controller_runtime_reconcile_panics_total", sample) == 1
 
 
+async def test_a_cancelled_call_inside_is_a_failure_like_others():
+    calls = []
+
+    async def reconcile(request):
+        calls.append(request)
+        if len(calls) == 1:
+            inside = asyncio.create_task(asyncio.sleep(100))
+            asyncio.get_running_loop().call_soon(inside.cancel)
+            await inside
+
+    controller = controller_of(reconcile, "a", name="cancels")
+    await run_until(controller, lambda: len(calls) == 2)
+    assert controller.metrics.outcomes["error"] == 1
+
+
 async def test_only_the_controllers_own_deadline_counts_as_a_timeout():
     calls = []
 
@@ -364,6 +379,15 @@ async def test_warming_up_fills_the_queue_before_anybody_works(bench):
     async with bench.running():
         await bench.settled()
     assert "a" in seen
+
+
+async def test_a_warm_up_can_be_undone(bench):
+    controller = ControllerBuilder(bench).for_(ConfigMap).complete(lambda request: None)
+    await controller.warm_up()
+    await controller.cool_down()
+    await bench.client.create(config_map("later"))
+    assert len(controller.queue) == controller.queue.waiting == 0
+    assert not (await bench.cache.informer(ConfigMap))._handlers
 
 
 async def test_the_initial_list_and_resyncs_have_low_priority(bench):

@@ -165,6 +165,11 @@ class Controller(Generic[R]):
             self._warming = asyncio.ensure_future(self._start_sources())
         await asyncio.shield(self._warming)
 
+    async def cool_down(self) -> None:
+        """Undo a warm-up that no `run` follows."""
+        if not self._running:
+            await self._stop_sources()
+
     async def _start_sources(self) -> None:
         async with asyncio.TaskGroup() as starting:
             for source in self._sources:
@@ -207,18 +212,22 @@ class Controller(Generic[R]):
                 await task
         finally:
             self._ready.clear()
-            others = [stopping, *tasks, *self._late]
-            if self._warming is not None:
-                others.append(self._warming)
-            for task in others:
+            for task in (stopping, *tasks):
                 task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            for source in self._sources:
-                await source.stop()
-            if self.queue is not None:
-                self.queue.shut_down()
+            await asyncio.gather(stopping, *tasks, return_exceptions=True)
+            await self._stop_sources()
             if self._threads is not None:
                 self._threads.shutdown(wait=False)
+
+    async def _stop_sources(self) -> None:
+        starting = [*self._late] if self._warming is None else [self._warming, *self._late]
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*starting, return_exceptions=True)
+        for source in self._sources:
+            await source.stop()
+        if self.queue is not None:
+            self.queue.shut_down()
 
     async def _work(self) -> None:
         queue, metrics = self.queue, self.metrics
@@ -251,7 +260,10 @@ class Controller(Generic[R]):
             outcome = "terminal"
             queue.forget(request)
             self._log_failure(request, error, "not trying again until something changes")
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
             outcome = _outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
@@ -338,7 +350,7 @@ class _ReconcileTimeout(Exception):
     """The controller's own deadline, as opposed to a timeout inside the reconciler."""
 
 
-def _outcome_of(error: Exception) -> Outcome:
+def _outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, _ReconcileTimeout):
         return "timeout"
     return "panic" if isinstance(error, _PROGRAMMING_ERRORS) else "error"

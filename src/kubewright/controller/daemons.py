@@ -212,9 +212,16 @@ class Daemons:
                 )
                 said = text
             await stopped.wait(delay)
-            fresh = await self._read(request) if not stopped else None
-            if fresh is not None and fresh.metadata.uid == obj.metadata.uid:
-                obj = fresh
+            obj = await self._fresh(request, obj) if not stopped else obj
+
+    async def _fresh(self, request: Request, obj: Any) -> Any:
+        """The object as it is now; as it was, where that cannot be told."""
+        try:
+            fresh = await self._read(request)
+        except Exception as error:
+            logger.warning("%s %s: cannot be read anew: %s", self.name, request, error)
+            return obj
+        return fresh if fresh is not None and fresh.metadata.uid == obj.metadata.uid else obj
 
     async def _run(self, obj: Any, stopped: Stopped) -> None:
         arguments = (obj, stopped) if self._takes_stopped else (obj,)

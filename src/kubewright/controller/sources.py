@@ -109,9 +109,16 @@ class KindSource(Generic[R]):
         """Follow the kind; returns when the initial state is queued, or at once if it is optional."""
         self._queue = queue
         if self.optional:
-            self._late = asyncio.create_task(self._begin())
+            self._late = asyncio.create_task(self._begin_late())
         else:
             await self._begin()
+
+    async def _begin_late(self) -> None:
+        try:
+            await self._begin()
+        except Exception as error:
+            self._missing = error
+            logger.exception("%s is not followed", self.name)
 
     async def _begin(self) -> None:
         self._informer = informer = await self._find_informer()
