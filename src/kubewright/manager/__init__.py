@@ -3,14 +3,16 @@
 - `manager`: `Manager`, what starts when and what stops when; `cluster`: a client and its cache
 - `leader_election`: one leader among replicas
 - `events`, `probes`, `http`, `logs`: what the process tells people and machines
-- `operator`: `Operator`, the short form; `context`, `injection`, `settings`, `permissions`, `installation`
+- `operator`: `Operator`, the short form; `assembly` makes a manager of it; `context`, `injection`,
+  `settings`, `permissions`, `installation`; `console`: a live view of a running one
 """
 
 from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
+from .injection import InjectionError
 from .leader_election import LeaderElector, LeadershipLost
-from .manager import Manager, ManagerStopped, Runnable
+from .manager import GraceExceeded, Manager, ManagerStopped, Runnable
 from .operator import Operator
 from .probes import Probes
 from .settings import Settings
@@ -19,6 +21,8 @@ __all__ = [
     "Cluster",
     "Context",
     "EventRecorder",
+    "GraceExceeded",
+    "InjectionError",
     "LeaderElector",
     "LeadershipLost",
     "Manager",

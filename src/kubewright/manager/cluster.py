@@ -1,18 +1,26 @@
 """One cluster as an operator sees it: a client that reads from a cache, and that cache.
 
-A manager has one of its own; a program that works on several clusters makes more and adds them to it.
+A manager has one of its own; a program that works on several clusters makes more and adds them to it. Where
+there is a leader election, a *fence* is asked before each attempt to write through `client`, so a retry of a
+write that began before the process was paused is refused as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
 from kubewright.client import Client
 from kubewright.client.kinds import Kind
+from kubewright.client.rest import Call, Proceed
+from kubewright.client.transport import Answer, Stream
+
+_writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=None)
+"""Whose client a request is made with: election and events use the same connection and are not fenced."""
 
 
 class Cluster:
@@ -36,7 +44,10 @@ class Cluster:
         self.name = name
         self.scheme = scheme if scheme is not None else Scheme()
         self.cache = Cache(client, namespaces=namespaces, kinds=kinds, allow=allow, **cache_options)
-        self.client: CachedClient = CachedClient.of(client, self.cache)
+        self.fence: Callable[[], None] | None = None
+        """Asked before each attempt to write; raises to refuse it. The manager sets it for an election."""
+        client.rest.hooks.append(self._fence_attempt)
+        self.client: CachedClient = CachedClient.of(client, self.cache).intercepted(self._mark_write)
         """Reads come from the cache and show our own writes; `client.live` asks the server."""
         self.sync_timeout = sync_timeout
 
@@ -51,3 +62,18 @@ class Cluster:
             await stop.wait()
         finally:
             await self.cache.stop()
+            if self.fence is None and self._fence_attempt in self.client.rest.hooks:
+                self.client.rest.hooks.remove(self._fence_attempt)
+
+    async def _mark_write(self, call: Call, proceed: Proceed) -> Answer | Stream:
+        if self.fence is None or call.method in ("GET", "HEAD"):
+            return await proceed(call)
+        token = _writing.set(self)
+        try:
+            return await proceed(call)
+        finally:
+            _writing.reset(token)
+
+    def _fence_attempt(self, call: Call) -> None:
+        if self.fence is not None and _writing.get() is self:
+            self.fence()

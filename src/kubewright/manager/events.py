@@ -4,7 +4,7 @@
 than piled up when the server is away. Repetitions become one event with a count. Two filters keep a loop that
 goes wrong from flooding the cluster, with client-go's numbers: more than 10 events in 10 minutes that differ
 only in their message become one aggregate, and an object may have 25 events at once and then one every five
-minutes.
+minutes. It may be called from any thread.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from kubewright.api.codec import to_plain
 from kubewright.api.errors import APIError, NotFound
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject, ObjectReference
 from kubewright.api.times import format_micro_time, format_time, now_micro
 from kubewright.api.unstructured import Unstructured
-from kubewright.client import Client
+from kubewright.client import Client, patches
 from kubewright.client.errors import ConnectionFailed
 
 logger = logging.getLogger(__name__)
@@ -35,6 +39,8 @@ AGGREGATE_SECONDS = 600.0
 SPAM_BURST = 25
 SPAM_REFILL_SECONDS = 300.0
 REMEMBERED = 4096
+MESSAGE_LENGTH = 1024
+RECENT = 50
 QUEUE_LENGTH = 1000
 
 
@@ -108,6 +114,17 @@ class Aggregator:
         return (group, ""), f"(combined from similar events): {message}"
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An event as it was recorded, for those who watch the process itself."""
+
+    at: datetime
+    about: ObjectReference
+    type: EventType
+    reason: str
+    message: str
+
+
 @dataclass(slots=True)
 class _Posted:
     """An event that exists on the server, so that the next one like it only counts."""
@@ -125,7 +142,7 @@ class EventRecorder:
     """
 
     needs_leader = False
-    group = "others"
+    group = "events"
 
     def __init__(
         self,
@@ -133,12 +150,9 @@ class EventRecorder:
         component: str,
         *,
         api: EventAPI = "events.k8s.io/v1",
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = now_micro,
     ) -> None:
-        import time
-
-        clock = clock if clock is not None else time.monotonic
         self.component = component
         self._client = client
         self._api = api
@@ -148,8 +162,13 @@ class EventRecorder:
         self._aggregator = Aggregator(clock)
         self._posted = _Recent()
         self._queue: deque[Callable[[], Any]] = deque()
+        self._lock = threading.Lock()
         self._wake = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._dropped = 0
+        self._last_stamp = 0
+        self.recent: deque[Said] = deque(maxlen=RECENT)
+        """The last events, whether they could be sent or not."""
 
     def event(
         self,
@@ -165,26 +184,33 @@ class EventRecorder:
         about = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
         other = related if related is None or isinstance(related, ObjectReference) else reference_to(related)
         subject = (self.component, about.kind, about.namespace, about.name, about.uid)
-        if not self._filter.allows(subject):
-            logger.debug("too many events about %s %s; dropped: %s", about.kind, about.name, message)
-            return
-        key, text = self._aggregator.message((subject, type, reason, action), message)
-        if len(self._queue) >= QUEUE_LENGTH:
-            self._queue.popleft()
-            self._dropped += 1
-        self._queue.append(lambda: self._send(key, about, other, type, reason, text, action))
-        self._wake.set()
+        with self._lock:
+            self.recent.append(Said(self._now(), about, type, reason, message))
+            if not self._filter.allows(subject):
+                logger.debug("too many events about %s %s; dropped: %s", about.kind, about.name, message)
+                return
+            key, text = self._aggregator.message((subject, type, reason, action), message)
+            text = text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 3]}..."
+            if len(self._queue) >= QUEUE_LENGTH:
+                self._queue.popleft()
+                self._dropped += 1
+            self._queue.append(lambda: self._send(key, about, other, type, reason, text, action))
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake.set)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send events until `stop` is set, then what is still there."""
+        self._loop = asyncio.get_running_loop()
         stopping = asyncio.create_task(stop.wait())
         try:
+            await self.flush()
             while not stop.is_set():
                 waking = asyncio.create_task(self._wake.wait())
                 await asyncio.wait([stopping, waking], return_when=asyncio.FIRST_COMPLETED)
                 waking.cancel()
                 await self.flush()
         finally:
+            self._loop = None
             stopping.cancel()
 
     async def flush(self) -> None:
@@ -196,6 +222,8 @@ class EventRecorder:
                 await send()
             except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
                 logger.warning("an event could not be sent: %s", error)
+            except Exception:
+                logger.exception("an event could not be sent")
         if self._dropped:
             logger.warning("%d events were dropped: the server was away for too long", self._dropped)
             self._dropped = 0
@@ -219,22 +247,15 @@ class EventRecorder:
             except NotFound:
                 self._posted.pop(key, None)
         namespace = about.namespace or "default"
-        name = f"{about.name}.{int(now.timestamp() * 1_000_000_000):x}"
+        self._last_stamp = max(self._last_stamp + 1, int(now.timestamp() * 1_000_000) * 1000)
+        name = f"{about.name}.{self._last_stamp:x}"
         body = self._body(name, namespace, about, related, type, reason, message, action, now)
-        try:
-            await self._client.create(Unstructured(body))
-        except APIError as error:
-            if error.status_code == 409:
-                return
-            raise
+        await self._client.create(Unstructured(body))
         entry = _Posted(name, namespace, 1, now)
         self._posted.pop(key, None)
         self._posted.touch(key, lambda: entry)
 
     async def _count(self, posted: _Posted, message: str, now: datetime) -> None:
-        from kubewright.api.gvk import GroupVersionKind
-        from kubewright.client import patches
-
         posted.count += 1
         if self._api == "v1":
             change: dict[str, Any] = {
@@ -243,10 +264,8 @@ class EventRecorder:
                 "message": message,
             }
         else:
-            change = {
-                "series": {"count": posted.count, "lastObservedTime": format_micro_time(now)},
-                "note": message,
-            }
+            # Everything else of such an event is fixed, its note included.
+            change = {"series": {"count": posted.count, "lastObservedTime": format_micro_time(now)}}
         kind = GroupVersionKind.from_api_version(self._api, "Event")
         await self._client.patch(kind, patches.merge(change), name=posted.name, namespace=posted.namespace)
 
@@ -262,8 +281,6 @@ class EventRecorder:
         action: str,
         now: datetime,
     ) -> dict[str, Any]:
-        from kubewright.api.codec import to_plain
-
         body: dict[str, Any] = {
             "apiVersion": self._api,
             "kind": "Event",
@@ -277,14 +294,14 @@ class EventRecorder:
             body["related"] = to_plain(related)
         if self._api == "v1":
             body["involvedObject"] = to_plain(about)
-            body["message"] = message[:1024]
+            body["message"] = message
             body["source"] = {"component": self.component}
             body["reportingComponent"] = self.component
             body["firstTimestamp"] = body["lastTimestamp"] = format_time(now)
             body["count"] = 1
         else:
             body["regarding"] = to_plain(about)
-            body["note"] = message[:1024]
+            body["note"] = message
             body["reportingController"] = self.component
             body["eventTime"] = format_micro_time(now)
         return body

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import ssl
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from kubewright.client.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from kubewright.client import Client
+    from kubewright.webhook.server import Certificates
 
     from .probes import Probes
 
@@ -38,13 +38,20 @@ class HTTPServer:
     group = "http"
 
     def __init__(
-        self, name: str, handler: Handler, *, host: str, port: int, tls: ssl.SSLContext | None = None
+        self,
+        name: str,
+        handler: Handler,
+        *,
+        host: str,
+        port: int,
+        certificates: Certificates | None = None,
     ) -> None:
+        """With `certificates` it serves over TLS."""
         self.name = name
         self.host = host
         self.port = port
         self._handler = handler
-        self._tls = tls
+        self._certificates = certificates
         self._listening = asyncio.Event()
 
     async def wait_listening(self) -> None:
@@ -62,8 +69,9 @@ class HTTPServer:
         runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=1.0)
         await runner.setup()
         try:
+            tls = await self._certificates.start() if self._certificates is not None else None
             try:
-                await web.TCPSite(runner, self.host, self.port, ssl_context=self._tls).start()
+                await web.TCPSite(runner, self.host, self.port, ssl_context=tls).start()
             except OSError as error:
                 raise OSError(
                     f"{self.name} cannot listen on {self.host}:{self.port}: {error.strerror}"
@@ -73,7 +81,10 @@ class HTTPServer:
             logger.info("%s on %s:%d", self.name, self.host, self.port)
             await stop.wait()
         finally:
+            self._listening.clear()
             await runner.cleanup()
+            if self._certificates is not None:
+                await self._certificates.stop()
 
 
 def probe_server(probes: Probes, *, host: str = "", port: int = 8081) -> HTTPServer:
@@ -90,7 +101,11 @@ def probe_server(probes: Probes, *, host: str = "", port: int = 8081) -> HTTPSer
 
 
 def metrics_server(
-    *, host: str = "", port: int = 8443, tls: ssl.SSLContext | None = None, access: AccessCheck | None = None
+    *,
+    host: str = "",
+    port: int = 8443,
+    certificates: Certificates | None = None,
+    access: AccessCheck | None = None,
 ) -> HTTPServer:
     """`/metrics`, for those whom `access` admits; for everybody if that is `None`."""
 
@@ -107,7 +122,7 @@ def metrics_server(
         # A few thousand lines take tens of milliseconds: not on the loop that reconciles.
         return 200, CONTENT_TYPE_LATEST, await asyncio.to_thread(generate_latest)
 
-    return HTTPServer("metrics", handle, host=host, port=port, tls=tls)
+    return HTTPServer("metrics", handle, host=host, port=port, certificates=certificates)
 
 
 class AccessCheck:

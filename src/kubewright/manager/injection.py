@@ -1,4 +1,4 @@
-"""Arguments by type: a function of an operator names what it needs, and gets it.
+"""Arguments by type: a function names what it needs, and gets it.
 
     async def reconcile(guestbook: Guestbook, ctx: Context, log: logging.Logger): ...
 
@@ -8,67 +8,96 @@ typo fails at import and not in the middle of the night.
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kubewright.controller.calling import call, is_async
+
 
 class InjectionError(TypeError):
-    """A parameter that nothing can be given for."""
+    """A function that cannot be called as it is written; the message begins with `file:line`."""
+
+
+def where_is(function: Callable[..., Any]) -> str:
+    """`file:line` of a function, or nothing."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+
+
+def describe(function: Callable[..., Any]) -> str:
+    """`file:line: name`, the beginning of a complaint about a function."""
+    name = getattr(function, "__qualname__", repr(function))
+    where = where_is(function)
+    return f"{where}: {name}" if where else name
+
+
+def check_takes(function: Callable[..., Any], count: int, what: str) -> None:
+    """Complain unless a function can be called with so many arguments, or one more."""
+    for given in (count, count + 1):
+        try:
+            inspect.signature(function).bind(*range(given))
+            return
+        except TypeError:
+            continue
+    raise InjectionError(f"{describe(function)}: {what}")
 
 
 class Injected:
-    """A function whose parameters are filled by type. `kinds` maps a type to the name of its value."""
+    """A function whose parameters are filled by type. `known` maps a type to the name of its value."""
 
     def __init__(self, function: Callable[..., Any], known: Mapping[type, str], *, what: str) -> None:
         self.function = function
-        self.name = getattr(function, "__qualname__", repr(function))
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = is_async(function)
         self.parameters: dict[str, str] = {}
-        code = getattr(function, "__code__", None)
-        where = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
+        subject = describe(function)
+        target = function if inspect.isroutine(function) else type(function).__call__
         try:
-            hints = typing.get_type_hints(function)
+            hints = typing.get_type_hints(target)
         except NameError as error:
-            raise InjectionError(f"{where}{self.name}: an annotation cannot be resolved: {error}") from None
+            raise InjectionError(f"{subject}: an annotation cannot be resolved: {error}") from None
         for parameter in inspect.signature(function).parameters.values():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise InjectionError(f"{where}{self.name}: *{parameter.name} cannot be filled by type")
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise InjectionError(f"{subject}: {parameter} cannot be filled by type")
             wanted = hints.get(parameter.name)
-            source = self._source(wanted, known)
+            source = _source(wanted, known)
             if source is None:
                 if parameter.default is not parameter.empty:
                     continue
-                possible = ", ".join(sorted(each.__name__ for each in known))
+                names = ", ".join(sorted({each.__name__ for each in known}))
                 given = getattr(wanted, "__name__", wanted) if wanted is not None else "nothing"
                 raise InjectionError(
-                    f"{where}{self.name}: parameter {parameter.name!r} is annotated with {given}; "
-                    f"a {what} can have: {possible}"
+                    f"{subject}: parameter {parameter.name!r} is annotated with {given}; "
+                    f"a {what} can have: {names}"
                 )
             self.parameters[parameter.name] = source
 
-    @staticmethod
-    def _source(wanted: Any, known: Mapping[type, str]) -> str | None:
-        origin = typing.get_origin(wanted)
-        if origin in (typing.Union, types.UnionType):
-            options = [Injected._source(option, known) for option in typing.get_args(wanted)]
-            return next((name for name in options if name is not None), None)
-        if origin is not None:
-            wanted = origin
-        if wanted in known:
-            return known[wanted]
-        if isinstance(wanted, type):
-            for each, name in known.items():
-                if issubclass(each, wanted) and wanted is not object:
-                    return name
-        return None
+    def bound(self, values: Mapping[str, Any]) -> Callable[[], Any]:
+        """The function with the values it asks for."""
+        arguments = {name: values[source] for name, source in self.parameters.items()}
+        return functools.partial(self.function, **arguments)
 
     async def __call__(self, values: Mapping[str, Any]) -> Any:
         """Call the function with the values it asks for; a plain function runs in a thread."""
-        arguments = {name: values[source] for name, source in self.parameters.items()}
         if self.is_async:
-            return await self.function(**arguments)
-        return await asyncio.to_thread(self.function, **arguments)
+            return await self.bound(values)()
+        return await call(self.bound(values))
+
+
+def _source(wanted: Any, known: Mapping[type, str]) -> str | None:
+    """Which value an annotation asks for: a class, one with parameters, a base of it, or one of several."""
+    origin = typing.get_origin(wanted)
+    if origin in (typing.Union, types.UnionType):
+        found = (_source(option, known) for option in typing.get_args(wanted) if option is not type(None))
+        return next((each for each in found if each is not None), None)
+    if origin is typing.Annotated:
+        return _source(typing.get_args(wanted)[0], known)
+    cls = origin or wanted
+    if not isinstance(cls, type) or cls is object:
+        return None
+    if cls in known:
+        return known[cls]
+    return next((name for each, name in known.items() if issubclass(each, cls)), None)

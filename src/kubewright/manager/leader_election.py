@@ -4,20 +4,23 @@ A candidate takes the lease when it is free, or when its holder has not changed 
 the candidate's own clock, so clocks need not agree. The leader renews it every `retry_period`. It counts
 itself as leader only until `renew_deadline` after the last renewal *began*, which is sooner than anybody else
 may take over; `holds()` answers that from the clock alone. So a process that was stopped and wakes up late
-knows at its next look that its time is over, even before its renewal fails. The manager asks before writes.
+knows at its next look that its time is over, even before its renewal fails. The manager asks before each
+attempt to write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import random
 import socket
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, NotFound
 from kubewright.api.meta import ObjectMeta
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from kubewright.client import Client
 
 logger = logging.getLogger(__name__)
+
+_NEVER = float("-inf")
 
 
 class LeadershipLost(Exception):
@@ -43,6 +48,13 @@ def _clock() -> float:
 def default_identity() -> str:
     """A name for this process that no other has."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+@lru_cache(maxsize=1)
+def _status_metric() -> Any:
+    from prometheus_client import Gauge
+
+    return Gauge("leader_election_master_status", "1 while this process is the leader, else 0", ("name",))
 
 
 class LeaderElector:
@@ -79,9 +91,12 @@ class LeaderElector:
         self._client = client
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
-        self._renewed_at = float("-inf")
+        self._renewed_at = _NEVER
         self._observed: tuple[object, ...] | None = None
         self._observed_at = 0.0
+        self._unanswered = False
+        self._status: Any = _status_metric().labels(name)
+        self._status.set(0)
 
     def holds(self) -> bool:
         """Whether this process may act as the leader right now."""
@@ -92,6 +107,11 @@ class LeaderElector:
         if not self.holds():
             raise LeadershipLost(f"{self.identity} no longer holds the lease {self.namespace}/{self.name}")
 
+    def check_health(self) -> None:
+        """A health check: a leader whose time is over should have ended long ago."""
+        if self._renewed_at != _NEVER and self._clock() - self._renewed_at > self.lease_duration:
+            raise LeadershipLost(f"the lease {self.namespace}/{self.name} ran out and the process goes on")
+
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
         logger.info("%s: waiting to become the leader of %s/%s", self.identity, self.namespace, self.name)
@@ -101,6 +121,13 @@ class LeaderElector:
 
     async def keep(self) -> None:
         """Renew until that is no longer possible, then raise `LeadershipLost`."""
+        self._status.set(1)
+        try:
+            await self._renew()
+        finally:
+            self._status.set(0)
+
+    async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self.retry_period)
             deadline = self._renewed_at + self.renew_deadline
@@ -111,24 +138,26 @@ class LeaderElector:
                         f"the lease {self.namespace}/{self.name} could not be renewed in time"
                     )
                 if self.leader and self.leader != self.identity:
-                    self._renewed_at = float("-inf")
+                    self._renewed_at = _NEVER
                     raise LeadershipLost(f"{self.leader} has taken the lease {self.namespace}/{self.name}")
                 await asyncio.sleep(min(self.retry_period, max(0.0, deadline - self._clock())))
 
     async def release(self) -> None:
         """Give the lease up so that another one need not wait for it to run out."""
-        held = self._renewed_at != float("-inf")
-        self._renewed_at = float("-inf")
+        # A campaign that was broken off may have been won without our knowing.
+        held = self._renewed_at != _NEVER or self._unanswered
+        self._renewed_at = _NEVER
         if not (held and self.release_on_stop):
             return
         try:
-            lease = await self._get()
-            if lease is None or lease.spec is None or lease.spec.holder_identity != self.identity:
-                return
-            lease.spec.holder_identity = ""
-            lease.spec.lease_duration_seconds = 1
-            lease.spec.renew_time = lease.spec.acquire_time = now_micro()
-            await self._client.update(lease)
+            async with asyncio.timeout(self.renew_deadline):
+                lease = await self._get()
+                if lease is None or lease.spec is None or lease.spec.holder_identity != self.identity:
+                    return
+                lease.spec.holder_identity = ""
+                lease.spec.lease_duration_seconds = 1
+                lease.spec.renew_time = lease.spec.acquire_time = now_micro()
+                await self._client.update(lease)
         except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
             logger.warning("the lease %s/%s could not be released: %s", self.namespace, self.name, error)
 
@@ -142,9 +171,12 @@ class LeaderElector:
     async def _try(self) -> bool:
         """Take or renew the lease; whether this process is the leader now."""
         began = self._clock()
+        self._unanswered = True
         try:
-            taken = await self._write(began)
+            taken = await self._write()
+            self._unanswered = False
         except (Conflict, AlreadyExists):
+            self._unanswered = False
             return False
         except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
             logger.warning("leader election on %s/%s: %s", self.namespace, self.name, error)
@@ -154,7 +186,7 @@ class LeaderElector:
             self._renewed_at = began
         return taken
 
-    async def _write(self, began: float) -> bool:
+    async def _write(self) -> bool:
         from kubewright.api.coordination.v1 import Lease, LeaseSpec
 
         lease = await self._get()
@@ -162,7 +194,7 @@ class LeaderElector:
         if lease is None:
             spec = LeaseSpec(
                 holder_identity=self.identity,
-                lease_duration_seconds=round(self.lease_duration),
+                lease_duration_seconds=math.ceil(self.lease_duration),
                 acquire_time=now,
                 renew_time=now,
                 lease_transitions=0,
@@ -174,20 +206,22 @@ class LeaderElector:
         spec = lease.spec or LeaseSpec()
         holder = spec.holder_identity or ""
         seen = (holder, spec.renew_time, spec.acquire_time, spec.lease_transitions)
+        # The moment it was seen, not the one it was asked for: it may have been renewed in between.
+        seen_at = self._clock()
         if seen != self._observed:
-            self._observed, self._observed_at = seen, began
+            self._observed, self._observed_at = seen, seen_at
         if holder and holder != self.leader:
             logger.info("%s/%s: the leader is %s", self.namespace, self.name, holder)
         self.leader = holder
         if holder and holder != self.identity:
             duration = max(float(spec.lease_duration_seconds or 0), self.lease_duration)
-            if began - self._observed_at < duration:
+            if seen_at - self._observed_at < duration:
                 return False
         if holder != self.identity:
             spec.acquire_time = now
             spec.lease_transitions = (spec.lease_transitions or 0) + 1
         spec.holder_identity = self.identity
-        spec.lease_duration_seconds = round(self.lease_duration)
+        spec.lease_duration_seconds = math.ceil(self.lease_duration)
         spec.renew_time = now
         lease.spec = spec
         await self._client.update(lease)

@@ -13,6 +13,7 @@ from typing import IO, Any, Literal
 
 from kubewright.api.codec import encode
 from kubewright.controller.controller import reconciling
+from kubewright.controller.request import Request
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m"}
@@ -29,6 +30,10 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     if current is not None:
         fields.setdefault("controller", current.controller)
         fields.setdefault("reconcile_id", current.id)
+        if isinstance(current.request, Request):
+            fields.setdefault("object", current.request.name)
+            if current.request.namespace:
+                fields.setdefault("namespace", current.request.namespace)
     return fields
 
 
@@ -64,6 +69,7 @@ class ConsoleFormatter(logging.Formatter):
         """Print a record."""
         moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
         fields = fields_of(record)
+        fields.setdefault("kind", fields.get("controller", ""))
         where = "/".join(str(fields[name]) for name in ("namespace", "object") if name in fields)
         subject = f"{fields.get('kind', '')} {where}".strip()
         text = f"{moment} {record.levelname:<7} {subject + ': ' if subject else ''}{record.getMessage()}"

@@ -2,39 +2,46 @@
 
 Parts (*runnables*) belong to groups. They start in this order, each group ready before the next begins:
 
-    http (probes, metrics) -> webhooks -> caches -> others -> warm-up -> leadership -> the leader's parts
+    events -> http (probes, metrics) -> webhooks -> caches -> others -> warm-up -> election -> leader's parts
 
 and stop in the opposite order, within the grace period: first the others and the leader's parts, which finish
-what they hold while their caches and clients still work; then caches, webhooks, http; then the lease is given
-back, and last the event recorder sends what it still has.
+what they hold while their caches and clients still work; then caches, webhooks, http and the clean-up
+functions; then the lease is given back, and last the event recorder sends what it still has.
 
 A part that fails stops the process with its error. Losing the lease stops it at once, without grace: somebody
-else may be the leader already, and every write of ours is refused from that moment by our own clock.
+else may be the leader already. From that moment, by our own clock, every write is refused (`Cluster.fence`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from kubewright.client.rest import Call, Proceed
-from kubewright.client.transport import Answer, Stream
-
 from .cluster import Cluster
-from .leader_election import LeaderElector
+from .leader_election import LeaderElector, LeadershipLost
 
 logger = logging.getLogger(__name__)
 
-GROUPS = ("http", "webhooks", "caches", "others")
+GROUPS = ("events", "http", "webhooks", "caches", "others")
+"""Groups of parts that need not lead, in the order in which they start."""
+LEADER = "leader"
 GRACE = 30.0
+_CUT_OFF_SECONDS = 1.0
+"""How long a part that is cut off may take to notice; a thread may not notice at all."""
 
 
 class Runnable(Protocol):
-    """A part of the process. `needs_leader`, `group` and `warm_up` are looked up and optional."""
+    """A part of the process.
+
+    Looked up and optional: `needs_leader` (it has to lead, unless this is false), `group` (one of `GROUPS`,
+    for those that need not), `wait_listening()` (what the next group waits for), `warms_up` with `warm_up()`
+    and `cool_down()` (what it prepares before it leads).
+    """
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then finish and return."""
@@ -44,12 +51,22 @@ class ManagerStopped(RuntimeError):
     """A part was added to a manager that is stopping."""
 
 
+class GraceExceeded(RuntimeError):
+    """Some parts were still busy when the grace period ended, and were cut off."""
+
+
 class _Part:
     """A runnable with its task and its own stop signal."""
 
-    def __init__(self, runnable: Runnable, group: str) -> None:
+    def __init__(self, runnable: Runnable) -> None:
         self.runnable = runnable
-        self.group = group
+        self.group = LEADER
+        if not getattr(runnable, "needs_leader", True):
+            self.group = getattr(runnable, "group", "others")
+            if self.group not in GROUPS:
+                raise ValueError(
+                    f"{self.name}: there is no group {self.group!r}; write one of {', '.join(GROUPS)}"
+                )
         self.stop = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -57,6 +74,10 @@ class _Part:
     def name(self) -> str:
         name = getattr(self.runnable, "name", "")
         return f"{type(self.runnable).__name__} {name}".strip()
+
+    @property
+    def warms_up(self) -> bool:
+        return bool(getattr(self.runnable, "warms_up", False))
 
 
 class Manager:
@@ -70,6 +91,7 @@ class Manager:
         grace: float = GRACE,
         handle_signals: bool = True,
     ) -> None:
+        """`grace`: how many seconds parts may take to stop; 0 cuts them off, below 0 waits for ever."""
         self.cluster = cluster
         self.elector = elector
         self.grace = grace
@@ -78,15 +100,17 @@ class Manager:
         self._handle_signals = handle_signals
         self._parts: list[_Part] = []
         self._reached = -1
+        self._warming = False
         self._leading = False
-        self._started_all = False
+        self._has_led = False
+        self._ready = False
+        self._stop_asked = asyncio.Event()
         self._stopping = False
         self._failure: asyncio.Future[BaseException] | None = None
+        self._cut_off: list[str] = []
         self._cleanups: list[Callable[[], Any]] = []
-        self._names: set[str] = set()
+        self._warm_ups: set[asyncio.Task[None]] = set()
         self.add(cluster)
-        if elector is not None:
-            self._fence(elector)
 
     @property
     def client(self) -> Any:
@@ -103,96 +127,111 @@ class Manager:
         """The kinds that are known."""
         return self.cluster.scheme
 
+    @property
+    def ready(self) -> bool:
+        """Whether caches are in step and everything that need not lead is running."""
+        return self._ready and not self._stopping
+
     def add(self, runnable: Runnable) -> None:
         """Add a part. One that is added to a running manager starts as soon as its turn has come."""
         if self._stopping:
             raise ManagerStopped("the manager is stopping; nothing can be added any more")
-        leader = getattr(runnable, "needs_leader", True)
-        group = "leader" if leader else getattr(runnable, "group", "others")
-        name = getattr(runnable, "name", "")
-        if name and type(runnable).__name__ == "Controller":
-            if name in self._names:
-                raise ValueError(f"two controllers are called {name!r}; give one of them another name")
-            self._names.add(name)
-        part = _Part(runnable, group)
+        part = _Part(runnable)
+        if isinstance(runnable, Cluster) and self.elector is not None:
+            runnable.fence = self._check_leadership
         self._parts.append(part)
-        started = self._leading if group == "leader" else self._reached >= GROUPS.index(group)
+        started = self._leading if part.group == LEADER else self._reached >= GROUPS.index(part.group)
         if started:
             self._start(part)
-
-    @property
-    def ready(self) -> bool:
-        """Whether caches are in step and everything that need not lead is running."""
-        return self._started_all
+        elif part.warms_up and self._warming:
+            task = asyncio.ensure_future(_warm_up(part))
+            self._warm_ups.add(task)
+            task.add_done_callback(self._warmed_up)
 
     def on_stop(self, cleanup: Callable[[], Any]) -> None:
-        """Call a function, plain or async, after everything has stopped."""
+        """Call a function, plain or async, after everything has stopped and before the lease is returned."""
         self._cleanups.append(cleanup)
 
-    def _fence(self, elector: LeaderElector) -> None:
-        """Refuse writes of a process that may no longer be the leader."""
-
-        async def fenced(call: Call, proceed: Proceed) -> Answer | Stream:
-            if self._leading and call.method not in ("GET", "HEAD"):
-                elector.check()
-            return await proceed(call)
-
-        self.cluster.client = self.cluster.client.intercepted(fenced)
+    def _check_leadership(self) -> None:
+        """Refuse writes of a process that was the leader and may no longer be."""
+        if self._has_led:
+            assert self.elector is not None
+            self.elector.check()
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Start everything and work until `stop` is set, a signal comes, or a part fails."""
-        stop = stop if stop is not None else asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._failure = loop.create_future()
-        with self._signals(stop):
-            stopped = asyncio.create_task(stop.wait())
-            working = asyncio.create_task(self._work())
+        if self._reached >= 0 or self._stopping:
+            raise RuntimeError("a manager runs once; make another one")
+        if stop is not None:
+            self._stop_asked = stop
+        self._failure = asyncio.get_running_loop().create_future()
+        error: BaseException | None = None
+        with self._signals():
+            working = asyncio.create_task(self._work(), name="manager")
             try:
-                ends: list[asyncio.Future[Any]] = [stopped, working, self._failure]
-                while not (stopped.done() or self._failure.done() or _failed(working)):
-                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                    if working.done() and working in ends:
-                        ends.remove(working)
-            finally:
-                stopped.cancel()
-            error: BaseException | None = None
-            if self._failure.done():
-                error = self._failure.result()
-            elif working.done() and not working.cancelled():
-                error = working.exception()
-            await self._stop(working, hurry=self.elector is not None and self._lost(error))
+                error = await self._until_end(working)
+            except asyncio.CancelledError as cancelled:
+                error = cancelled
+            await self._stop(working, lost=isinstance(error, LeadershipLost))
         if error is not None:
             raise error
+        if self._cut_off:
+            raise GraceExceeded(
+                f"not stopped within {self.grace:g} s and cut off: {', '.join(self._cut_off)}"
+            )
 
-    def _lost(self, error: BaseException | None) -> bool:
-        from .leader_election import LeadershipLost
-
-        return isinstance(error, LeadershipLost)
+    async def _until_end(self, working: asyncio.Task[None]) -> BaseException | None:
+        """Wait for a reason to stop; the error, if it is one."""
+        assert self._failure is not None
+        stopped = asyncio.create_task(self._stop_asked.wait())
+        waiting: set[asyncio.Future[Any]] = {stopped, working, self._failure}
+        try:
+            while not (stopped.done() or self._failure.done() or _failed(working)):
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if working.done():
+                    waiting.discard(working)
+        finally:
+            stopped.cancel()
+        if self._failure.done():
+            return self._failure.result()
+        return working.exception() if _failed(working) else None
 
     @contextlib.contextmanager
-    def _signals(self, stop: asyncio.Event) -> Any:
+    def _signals(self) -> Iterator[None]:
+        """Stop on the first signal; a second one ends the process as it would any other."""
         loop = asyncio.get_running_loop()
-        names = (signal.SIGINT, signal.SIGTERM) if self._handle_signals else ()
-        added = []
-        for name in names:
+        handled: list[signal.Signals] = []
+
+        def restore() -> None:
+            while handled:
+                loop.remove_signal_handler(handled.pop())
+
+        def ask(name: signal.Signals) -> None:
+            logger.info("%s: stopping; once more to stop at once", name.name)
+            restore()
+            self._stop_asked.set()
+
+        for name in (signal.SIGINT, signal.SIGTERM) if self._handle_signals else ():
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(name, stop.set)
-                added.append(name)
+                loop.add_signal_handler(name, ask, name)
+                handled.append(name)
         try:
             yield
         finally:
-            for name in added:
-                loop.remove_signal_handler(name)
+            restore()
 
     async def _work(self) -> None:
         """Start group after group; then lead, if there is an election, until leadership is lost."""
         for index, group in enumerate(GROUPS):
             self._reached = index
-            for part in self._of(group):
+            parts = self._of(group)
+            for part in parts:
                 self._start(part)
-            await self._ready(group)
-        await asyncio.gather(*(_warm_up(part.runnable) for part in self._parts))
-        self._started_all = True
+            for part in parts:
+                await _ready(part.runnable)
+        self._warming = True
+        await asyncio.gather(*(_warm_up(part) for part in list(self._parts) if part.warms_up))
+        self._ready = True
         if self.elector is None:
             self._lead()
             return
@@ -201,22 +240,12 @@ class Manager:
         await self.elector.keep()
 
     def _lead(self) -> None:
-        self._leading = True
+        if self._stop_asked.is_set():
+            return
+        self._leading = self._has_led = True
         self.elected.set()
-        for part in self._of("leader"):
+        for part in self._of(LEADER):
             self._start(part)
-
-    async def _ready(self, group: str) -> None:
-        """Wait for what the next group relies on: open ports, caches in step."""
-        if group == "webhooks":
-            for part in self._of(group):
-                waiting = getattr(part.runnable, "wait_listening", None)
-                if waiting is not None:
-                    await waiting()
-        if group == "caches":
-            for part in self._of(group):
-                if isinstance(part.runnable, Cluster):
-                    await part.runnable.cache.wait_for_sync(part.runnable.sync_timeout)
 
     def _of(self, group: str) -> list[_Part]:
         return [part for part in self._parts if part.group == group and part.task is None]
@@ -225,44 +254,61 @@ class Manager:
         part.task = asyncio.create_task(part.runnable.run(part.stop), name=part.name)
         part.task.add_done_callback(lambda task: self._ended(part, task))
 
+    def _warmed_up(self, task: asyncio.Task[None]) -> None:
+        self._warm_ups.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
     def _ended(self, part: _Part, task: asyncio.Task[None]) -> None:
-        if task.cancelled() or self._stopping:
+        if task.cancelled() or (error := task.exception()) is None:
             return
-        error = task.exception()
-        if error is not None and self._failure is not None and not self._failure.done():
-            logger.error("%s failed: %s: %s", part.name, type(error).__name__, error)
+        logger.error("%s failed: %s: %s", part.name, type(error).__name__, error)
+        self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._stopping and self._failure is not None and not self._failure.done():
             self._failure.set_result(error)
 
-    async def _stop(self, working: asyncio.Task[None], *, hurry: bool) -> None:
+    async def _stop(self, working: asyncio.Task[None], *, lost: bool) -> None:
         self._stopping = True
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-        deadline = asyncio.get_running_loop().time() + (0.0 if hurry else self.grace)
-        for group in ("others", "leader", "caches", "webhooks", "http"):
-            await self._stop_parts(
-                [part for part in self._parts if part.group == group and part.task], deadline
-            )
+        preparing = [working, *self._warm_ups]
+        for task in preparing:
+            task.cancel()
+        await asyncio.gather(*preparing, return_exceptions=True)
+        now = asyncio.get_running_loop().time()
+        deadline = now if lost else now + self.grace if self.grace >= 0 else float("inf")
+        await asyncio.gather(*(_cool_down(part) for part in self._parts if part.task is None))
+        for group in ("others", LEADER, *reversed(GROUPS[1:-1])):
+            await self._stop_group(group, deadline)
+        for cleanup in reversed(self._cleanups):
+            await _clean_up(cleanup)
         self._leading = False
         self.elected.clear()
         if self.elector is not None:
             await self.elector.release()
-        for cleanup in reversed(self._cleanups):
-            result = cleanup()
-            if asyncio.iscoroutine(result):
-                await result
+        await self._stop_group(GROUPS[0], deadline)
 
-    async def _stop_parts(self, parts: Iterable[_Part], deadline: float) -> None:
-        tasks = {part.task: part for part in parts if part.task is not None}
+    async def _stop_group(self, group: str, deadline: float) -> None:
+        tasks = {part.task: part for part in self._parts if part.group == group and part.task is not None}
         for part in tasks.values():
             part.stop.set()
-        if not tasks:
-            return
-        left = max(0.0, deadline - asyncio.get_running_loop().time())
-        _, slow = await asyncio.wait(tasks, timeout=left)
-        for task in slow:
-            logger.warning("%s did not stop in time and is cut off", tasks[task].name)
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        slow = await _wait(tasks, deadline - asyncio.get_running_loop().time())
+        if slow:
+            names = [tasks[task].name for task in slow]
+            self._cut_off += names
+            logger.warning("not stopped in time and cut off: %s", ", ".join(names))
+        for _ in range(2):
+            for task in slow:
+                task.cancel()
+            slow = await _wait(slow, _CUT_OFF_SECONDS)
+
+
+async def _wait(tasks: Iterable[asyncio.Task[None]], seconds: float) -> set[asyncio.Task[None]]:
+    """Those that have not ended after so many seconds."""
+    left = set(tasks)
+    if left:
+        _, left = await asyncio.wait(left, timeout=None if seconds == float("inf") else max(0.0, seconds))
+    return left
 
 
 def _failed(task: asyncio.Task[None]) -> bool:
@@ -270,6 +316,29 @@ def _failed(task: asyncio.Task[None]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 
-async def _warm_up(runnable: Runnable) -> None:
-    if getattr(runnable, "warms_up", False):
-        await runnable.warm_up()  # type: ignore[attr-defined]
+async def _ready(runnable: Runnable) -> None:
+    """Wait for what the next group relies on: open ports, caches in step."""
+    if isinstance(runnable, Cluster):
+        await runnable.cache.wait_for_sync(runnable.sync_timeout)
+    waiting = getattr(runnable, "wait_listening", None)
+    if waiting is not None:
+        await waiting()
+
+
+async def _warm_up(part: _Part) -> None:
+    await part.runnable.warm_up()  # type: ignore[attr-defined]
+
+
+async def _cool_down(part: _Part) -> None:
+    """Undo a warm-up that led to nothing."""
+    if part.warms_up and hasattr(part.runnable, "cool_down"):
+        await part.runnable.cool_down()
+
+
+async def _clean_up(cleanup: Callable[[], Any]) -> None:
+    try:
+        result = cleanup()
+        if inspect.isawaitable(result):
+            await result
+    except Exception:
+        logger.exception("a clean-up function failed")

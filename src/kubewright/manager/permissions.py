@@ -1,19 +1,51 @@
 """The RBAC rules that follow from what an operator declares.
 
 Nobody has to write them twice: a kind that is reconciled must be read and its status written, a kind that is
-owned must be read and written, a kind that is watched must be read.
+owned must be read and written, a kind that is watched must be read. Leases, Secrets and reviews follow from
+the settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kubewright.api.declare import Rbac
+from kubewright.api.declare import Rbac, resource_info
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 
+if TYPE_CHECKING:
+    from .operator import Operator
+
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "patch", "update")
+SYSTEM = "system"
+"""The namespace of the operator in manifests; kustomize puts the real one in its place."""
+
+
+def of(operator: Operator) -> Iterable[Rbac]:
+    """Everything that an operator needs."""
+    scheme = operator.scheme
+    handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
+    for kind in dict.fromkeys(each.kind for each in handlers):
+        yield from for_reconciled(scheme, kind)
+    for each in operator.reconcilers:
+        for owned in each.owns:
+            yield for_owned(scheme, owned)
+        for watched, _ in each.watches:
+            if isinstance(watched, type):
+                yield for_watched(scheme, watched)
+    if handlers:
+        yield for_events()
+    settings = operator.settings
+    if settings.leader_election:
+        yield for_leader_election(settings.leader_election_namespace or SYSTEM)
+    if settings.metrics_port is not None and settings.metrics_secure:
+        yield from for_reviews()
+    if not settings.webhook_certificates and (
+        operator.defaults or operator.validators or operator.converters
+    ):
+        yield from _for_managed_certificates(operator)
 
 
 def _rule(scheme: Scheme, kind: type[MetaObject], verbs: Iterable[str], subresource: str = "") -> Rbac:
@@ -31,31 +63,71 @@ def for_reconciled(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
     ]
 
 
-def for_owned(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
+def for_owned(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
     """Read and write it."""
-    return [_rule(scheme, kind, (*READ, *WRITE))]
+    return _rule(scheme, kind, (*READ, *WRITE))
 
 
-def for_watched(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
+def for_watched(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
     """Read it."""
-    return [_rule(scheme, kind, READ)]
+    return _rule(scheme, kind, READ)
 
 
-def for_events() -> list[Rbac]:
+def for_events() -> Rbac:
     """Tell people about objects."""
+    return Rbac(groups=("core", "events.k8s.io"), resources=("events",), verbs=("create", "patch"), where="")
+
+
+def for_leader_election(namespace: str) -> Rbac:
+    """Hold a lease."""
+    return Rbac(
+        groups=("coordination.k8s.io",),
+        resources=("leases",),
+        verbs=("create", "get", "update"),
+        namespace=namespace,
+        role="leader-election-role",
+        where="",
+    )
+
+
+def for_reviews() -> list[Rbac]:
+    """Ask who reads the metrics, and whether they may."""
     return [
-        Rbac(groups=("core", "events.k8s.io"), resources=("events",), verbs=("create", "patch"), where="")
+        Rbac(groups=(f"{word}.k8s.io",), resources=(resource,), verbs=("create",), where="")
+        for word, resource in (("authentication", "tokenreviews"), ("authorization", "subjectaccessreviews"))
     ]
 
 
-def for_leader_election(namespace: str) -> list[Rbac]:
-    """Hold a lease."""
-    return [
-        Rbac(
-            groups=("coordination.k8s.io",),
-            resources=("leases",),
-            verbs=("create", "get", "update"),
-            namespace=namespace,
+def _for_managed_certificates(operator: Operator) -> Iterable[Rbac]:
+    """Keep certificates in a Secret, and have them trusted."""
+    settings, name = operator.settings, operator.name
+    namespace = settings.leader_election_namespace or SYSTEM
+    secret = settings.webhook_secret or f"{name}-webhook-certificates"
+    core = ("core",)
+    yield Rbac(groups=core, resources=("secrets",), verbs=("create",), namespace=namespace, where="")
+    yield Rbac(
+        groups=core,
+        resources=("secrets",),
+        verbs=("get", "update"),
+        resource_names=(secret,),
+        namespace=namespace,
+        where="",
+    )
+    for word, declared in (("mutating", operator.defaults), ("validating", operator.validators)):
+        if declared:
+            yield Rbac(
+                groups=("admissionregistration.k8s.io",),
+                resources=(f"{word}webhookconfigurations",),
+                verbs=("get", "patch"),
+                resource_names=(f"{name}-{word}-webhook-configuration",),
+                where="",
+            )
+    definitions = [resource_info(converter.hub) for converter in operator.converters]
+    if definitions:
+        yield Rbac(
+            groups=("apiextensions.k8s.io",),
+            resources=("customresourcedefinitions",),
+            verbs=("get", "patch"),
+            resource_names=tuple(f"{each.plural}.{each.gvk.group}" for each in definitions),
             where="",
         )
-    ]

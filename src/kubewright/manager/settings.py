@@ -27,6 +27,12 @@ class Settings:
     """Where the lease is; by default the namespace of the pod."""
     leader_election_name: str = ""
     """What the lease is called; by default as the operator."""
+    lease_duration: float = 15.0
+    """Seconds until others may take over from a leader that is silent."""
+    renew_deadline: float = 10.0
+    """Seconds after which a leader that could not renew its lease stops."""
+    retry_period: float = 2.0
+    """Seconds between attempts to take or renew the lease."""
     grace: float = 30.0
     """Seconds that reconciles have to finish when the process stops."""
     probe_port: int | None = None
@@ -35,6 +41,8 @@ class Settings:
     """Serve `/metrics` here; `None` means not at all."""
     metrics_secure: bool = True
     """Metrics over TLS, and only for those whom the API server lets read them."""
+    metrics_certificates: str = ""
+    """A directory with `tls.crt` and `tls.key` for metrics; empty: made at start."""
     webhook_host: str = "127.0.0.1"
     webhook_port: int = 0
     webhook_certificates: str = ""
@@ -52,11 +60,15 @@ class Settings:
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Settings from variables such as `KUBEWRIGHT_LEADER_ELECTION=true`; others keep their defaults."""
         settings = cls()
-        for each in fields(cls):
+        settings.take(environ)
+        return settings
+
+    def take(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Change what variables name; see `from_environment`."""
+        for each in fields(self):
             text = environ.get(f"KUBEWRIGHT_{each.name.upper()}")
             if text is not None:
-                setattr(settings, each.name, _parsed(each.name, str(each.type), text))
-        return settings
+                setattr(self, each.name, _parsed(each.name, str(each.type), text))
 
 
 def _parsed(name: str, of: str, text: str) -> Any:
@@ -71,7 +83,10 @@ def _parsed(name: str, of: str, text: str) -> Any:
         except ValueError:
             raise ValueError(f"{variable}={text!r}: write a whole number") from None
     if of == "float":
-        return float(text)
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"{variable}={text!r}: write a number of seconds") from None
     if of == "str":
         return text
     if name == "namespaces":

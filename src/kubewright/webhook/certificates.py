@@ -19,6 +19,7 @@ import logging
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,17 @@ FILE_CHECK_SECONDS = 10.0
 _BUNDLE, _AUTHORITY_KEY = "ca.crt", "ca.key"
 
 
+@lru_cache(maxsize=1)
+def _reads() -> tuple[Any, Any]:
+    from prometheus_client import Counter
+
+    prefix = "certwatcher_read_certificate"
+    return (
+        Counter(f"{prefix}_total", "Times that certificate files were read"),
+        Counter(f"{prefix}_errors_total", "Times that certificate files could not be read or used"),
+    )
+
+
 class CertificateFiles:
     """A certificate and key in files, read again when they change."""
 
@@ -57,6 +69,7 @@ class CertificateFiles:
         try:
             pair = self._read()
         except OSError as error:
+            _reads()[1].inc()
             raise OSError(
                 f"the serving certificate {error.filename} cannot be read: {error.strerror}"
             ) from None
@@ -71,6 +84,7 @@ class CertificateFiles:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _read(self) -> KeyPair:
+        _reads()[0].inc()
         return KeyPair(self._certificate.read_bytes(), self._key.read_bytes())
 
     async def _watch(self, context: ssl.SSLContext, current: KeyPair) -> None:
@@ -84,6 +98,7 @@ class CertificateFiles:
                     logger.info("the serving certificate %s was read again", self._certificate)
             except (OSError, ssl.SSLError) as error:
                 # The two files are often replaced one after the other: the next look finds them whole.
+                _reads()[1].inc()
                 logger.warning("the serving certificate %s cannot be used yet: %s", self._certificate, error)
 
 

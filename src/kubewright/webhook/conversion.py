@@ -87,9 +87,11 @@ class Converter:
         }
         metadata = {**plain.get("metadata", {})}
         for name in ("labels", "annotations"):
-            ours = converted.get("metadata", {}).get(name)
-            if ours is not None:
+            ours = getattr(obj.metadata, name)
+            if ours:
                 metadata[name] = ours
+            elif ours is not None:
+                metadata.pop(name, None)
         return {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata, **rest}
 
 

@@ -1,0 +1,67 @@
+"""A control plane in this process, and loops whose time jumps where nothing real has to be waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kubewright.client import Client
+from kubewright.testing.server import TestServer, served
+from kubewright.testing.time import FakeTimeLoop
+
+FAKE_TIME = ("test_manager", "test_leader_election", "test_events", "test_operator")
+
+
+def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:
+    if item.module.__name__.rpartition(".")[2] in FAKE_TIME:
+        return {"fake-time": FakeTimeLoop}
+    return {"asyncio": asyncio.SelectorEventLoop}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[TestServer]:
+    async with served("in-process", None, controllers=False) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(server: TestServer) -> Client:
+    return server.client()
+
+
+@pytest.fixture
+def running() -> Callable[..., Any]:
+    """Run something with `run(stop)` in the background; it is stopped at the end and its error raised."""
+
+    @asynccontextmanager
+    async def run(runnable: Any) -> AsyncIterator[asyncio.Task[None]]:
+        stop = asyncio.Event()
+        task = asyncio.create_task(runnable.run(stop=stop))
+        try:
+            yield task
+        finally:
+            stop.set()
+            await task
+
+    return run
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Wait until a condition holds, plain or async; the loop's time passes meanwhile."""
+
+    async def until(condition: Callable[[], Any], timeout: float = 60.0) -> Any:
+        async with asyncio.timeout(timeout):
+            while True:
+                answer = condition()
+                if asyncio.iscoroutine(answer):
+                    answer = await answer
+                if answer:
+                    return answer
+                await asyncio.sleep(0.01)
+
+    return until

@@ -1,0 +1,223 @@
+"""One leader among replicas, by clocks that need not agree."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from kubewright.api.coordination.v1 import Lease
+from kubewright.client import Client
+from kubewright.client.errors import ConnectionFailed
+from kubewright.client.rest import Call, Proceed
+from kubewright.manager import LeaderElector, LeadershipLost
+
+
+def elector(client: Client, identity: str, clock: Callable[[], float] | None = None, **options: Any) -> Any:
+    clock = clock or asyncio.get_running_loop().time
+    return LeaderElector(client, "lock", namespace="default", identity=identity, clock=clock, **options)
+
+
+async def lease(client: Client) -> Lease:
+    return await client.get(Lease, "lock", namespace="default")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_the_first_one_leads_and_says_so_in_the_lease(client: Client) -> None:
+    mine = elector(client, "one")
+    await mine.acquire()
+    assert mine.holds()
+    spec = (await lease(client)).spec
+    assert spec is not None
+    assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("one", 15, 0)
+    assert mine.leader == "one"
+
+
+async def test_a_silent_leader_is_replaced_after_the_lease_duration_and_not_before(client: Client) -> None:
+    first, second = elector(client, "one"), elector(client, "two")
+    await first.acquire()
+    began = now()
+    await second.acquire()
+    assert 15 <= now() - began <= 15 + 2.4
+    assert not first.holds()
+    spec = (await lease(client)).spec
+    assert spec is not None
+    assert (spec.holder_identity, spec.lease_transitions) == ("two", 1)
+    with pytest.raises(LeadershipLost, match="no longer holds"):
+        await first.keep()
+
+
+async def test_a_leader_that_renews_stays(client: Client) -> None:
+    first, second = elector(client, "one"), elector(client, "two")
+    await first.acquire()
+    keeping = asyncio.create_task(first.keep())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(second.acquire(), 300)
+    assert first.holds()
+    assert second.leader == "one"
+    keeping.cancel()
+
+
+async def test_a_released_lease_is_taken_at_once(client: Client) -> None:
+    first, second = elector(client, "one"), elector(client, "two")
+    await first.acquire()
+    await first.release()
+    assert not first.holds()
+    assert (await lease(client)).spec.holder_identity in ("", None)
+    began = now()
+    await second.acquire()
+    assert now() - began < 1
+
+
+async def test_release_leaves_the_lease_of_another_alone(client: Client) -> None:
+    first, second = elector(client, "one"), elector(client, "two")
+    await first.acquire()
+    await second.acquire()
+    await first.release()
+    assert (await lease(client)).spec.holder_identity == "two"
+
+
+async def test_without_release_on_stop_the_lease_runs_out(client: Client) -> None:
+    first = elector(client, "one", release_on_stop=False)
+    await first.acquire()
+    await first.release()
+    assert (await lease(client)).spec.holder_identity == "one"
+
+
+@pytest.mark.parametrize("skew", [-3600.0, 3600.0])
+async def test_clocks_that_disagree_do_not_make_two_leaders(client: Client, skew: float) -> None:
+    """What the lease says about time is not believed, only that it changes."""
+    first, second = elector(client, "one"), elector(client, "two")
+    await first.acquire()
+    found = await lease(client)
+    assert found.spec is not None
+    assert found.spec.renew_time is not None
+    found.spec.renew_time = found.spec.renew_time + timedelta(seconds=skew)
+    await client.update(found)
+    began = now()
+    await second.acquire()
+    assert now() - began >= 15
+
+
+async def test_a_clock_that_runs_fast_takes_over_only_as_early_as_it_runs_fast(client: Client) -> None:
+    """With the default durations clocks may differ in speed by half before two could lead."""
+    loop = asyncio.get_running_loop()
+    first = elector(client, "one")
+    second = elector(client, "two", clock=lambda: loop.time() * 1.4)
+    await first.acquire()
+    await second.acquire()
+    assert not first.holds()
+
+
+async def test_there_are_never_two_leaders_whatever_the_network_does(client: Client) -> None:
+    """Replicas whose requests fail or hang at times; holders are compared at every moment."""
+    import random
+
+    rng = random.Random(7)
+
+    async def weather(call: Call, proceed: Proceed) -> Any:
+        if rng.random() < 0.4:
+            await asyncio.sleep(rng.uniform(0, 20))
+        if rng.random() < 0.3:
+            raise ConnectionFailed("lost on the way", sent=False)
+        answer = await proceed(call)
+        if rng.random() < 0.2:
+            raise ConnectionFailed("the answer was lost", sent=True)
+        return answer
+
+    replicas = [elector(client.intercepted(weather), f"r{n}") for n in range(3)]
+    terms: list[str] = []
+
+    async def live(replica: Any) -> None:
+        while True:
+            await replica.acquire()
+            terms.append(replica.identity)
+            with pytest.raises(LeadershipLost):
+                await replica.keep()
+
+    tasks = [asyncio.create_task(live(replica)) for replica in replicas]
+    for _ in range(20_000):
+        await asyncio.sleep(0.1)
+        assert sum(replica.holds() for replica in replicas) <= 1
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert len(set(terms)) == 3
+
+
+async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_begin(client: Client) -> None:
+    away = False
+
+    async def network(call: Call, proceed: Proceed) -> Any:
+        if away:
+            await asyncio.Event().wait()
+        return await proceed(call)
+
+    first = elector(client.intercepted(network), "one")
+    await first.acquire()
+    away, began = True, now()
+    with pytest.raises(LeadershipLost):
+        await first.keep()
+    assert now() - began <= 10
+    await first.release()
+
+
+async def test_a_campaign_that_is_broken_off_after_it_was_won_is_given_back(client: Client) -> None:
+    """The answer to the request that took the lease never arrives, and the process stops."""
+
+    async def network(call: Call, proceed: Proceed) -> Any:
+        answer = await proceed(call)
+        if call.method != "GET" and not released:
+            await asyncio.Event().wait()
+        return answer
+
+    released = False
+    mine = elector(client.intercepted(network), "one")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(mine.acquire(), 5)
+    assert (await lease(client)).spec.holder_identity == "one"
+    assert not mine.holds()
+    released = True
+    await mine.release()
+    assert (await lease(client)).spec.holder_identity in ("", None)
+
+
+async def test_durations_that_cannot_work_are_refused(client: Client) -> None:
+    with pytest.raises(ValueError, match=r"retry_period x 1.2 < renew_deadline < lease_duration"):
+        elector(client, "one", lease_duration=10, renew_deadline=10)
+    with pytest.raises(ValueError, match="not 9 < 10 < 15"):
+        elector(client, "one", retry_period=9)
+
+
+async def test_outside_of_a_cluster_a_namespace_must_be_named(client, monkeypatch) -> None:
+    monkeypatch.delenv("POD_NAMESPACE", raising=False)
+    with pytest.raises(ValueError, match="set POD_NAMESPACE"):
+        LeaderElector(client, "lock")
+    monkeypatch.setenv("POD_NAMESPACE", "ops")
+    assert LeaderElector(client, "lock").namespace == "ops"
+
+
+async def test_metrics_and_health_tell_whether_it_leads(client: Client) -> None:
+    def status() -> float | None:
+        return REGISTRY.get_sample_value("leader_election_master_status", {"name": "lock"})
+
+    mine = elector(client, "one")
+    assert status() == 0
+    await mine.acquire()
+    keeping = asyncio.create_task(mine.keep())
+    await asyncio.sleep(1)
+    assert status() == 1
+    mine.check_health()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    assert status() == 0
+    await asyncio.sleep(16)
+    with pytest.raises(LeadershipLost, match="ran out and the process goes on"):
+        mine.check_health()

@@ -1,0 +1,366 @@
+"""What starts when, what stops when, and what a failure does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.client import Client
+from kubewright.manager import (
+    Cluster,
+    GraceExceeded,
+    LeaderElector,
+    LeadershipLost,
+    Manager,
+    ManagerStopped,
+)
+
+
+class Part:
+    """Writes down when it starts and stops; takes `slow` seconds to stop."""
+
+    def __init__(
+        self, log: list[str], name: str, group: str = "", *, slow: float = 0.0, fails: Exception | None = None
+    ) -> None:
+        self.name = name
+        self.log = log
+        self.slow = slow
+        self.fails = fails
+        self.needs_leader = not group
+        if group:
+            self.group = group
+
+    async def run(self, stop: asyncio.Event) -> None:
+        self.log.append(f"+{self.name}")
+        if self.fails is not None:
+            raise self.fails
+        try:
+            await stop.wait()
+            await asyncio.sleep(self.slow)
+            self.log.append(f"-{self.name}")
+        except asyncio.CancelledError:
+            self.log.append(f"!{self.name}")
+            raise
+
+
+class Listener(Part):
+    """Listens only after a while, as a server does."""
+
+    async def wait_listening(self) -> None:
+        await asyncio.sleep(5)
+        self.log.append(f"={self.name}")
+
+
+class Warm(Part):
+    warms_up = True
+
+    async def warm_up(self) -> None:
+        await asyncio.sleep(1)
+        self.log.append(f"~{self.name}")
+
+    async def cool_down(self) -> None:
+        self.log.append(f"_{self.name}")
+
+
+def elector(client: Client, identity: str = "me", **options: Any) -> LeaderElector:
+    return LeaderElector(
+        client,
+        "test",
+        namespace="default",
+        identity=identity,
+        clock=asyncio.get_running_loop().time,
+        **options,
+    )
+
+
+def manager_of(client: Client, **options: Any) -> Manager:
+    return Manager(Cluster(client), handle_signals=False, **options)
+
+
+async def test_groups_start_in_order_and_stop_in_the_opposite_one(client, running, eventually) -> None:
+    log: list[str] = []
+    manager = manager_of(client, elector=elector(client))
+    manager.add(Part(log, "leader"))
+    for group in ("others", "caches", "webhooks", "http", "events"):
+        manager.add((Listener if group in ("http", "webhooks") else Part)(log, group, group))
+    manager.add(Warm(log, "warm"))
+    manager.on_stop(lambda: log.append("clean"))
+    async with running(manager):
+        await eventually(lambda: "+leader" in log)
+        assert manager.ready
+        assert log == [
+            *("+events", "+http", "=http", "+webhooks", "=webhooks", "+caches", "+others"),
+            *("~warm", "+leader", "+warm"),
+        ]
+        del log[:]
+    assert log[:1] == ["-others"]
+    assert set(log[1:3]) == {"-leader", "-warm"}
+    assert log[3:] == ["-caches", "-webhooks", "-http", "clean", "-events"]
+    assert not manager.ready
+
+
+async def test_work_in_progress_ends_before_caches_and_clients_go(client, running, eventually) -> None:
+    done: list[str] = []
+    manager = Manager(Cluster(client, allow=[ConfigMap]), handle_signals=False)
+
+    class Worker:
+        async def run(self, stop: asyncio.Event) -> None:
+            await stop.wait()
+            await asyncio.sleep(10)
+            await manager.client.create(ConfigMap(metadata=ObjectMeta(name="late", namespace="default")))
+            done.append((await manager.client.get(ConfigMap, "late", "default")).metadata.name)
+
+    manager.add(Worker())
+    async with running(manager):
+        await eventually(lambda: manager.elected.is_set())
+    assert done == ["late"]
+
+
+async def test_what_does_not_stop_in_time_is_cut_off_and_told(client, running, eventually) -> None:
+    log: list[str] = []
+    manager = manager_of(client, grace=30)
+    manager.add(Part(log, "quick", slow=29))
+    manager.add(Part(log, "slow", slow=31))
+    with pytest.raises(GraceExceeded, match="not stopped within 30 s and cut off: Part slow"):
+        async with running(manager):
+            await eventually(lambda: len(log) == 2)
+    assert log[2:] == ["-quick", "!slow"]
+
+
+async def test_a_negative_grace_waits_for_ever(client, running, eventually) -> None:
+    log: list[str] = []
+    manager = manager_of(client, grace=-1)
+    manager.add(Part(log, "slow", slow=100_000))
+    async with running(manager):
+        await eventually(lambda: log)
+    assert log == ["+slow", "-slow"]
+
+
+async def test_a_part_that_ignores_being_cut_off_does_not_hold_others(client, running, eventually) -> None:
+    class Stubborn:
+        async def run(self, stop: asyncio.Event) -> None:
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    if asyncio.get_running_loop().time() > 100:
+                        raise
+
+    manager = manager_of(client, grace=1)
+    manager.add(Stubborn())
+    with pytest.raises(GraceExceeded, match="Stubborn"):
+        async with running(manager):
+            await eventually(manager.elected.is_set)
+    await asyncio.sleep(200)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+async def test_a_part_that_fails_stops_everything_with_its_error(client) -> None:
+    log: list[str] = []
+    manager = manager_of(client)
+    manager.add(Part(log, "others", "others"))
+    manager.add(Part(log, "broken", fails=ZeroDivisionError("oh")))
+    with pytest.raises(ZeroDivisionError, match="oh"):
+        await manager.run()
+    assert log == ["+others", "+broken", "-others"]
+
+
+async def test_a_part_that_fails_at_start_keeps_later_groups_from_starting(client) -> None:
+    class Deaf(Part):
+        async def wait_listening(self) -> None:
+            await asyncio.Event().wait()
+
+    log: list[str] = []
+    manager = manager_of(client)
+    manager.add(Deaf(log, "http", "http", fails=OSError("port taken")))
+    manager.add(Part(log, "webhooks", "webhooks"))
+    with pytest.raises(OSError, match="port taken"):
+        await manager.run()
+    assert log == ["+http"]
+
+
+async def test_a_part_that_returns_early_changes_nothing(client, running, eventually) -> None:
+    class Job:
+        done = False
+
+        async def run(self, stop: asyncio.Event) -> None:
+            self.done = True
+
+    job = Job()
+    manager = manager_of(client)
+    manager.add(job)
+    async with running(manager) as task:
+        await eventually(lambda: job.done)
+        await asyncio.sleep(100)
+        assert not task.done()
+
+
+async def test_what_is_added_later_starts_when_its_turn_has_come(client, running, eventually) -> None:
+    log: list[str] = []
+    held = elector(client, "another")
+    await held.acquire()
+    keeping = asyncio.create_task(held.keep())
+    manager = manager_of(client, elector=elector(client))
+    async with running(manager):
+        await eventually(lambda: manager.ready)
+        manager.add(Part(log, "others", "others"))
+        manager.add(Warm(log, "warm"))
+        manager.add(Part(log, "leader"))
+        await asyncio.sleep(5)
+        assert log == ["+others", "~warm"]
+        keeping.cancel()
+        await held.release()
+        await eventually(lambda: "+leader" in log)
+        manager.add(Part(log, "second"))
+        await eventually(lambda: "+second" in log)
+
+
+async def test_nothing_can_be_added_while_it_stops(client, running, eventually) -> None:
+    manager = manager_of(client)
+    refused: list[BaseException] = []
+
+    class Late:
+        async def run(self, stop: asyncio.Event) -> None:
+            await stop.wait()
+            try:
+                manager.add(Part([], "new"))
+            except ManagerStopped as error:
+                refused.append(error)
+
+    manager.add(Late())
+    async with running(manager):
+        await eventually(manager.elected.is_set)
+    assert len(refused) == 1
+
+
+async def test_an_unknown_group_is_refused_at_once(client) -> None:
+    with pytest.raises(ValueError, match="no group 'middle'; write one of events, http"):
+        manager_of(client).add(Part([], "odd", "middle"))
+
+
+async def test_a_manager_runs_once(client, running, eventually) -> None:
+    manager = manager_of(client)
+    async with running(manager):
+        await eventually(manager.elected.is_set)
+    with pytest.raises(RuntimeError, match="runs once"):
+        await manager.run()
+
+
+async def test_stopped_before_election_it_never_leads(client, running, eventually) -> None:
+    log: list[str] = []
+    held = elector(client, "another")
+    await held.acquire()
+    manager = manager_of(client, elector=elector(client))
+    manager.add(Part(log, "leader"))
+    manager.add(Warm(log, "warm"))
+    async with running(manager):
+        await eventually(lambda: manager.ready)
+    await held.release()
+    await asyncio.sleep(100)
+    assert log == ["~warm", "_warm"]
+    assert not manager.elected.is_set()
+
+
+async def test_stopped_while_it_is_being_elected_it_does_not_lead(client) -> None:
+    stop = asyncio.Event()
+    log: list[str] = []
+
+    class Slow(LeaderElector):
+        async def acquire(self) -> None:
+            await super().acquire()
+            stop.set()
+
+    mine = Slow(client, "test", namespace="default", clock=asyncio.get_running_loop().time)
+    manager = manager_of(client, elector=mine)
+    manager.add(Part(log, "leader"))
+    await manager.run(stop)
+    assert log == []
+    other = elector(client, "another")
+    await asyncio.wait_for(other.acquire(), 1)
+
+
+async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eventually) -> None:
+    from kubewright.api.coordination.v1 import Lease
+
+    log: list[str] = []
+    manager = manager_of(client, elector=elector(client), grace=1000)
+    refused: list[BaseException] = []
+
+    class Writer:
+        async def run(self, stop: asyncio.Event) -> None:
+            try:
+                await stop.wait()
+                await manager.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
+            except LeadershipLost as error:
+                refused.append(error)
+                raise
+
+    manager.add(Part(log, "slow", slow=500))
+    manager.add(Writer())
+    task = asyncio.create_task(manager.run())
+    await eventually(manager.elected.is_set)
+    lease = await client.get(Lease, "test", namespace="default")
+    assert lease.spec is not None
+    lease.spec.holder_identity = "thief"
+    await client.update(lease)
+    before = asyncio.get_running_loop().time()
+    with pytest.raises(LeadershipLost, match="thief has taken the lease"):
+        await task
+    assert asyncio.get_running_loop().time() - before < 20
+    assert log == ["+slow", "!slow"]
+    assert [type(error) for error in refused] == [LeadershipLost]
+    with pytest.raises(LeadershipLost):
+        await manager.client.delete(ConfigMap, "a", namespace="default")
+    lease = await client.get(Lease, "test", namespace="default")
+    assert lease.spec is not None
+    assert lease.spec.holder_identity == "thief"
+
+
+async def test_further_clusters_follow_and_are_fenced_too(client, eventually) -> None:
+    from kubewright.testing.server import served
+
+    async with served("in-process", None, controllers=False) as second:
+        other = Cluster(second.client(), name="other", allow=[ConfigMap])
+        manager = manager_of(client, elector=elector(client))
+        manager.add(other)
+        stop = asyncio.Event()
+        task = asyncio.create_task(manager.run(stop))
+        await eventually(manager.elected.is_set)
+        made = await other.client.create(ConfigMap(metadata=ObjectMeta(name="there", namespace="default")))
+        assert (await other.client.get(ConfigMap, "there", "default")).metadata.uid == made.metadata.uid
+        assert [each.metadata.name async for each in client.list(ConfigMap, namespace="default")] == []
+        stop.set()
+        await task
+        with pytest.raises(LeadershipLost):
+            await other.client.create(ConfigMap(metadata=ObjectMeta(name="late", namespace="default")))
+
+
+async def test_a_signal_stops_it(client, eventually) -> None:
+    log: list[str] = []
+    manager = Manager(Cluster(client))
+    manager.add(Part(log, "leader", slow=3))
+    task = asyncio.create_task(manager.run())
+    await eventually(lambda: log)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await task
+    assert log == ["+leader", "-leader"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_a_cancelled_manager_stops_its_parts(client, eventually) -> None:
+    log: list[str] = []
+    manager = manager_of(client)
+    manager.add(Part(log, "leader"))
+    task = asyncio.create_task(manager.run())
+    await eventually(lambda: log)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["+leader", "-leader"]
