@@ -3,7 +3,8 @@
 A topic is a module in this folder with a function `benchmarks() -> list[Benchmark]`. Each benchmark is a
 callable that does `operations` operations; it is called until the clock can be trusted, several times over,
 and the best round counts, because everything else that runs on a machine only ever adds. CPU time is
-measured, not the time on the wall, and the garbage collector is set as the process entry points set it.
+measured, not the time on the wall, unless the name says so, and the garbage collector is set as the process
+entry points set it. What needs something that is not there raises `Unavailable` and is skipped by name.
 
     python -m bench              every topic
     python -m bench api builtins these topics
@@ -20,6 +21,11 @@ from dataclasses import dataclass
 
 ROUND_SECONDS = 0.05
 ROUNDS = 5
+SELF_TIMED_SECONDS = 4.0
+
+
+class Unavailable(Exception):
+    """Something that a measurement needs is not installed or cannot run here; says what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +33,34 @@ class Benchmark:
     """One thing to measure.
 
     `run` may be a coroutine function. With `self_timed` it returns the CPU seconds it wants counted, for work
-    that happens in another process. Give a target in the unit that reads best.
+    that happens in another process; with `target_mb` or `memory` it returns megabytes. Give a target in the
+    unit that reads best.
     """
 
     name: str
     run: Callable[[], object] | Callable[[], Awaitable[object]]
     target_us: float | None = None
     target_ms: float | None = None
+    target_mb: float | None = None
     operations: int = 1
     self_timed: bool = False
+    memory: bool = False
+
+    @property
+    def reports(self) -> bool:
+        """Whether `run` says what it measured."""
+        return self.self_timed or self.in_megabytes
+
+    @property
+    def in_megabytes(self) -> bool:
+        """Whether memory is measured."""
+        return self.memory or self.target_mb is not None
 
     @property
     def target(self) -> float | None:
-        """The target in seconds per operation."""
+        """The target in seconds per operation, or in megabytes."""
+        if self.target_mb is not None:
+            return self.target_mb
         if self.target_us is not None:
             return self.target_us / 1e6
         return None if self.target_ms is None else self.target_ms / 1e3
@@ -47,15 +68,15 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a benchmark cost, in CPU seconds per operation."""
+    """What a benchmark cost, in CPU seconds per operation, or in megabytes."""
 
     benchmark: Benchmark
-    seconds: float
+    cost: float
 
     @property
     def ratio(self) -> float | None:
         """Cost relative to the target; above 1 is a miss."""
-        return self.seconds / self.benchmark.target if self.benchmark.target else None
+        return self.cost / self.benchmark.target if self.benchmark.target else None
 
 
 def measure(benchmark: Benchmark) -> Result:
@@ -68,42 +89,53 @@ def measure(benchmark: Benchmark) -> Result:
 
 
 def _measure_sync(benchmark: Benchmark, run: Callable[[], object]) -> float:
+    if benchmark.reports:
+        begun = time.monotonic()
+        first = _reported(run())
+        return min([first, *(_reported(run()) for _ in range(_repeats(time.monotonic() - begun)))])
+
     def one_round(calls: int) -> float:
         gc.collect()
-        if benchmark.self_timed:
-            return sum(_seconds(run()) for _ in range(calls))
         start = time.process_time()
         for _ in range(calls):
             run()
         return time.process_time() - start
 
     calls = _calls_per_round(one_round(1))
-    while (spent := one_round(calls)) < ROUND_SECONDS / 2 and not benchmark.self_timed:
+    while (spent := one_round(calls)) < ROUND_SECONDS / 2:
         calls *= 4
     rounds = 2 if spent > 1 else ROUNDS
     return min([spent, *(one_round(calls) for _ in range(rounds - 1))]) / calls
 
 
 async def _measure_async(benchmark: Benchmark, run: Callable[[], Awaitable[object]]) -> float:
+    if benchmark.reports:
+        begun = time.monotonic()
+        first = _reported(await run())
+        return min([first, *[_reported(await run()) for _ in range(_repeats(time.monotonic() - begun))]])
+
     async def one_round(calls: int) -> float:
         gc.collect()
-        if benchmark.self_timed:
-            return sum([_seconds(await run()) for _ in range(calls)])
         start = time.process_time()
         for _ in range(calls):
             await run()
         return time.process_time() - start
 
     calls = _calls_per_round(await one_round(1))
-    while (spent := await one_round(calls)) < ROUND_SECONDS / 2 and not benchmark.self_timed:
+    while (spent := await one_round(calls)) < ROUND_SECONDS / 2:
         calls *= 4
     rounds = 2 if spent > 1 else ROUNDS
     return min([spent, *[await one_round(calls) for _ in range(rounds - 1)]]) / calls
 
 
-def _seconds(measured: object) -> float:
+def _repeats(seconds: float) -> int:
+    """How often what took so long on the wall is done again."""
+    return min(ROUNDS - 1, int(SELF_TIMED_SECONDS / max(seconds, 1e-6)))
+
+
+def _reported(measured: object) -> float:
     if not isinstance(measured, float):
-        raise TypeError("a self-timed benchmark returns CPU seconds as a float")
+        raise TypeError("a benchmark that measures by itself returns a float")
     return measured
 
 
@@ -118,4 +150,4 @@ def raise_gc_thresholds() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-__all__ = ["Benchmark", "Result", "measure", "raise_gc_thresholds"]
+__all__ = ["Benchmark", "Result", "Unavailable", "measure", "raise_gc_thresholds"]

@@ -1,18 +1,24 @@
-"""`python -m bench [topic ...]`: print CPU per operation beside its target."""
+"""`python -m bench [topic ...]`: print CPU per operation beside its target.
+
+A topic or a figure that needs something that is not there says so and is passed over; the last lines count
+what was measured and name what is over its target.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import sys
+import time
 
 import bench
-from bench import Result, measure, raise_gc_thresholds
+from bench import Benchmark, Result, Unavailable, measure, raise_gc_thresholds
 
 
 def topics() -> list[str]:
     """The names of all topics."""
-    return sorted(module.name for module in pkgutil.iter_modules(bench.__path__) if module.name[0] != "_")
+    found = pkgutil.iter_modules(bench.__path__)
+    return sorted(module.name for module in found if module.name[0] != "_" and not module.ispkg)
 
 
 def _duration(seconds: float) -> str:
@@ -21,13 +27,38 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1e3:,.2f} ms" if seconds < 10 else f"{seconds:,.1f} s"
 
 
+def _amount(benchmark: Benchmark, cost: float) -> str:
+    return f"{cost:,.1f} MB" if benchmark.in_megabytes else _duration(cost)
+
+
 def _line(result: Result, width: int) -> str:
     target, ratio = result.benchmark.target, result.ratio
     verdict = "" if ratio is None else f"{ratio:6.2f}x{'' if ratio <= 1 else '  over'}"
-    shown = "" if target is None else _duration(target)
-    return (
-        f"  {result.benchmark.name:<{width}} {_duration(result.seconds):>14} {shown:>14} {verdict}".rstrip()
-    )
+    shown = "" if target is None else _amount(result.benchmark, target)
+    cost = _amount(result.benchmark, result.cost)
+    return f"  {result.benchmark.name:<{width}} {cost:>14} {shown:>14} {verdict}".rstrip()
+
+
+def _topic(name: str) -> list[Result]:
+    """Measure and print one topic."""
+    try:
+        benchmarks = importlib.import_module(f"bench.{name}").benchmarks()
+    except (Unavailable, ModuleNotFoundError) as error:
+        print(f"{name}: skipped, {error}", flush=True)
+        return []
+    raise_gc_thresholds()
+    width = max(len(benchmark.name) for benchmark in benchmarks)
+    print(f"{name:<{width + 2}} {'CPU per op':>14} {'target':>14}   ratio")
+    results = []
+    for benchmark in benchmarks:
+        try:
+            result = measure(benchmark)
+        except (Unavailable, ModuleNotFoundError) as error:
+            print(f"  {benchmark.name:<{width}} skipped, {error}", flush=True)
+            continue
+        results.append(result)
+        print(_line(result, width), flush=True)
+    return results
 
 
 def main(arguments: list[str]) -> int:
@@ -37,13 +68,14 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"no topic named {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
-    for topic in arguments or known:
-        benchmarks = importlib.import_module(f"bench.{topic}").benchmarks()
-        raise_gc_thresholds()
-        width = max(len(benchmark.name) for benchmark in benchmarks)
-        print(f"{topic:<{width + 2}} {'CPU per op':>14} {'target':>14}   ratio")
-        for benchmark in benchmarks:
-            print(_line(measure(benchmark), width), flush=True)
+    begun = time.monotonic()
+    results = [result for topic in arguments or known for result in _topic(topic)]
+    over = [result for result in results if result.ratio is not None and result.ratio > 1]
+    judged = sum(result.ratio is not None for result in results)
+    seconds = time.monotonic() - begun
+    print(f"{len(results)} figures in {seconds:.0f} s, {judged} with a target, {len(over)} over it")
+    for result in over:
+        print(f"  over: {result.benchmark.name} ({result.ratio:.2f}x)")
     return 0
 
 

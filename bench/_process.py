@@ -1,0 +1,113 @@
+"""A server in a process of its own: its CPU time, its memory, and requests to it over TLS.
+
+What a server costs is read from outside, before and after, so that the client's work is not counted. The
+bytecode cache is on in the processes started here, whatever this process was told, because users have it.
+"""
+
+# ruff: noqa: ASYNC240 (files around a measurement may block)
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+JSON = {"Content-Type": "application/json"}
+PARALLEL = 8
+
+
+def environment() -> dict[str, str]:
+    """The environment of processes whose start is measured."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+class Process:
+    """A process that is measured; it is ready when it has written a file."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.begun = time.monotonic()
+        self.popen = subprocess.Popen(command, env=environment())
+
+    async def written(self, path: Path, seconds: float = 60) -> None:
+        """Wait for a file."""
+        while not path.exists():
+            if self.popen.poll() is not None or time.monotonic() - self.begun > seconds:
+                raise RuntimeError("the server did not start")
+            await asyncio.sleep(0.003)
+
+    def cpu(self) -> float:
+        """CPU seconds so far."""
+        # Linux numbers the CPU clock of a process so; see clock_getcpuclockid(3).
+        return time.clock_gettime((~self.popen.pid << 3) | 2)
+
+    def rss(self) -> float:
+        """Resident memory in MB."""
+        pages = int(Path(f"/proc/{self.popen.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self) -> None:
+        """End it."""
+        self.popen.terminate()
+        self.popen.wait()
+
+
+class Server:
+    """A server's process and a client of it."""
+
+    def __init__(self, process: Process, session: aiohttp.ClientSession, url: str) -> None:
+        self.process = process
+        self.session = session
+        self.url = url
+
+    async def request(
+        self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] = JSON
+    ) -> bytes:
+        """One request; the status must be as expected."""
+        data = json.dumps(body).encode() if body is not None else None
+        async with self.session.request(method, self.url + path, data=data, headers=headers) as response:
+            text = await response.read()
+            if response.status != status:
+                raise RuntimeError(f"{method} {path}: {response.status} {text[:300]!r}")
+            return text
+
+    async def cost(self, count: int, one: Callable[[int], Awaitable[object]], warm: int = 200) -> float:
+        """CPU seconds of the server for one of `count` requests, a few at a time, after `warm` others.
+
+        `one` takes the number of its request, which is never the same twice.
+        """
+        await together(range(warm), one)
+        before = self.process.cpu()
+        await together(range(warm, warm + count), one)
+        return (self.process.cpu() - before) / count
+
+
+async def together(numbers: range, one: Callable[[int], Awaitable[object]]) -> None:
+    """Do something for every number, a few at a time."""
+    rest = iter(numbers)
+
+    async def work() -> None:
+        for number in rest:
+            await one(number)
+
+    await asyncio.gather(*(work() for _ in range(PARALLEL)))
+
+
+@contextlib.asynccontextmanager
+async def session(context: ssl.SSLContext) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client that keeps its connections and asks for no compression."""
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=context, limit=0),
+        timeout=aiohttp.ClientTimeout(total=None),
+        auto_decompress=False,
+        headers={"Accept-Encoding": "identity"},
+    ) as opened:
+        yield opened
