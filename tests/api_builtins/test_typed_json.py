@@ -84,7 +84,7 @@ def test_what_is_dropped_shown_and_rewritten() -> None:
     ("kind", "sent", "found"),
     [
         (core("Service"), {"spec": {"ports": [{"port": 80}]}}, {"ports": [{"port": 80, "targetPort": 0}]}),
-        (core("Pod"), {"spec": {"containers": []}}, {"containers": []}),
+        (core("Pod"), {"spec": {"containers": []}}, {"containers": None}),
         (core("Pod"), {"spec": None}, {"containers": None}),
     ],
 )

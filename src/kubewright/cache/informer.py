@@ -322,6 +322,8 @@ class Informer:
             if self._floors and self._floors.get(key, 0) >= revision:
                 return
         if self._gone and uid in self._gone:
+            # It is gone already, but it was there at this revision: nothing older may come back either.
+            self._raise_floor(key, revision)
             if known is not None and known.uid != uid:
                 self._remove(key, revision)
             return
