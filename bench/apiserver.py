@@ -54,6 +54,7 @@ SCHEMA = {
                     "type": "array",
                     "items": {
                         "type": "object",
+                        "required": ["type"],
                         "properties": {"type": {"type": "string"}, "status": {"type": "string"}},
                     },
                     "x-kubernetes-list-type": "map",
