@@ -190,8 +190,8 @@ async def test_many_connections(front, count):
     async def one():
         async with gate:
             reader, writer = await asyncio.open_connection(front.host, front.port, ssl=settings)
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        line = await reader.readline()
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            line = await reader.readline()
         return line, writer
 
     results = await asyncio.gather(*(one() for _ in range(count)))
