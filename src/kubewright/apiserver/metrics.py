@@ -11,36 +11,13 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from .storage_metrics import BUCKETS, StorageMetrics
+
 if TYPE_CHECKING:
     from .request import Response
     from .requestinfo import RequestInfo
     from .resource import Resource
 
-_SECONDS = (
-    0.005,
-    0.025,
-    0.05,
-    0.1,
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    1.0,
-    1.25,
-    1.5,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    15,
-    20,
-    30,
-    45,
-    60,
-)
 _BYTES = (1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 _VERBS = {
     "get": "GET",
@@ -73,7 +50,7 @@ class ServerMetrics:
             "apiserver_request_duration_seconds",
             "Response latency in seconds for each verb, group, version, resource, subresource and scope.",
             labels,
-            buckets=_SECONDS,
+            buckets=BUCKETS,
             registry=self.registry,
         )
         self.sizes = Histogram(
@@ -96,12 +73,8 @@ class ServerMetrics:
             labels,
             registry=self.registry,
         )
-        self.aborted = Counter(
-            "apiserver_terminated_watchers_total",
-            "Watchers that were closed because they did not read fast enough.",
-            ("group", "resource"),
-            registry=self.registry,
-        )
+        self.storage = StorageMetrics()
+        self.registry.register(self.storage)
         self._children: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
 
     def observe(self, info: RequestInfo, response: Response, elapsed: float) -> None:

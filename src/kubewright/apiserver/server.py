@@ -216,6 +216,7 @@ class APIServer:
             )
 
         async def metrics(request: Request) -> Response:
+            await self.metrics.storage.refresh(self.storage, self.stores)
             return Response(200, self.metrics.render(), content_type=self.metrics.content_type)
 
         self.add_handler("/version", version)

@@ -20,6 +20,7 @@ from .patching import field_manager, with_conversions
 from .representation import Layout, Representation
 from .selection import Selection
 from .shaping import repair
+from .storage_metrics import MeasuredStorage
 from .watch import Hub
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Store:
     def __init__(self, server: APIServer, resource: Resource) -> None:
         self.server = server
         self.resource = resource
-        self.storage = server.storage
+        self.storage = MeasuredStorage(server.storage)
         self.layout = Layout(resource)
         self.prefix = f"{server.prefix}{resource.storage_prefix}/"
         self.hub = Hub(

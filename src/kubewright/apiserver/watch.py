@@ -16,7 +16,7 @@ import asyncio
 import heapq
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -247,6 +247,7 @@ class Watcher(AsyncIterator[bytes]):
         while True:
             pending = self.pending
             if pending:
+                self.hub.sent[self.representation.version.name] += min(len(pending), _CHUNK)
                 if len(pending) == 1:
                     chunk = pending[0]
                     pending.clear()
@@ -285,7 +286,12 @@ class Hub:
         self.bookmark_interval = bookmark_interval
         self.oldest = 0
         """Events later than this are in the window."""
+        self.received = 0
+        """Events taken in."""
+        self.sent: Counter[str] = Counter()
+        """Events handed to connections, by version."""
         self.dropped = 0
+        """Watches ended because nobody read them."""
         self.active = 0
         self.on_count: Callable[[int], object] | None = None
         self.listeners: list[Callable[[Change], object]] = []
@@ -307,6 +313,7 @@ class Hub:
         rest = event.key[len(self.prefix) :]
         namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
         change = Change(event, namespace, name)
+        self.received += 1
         window = self._window
         window.append(change)
         if len(window) > WINDOW:

@@ -160,3 +160,7 @@ class Storage(ABC):
     @abstractmethod
     async def compact(self, revision: int) -> None:
         """Forget history before `revision`; current values stay."""
+
+    async def size(self) -> int | None:
+        """Bytes that the store takes on disk; `None` if it is on none."""
+        return None

@@ -88,12 +88,19 @@ class EtcdStorage(Storage):
     async def _version(self) -> tuple[int, ...]:
         """Etcd's version: before 3.5.13 an answer to a progress request may overtake events."""
         try:
-            status = await self._connection.call(
-                "maintenance", "Status", self._connection.rpc.StatusRequest(), repeat=True
-            )
+            status = await self._status()
         except StorageError:
             return (0,)  # A user without the right to ask.
         return tuple(int(part) for part in status.version.split("-")[0].split(".") if part.isdecimal())
+
+    async def _status(self) -> Any:
+        return await self._connection.call(
+            "maintenance", "Status", self._connection.rpc.StatusRequest(), repeat=True
+        )
+
+    async def size(self) -> int:
+        size: int = (await self._status()).dbSize
+        return size
 
     def _key(self, key: str) -> bytes:
         return self._prefix + key.encode()

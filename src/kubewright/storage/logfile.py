@@ -77,6 +77,16 @@ class LogFile:
         self._committed = 0
         self._suspect = False
 
+    def size(self) -> int:
+        """Bytes on disk, with what has yet to be moved into the main file."""
+        found = 0
+        for path in (self.path, self.path.with_name(self.path.name + "-wal")):
+            try:
+                found += path.stat().st_size
+            except FileNotFoundError:
+                pass
+        return found
+
     def open(self) -> Recovered:
         """Lock the file, make it if it is new, and read it."""
         try:

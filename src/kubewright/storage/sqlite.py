@@ -64,6 +64,9 @@ class SQLiteStorage(LocalStorage):
         """The file."""
         return self._file.path
 
+    async def size(self) -> int:
+        return self._file.size()
+
     async def open(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="storage")
         try:
