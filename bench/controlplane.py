@@ -62,11 +62,11 @@ class Start:
 
 
 @contextlib.asynccontextmanager
-async def control_plane() -> AsyncIterator[tuple[Server, float, float]]:
-    """A fresh one, and how long it took on the wall and in CPU seconds."""
+async def control_plane(*options: str) -> AsyncIterator[tuple[Server, float, float]]:
+    """A fresh one with these options, and how long it took on the wall and in CPU seconds."""
     with tempfile.TemporaryDirectory() as directory:
         ready, kubeconfig = Path(directory, "ready"), Path(directory, "kubeconfig")
-        arguments = ("up", "--quiet", "--kubeconfig", str(kubeconfig), "--ready-file", str(ready))
+        arguments = ("up", "--quiet", "--kubeconfig", str(kubeconfig), "--ready-file", str(ready), *options)
         process = Process([sys.executable, "-m", "kubewright.cli", *arguments])
         try:
             await process.written(ready)
