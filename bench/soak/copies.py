@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-
 from bench.soak.kinds import Kind, Object
 from bench.soak.report import Report
 from bench.soak.server import API
@@ -13,17 +11,16 @@ from bench.soak.server import API
 class Copy:
     """Follows one kind."""
 
-    def __init__(self, api: API, report: Report, kind: Kind, stopped: Callable[[], bool]) -> None:
+    def __init__(self, api: API, report: Report, kind: Kind) -> None:
         self.api = api
         self.report = report
         self.kind = kind
-        self.stopped = stopped
         self.objects: dict[str, Object] = {}
         self._version = ""
 
     async def run(self) -> None:
-        """List, then watch, again and again."""
-        while not self.stopped():
+        """List, then watch, again and again, until cancelled."""
+        while True:
             try:
                 if not self._version:
                     await self._list()

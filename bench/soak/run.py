@@ -33,7 +33,7 @@ async def soak(
             return time.monotonic() - begun >= seconds
 
         working = [Worker(api, report, number, seed) for number in range(workers)]
-        copies = [Copy(api, report, kind, stopped) for kind in dict.fromkeys(KINDS)]
+        copies = [Copy(api, report, kind) for kind in dict.fromkeys(KINDS)]
         watching = [asyncio.create_task(copy.run()) for copy in copies]
         jobs = [asyncio.create_task(worker.work(stopped)) for worker in working]
         jobs.append(asyncio.create_task(Churn(api, report, hooks, stopped).run()))
