@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+
 from bench.soak.kinds import Kind, Object
 from bench.soak.report import Report
 from bench.soak.server import API
