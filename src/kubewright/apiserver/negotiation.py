@@ -132,12 +132,21 @@ def wants_pretty(request: Request) -> bool:
     return agent.startswith(_PRETTY_AGENTS)
 
 
-_encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
+_scratch = bytearray()
+_SCRATCH_KEPT = 1 << 20
 
 
 def encode(obj: Any) -> bytes:
-    """Plain data as JSON."""
-    return _encode(obj)
+    """JSON, in exactly the memory that it needs.
+
+    A fresh encoder's buffer is cut to size and leaves holes in the heap beside whatever is stored meanwhile.
+    """
+    _encode_into(obj, _scratch)
+    body = bytes(_scratch)
+    if len(body) > _SCRATCH_KEPT:
+        _scratch.clear()
+    return body
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .resource import Object, Resource, Version
 
 _decode = msgspec.json.Decoder().decode
-_encoder = msgspec.json.Encoder()
-_buffer = bytearray()
 _LAST = ("apiVersion", "kind", "metadata")
 
 
@@ -49,9 +47,7 @@ class Layout:
             metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
         rest = {key: value for key, value in obj.items() if key not in _LAST}
         laid_out = {"apiVersion": self.api_version, "kind": self.resource.kind, "metadata": metadata, **rest}
-        # A copy has exactly the size it needs; what encode() returns drags unused memory along.
-        _encoder.encode_into(laid_out, _buffer)
-        return bytes(_buffer)
+        return encode(laid_out)
 
     def unpack(self, value: bytes, revision: int) -> Object:
         """The stored object, with its resourceVersion."""

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from kubewright.api.field_errors import FieldError
 
 from . import fielderrors as fe
-from .check import make_check
+from .check import check_of, make_check
 from .compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Compiled
 from .correlation import Correlated
 from .defaults import apply_defaults
@@ -164,7 +164,7 @@ class SchemaVersion:
         try:
             errors: list[FieldError] = []
             status = self._compiled.field("status")
-            if status is not None and "status" in obj:
+            if status is not None and "status" in obj and check_of(status)(obj["status"], []) & INVALID:
                 before = old.get("status")
                 pair = Correlated(obj["status"], before, status.node) if before is not None else None
                 errors = validate_value(status, obj["status"], "status", pair)
@@ -179,10 +179,15 @@ class SchemaVersion:
     def _list_errors(
         self, obj: dict[str, Any], old: dict[str, Any] | None, bad: frozenset[int] | None = None
     ) -> list[FieldError]:
-        """Duplicates in sets and map lists; an old object that had some may keep having them."""
-        if old is not None and validate_lists(self.node, old, fe.ROOT):
-            return []
-        return validate_lists(self.node, obj, fe.ROOT, bad)
+        """Duplicates in sets and map lists; an old object that had some may keep having them.
+
+        So what came unchanged from the old object need not be looked at.
+        """
+        searched = obj
+        if old is not None and bad is None:
+            searched = {name: value for name, value in obj.items() if value is not old.get(name)}
+        errors = validate_lists(self.node, searched, fe.ROOT, bad)
+        return [] if errors and old is not None and validate_lists(self.node, old, fe.ROOT) else errors
 
     def _with_rules(
         self, errors: list[FieldError], obj: dict[str, Any], old: dict[str, Any] | None
