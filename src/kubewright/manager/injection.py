@@ -61,7 +61,7 @@ class Injected:
             raise InjectionError(f"{subject}: an annotation cannot be resolved: {error}") from None
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-                raise InjectionError(f"{subject}: {parameter} cannot be filled by type")
+                raise InjectionError(f"{subject}: {parameter.name!r} cannot be filled by type")
             wanted = hints.get(parameter.name)
             source = _source(wanted, known)
             if source is None:

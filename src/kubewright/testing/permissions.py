@@ -1,0 +1,136 @@
+"""Are the declared permissions the needed ones? A client that takes notes answers in tests.
+
+    recorder = PermissionRecorder(operator)
+    client = recorder.recording(client)
+    ...                              # run the operator with it and let it do everything it does
+    recorder.check()                 # fails with a list: calls that no rule allows, rules that nobody used
+
+A test with an administrator's client passes with permissions missing, and the operator fails in the cluster.
+Here every call is held against the rules as the RBAC authorizer would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kubewright.api.declare import Declaration, Declares, Rbac
+from kubewright.client import Client
+from kubewright.client.rest import Call, Proceed
+from kubewright.client.transport import Answer, Stream
+
+ClientT = TypeVar("ClientT", bound=Client)
+
+
+@dataclass(frozen=True, order=True)
+class Use:
+    """One permission that a call needed: a verb on a resource, or on a path."""
+
+    group: str
+    resource: str
+    """With its subresource, as rules write it; a path that starts with a slash otherwise."""
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        what = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {what}{f' {self.name}' if self.name else ''}{where}"
+
+
+class PermissionRecorder:
+    """Notes what clients do and compares it with declared rules.
+
+    `declared` are rules, or objects such as an operator whose `declarations()` contain them.
+    """
+
+    def __init__(self, *declared: Declares | Declaration | Iterable[Declaration]) -> None:
+        self.rules = list(dict.fromkeys(_rules(declared)))
+        self.uses: dict[Use, int] = {}
+        """What was done, and how often."""
+
+    def recording(self, client: ClientT) -> ClientT:
+        """The same client, taking notes. Discovery and what the process asks about itself are not counted."""
+        return client.intercepted(self._note)
+
+    async def _note(self, call: Call, proceed: Proceed) -> Answer | Stream:
+        if call.resource is not None:
+            resource = call.resource.resource
+            if call.subresource:
+                resource = f"{resource}/{call.subresource}"
+            name = "" if call.verb in ("create", "list", "watch", "deletecollection") else call.name
+            use = Use(call.resource.group, resource, call.verb, call.namespace, name)
+            self.uses[use] = self.uses.get(use, 0) + 1
+        return await proceed(call)
+
+    def missing(self) -> list[Use]:
+        """What was done that no rule allows."""
+        return sorted(use for use in self.uses if not any(_allows(rule, use) for rule in self.rules))
+
+    def unused(self) -> list[Use]:
+        """What rules allow that was never done: one entry for each verb on each resource."""
+        return sorted(
+            grant
+            for rule in self.rules
+            for grant in _grants(rule)
+            if not any(_allows(rule, use) and _covers(grant, use) for use in self.uses)
+        )
+
+    def check(self, *, unused: bool = True) -> None:
+        """Fail unless every call was allowed and, if asked for, every rule was used."""
+        complaints = [f"no rule allows: {use}" for use in self.missing()]
+        if unused:
+            complaints += [f"never used: {use}" for use in self.unused()]
+        if complaints:
+            raise AssertionError(
+                "the declared permissions are not the needed ones:\n  " + "\n  ".join(complaints)
+            )
+
+
+def _rules(declared: Iterable[object]) -> Iterator[Rbac]:
+    for each in declared:
+        if isinstance(each, Rbac):
+            yield each
+        elif isinstance(each, Declares):
+            yield from _rules(each.declarations())
+        elif isinstance(each, Iterable):
+            yield from _rules(each)
+
+
+def _allows(rule: Rbac, use: Use) -> bool:
+    groups = {"" if group == "core" else group for group in rule.groups}
+    return (
+        (use.verb in rule.verbs or "*" in rule.verbs)
+        and (use.group in groups or "*" in groups)
+        and any(_matches(resource, use.resource) for resource in rule.resources)
+        and (not rule.namespace or rule.namespace == use.namespace)
+        and (not rule.resource_names or use.name in rule.resource_names)
+    )
+
+
+def _matches(pattern: str, resource: str) -> bool:
+    if pattern in ("*", resource):
+        return True
+    return pattern.startswith("*/") and resource.partition("/")[2] == pattern[2:]
+
+
+def _grants(rule: Rbac) -> Iterator[Use]:
+    for group in rule.groups:
+        for resource in rule.resources:
+            for verb in rule.verbs:
+                name = rule.resource_names[0] if len(rule.resource_names) == 1 else ""
+                yield Use("" if group == "core" else group, resource, verb, rule.namespace, name)
+
+
+def _covers(grant: Use, use: Use) -> bool:
+    return (
+        grant.verb in ("*", use.verb)
+        and grant.group in ("*", use.group)
+        and _matches(grant.resource, use.resource)
+        and grant.name in ("", use.name)
+    )
+
+
+__all__ = ["PermissionRecorder", "Use"]

@@ -1,0 +1,201 @@
+"""Events: both APIs, repetitions, aggregates, the spam filter, and that nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.client import Client
+from kubewright.client.errors import ConnectionFailed
+from kubewright.client.rest import Call, Proceed
+from kubewright.manager import EventRecorder
+from kubewright.manager.events import QUEUE_LENGTH, EventAPI
+from kubewright.testing.time import START, wall_clock
+
+CORE = GroupVersionKind("", "v1", "Event")
+EVENTS = GroupVersionKind("events.k8s.io", "v1", "Event")
+
+
+def recorder(client: Client, api: EventAPI = "events.k8s.io/v1") -> EventRecorder:
+    return EventRecorder(client, "tester", api=api, clock=asyncio.get_running_loop().time, now=wall_clock)
+
+
+@pytest.fixture
+async def subject(client: Client) -> ConfigMap:
+    return await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
+
+
+async def events(client: Client, kind: GroupVersionKind = EVENTS) -> list[dict[str, Any]]:
+    return [each.raw async for each in client.list(kind, namespace="default")]
+
+
+async def test_an_event_names_object_reason_and_reporter(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    made.event(subject, "Normal", "Created", "it is there", action="Create", related=subject)
+    await made.flush()
+    (event,) = await events(client)
+    assert (event["type"], event["reason"], event["note"], event["action"]) == (
+        "Normal",
+        "Created",
+        "it is there",
+        "Create",
+    )
+    assert event["regarding"]["uid"] == event["related"]["uid"] == subject.metadata.uid
+    assert event["regarding"]["kind"] == "ConfigMap"
+    assert event["reportingController"] == "tester"
+    assert event["eventTime"].startswith("2030-01-01T")
+    (old,) = await events(client, CORE)
+    assert old["involvedObject"]["name"] == "a"
+    assert old["message"] == "it is there"
+
+
+async def test_the_core_api_counts_in_its_own_words(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client, "v1")
+    for _ in range(3):
+        made.event(subject, "Warning", "Failed", "no disk")
+        await made.flush()
+        await asyncio.sleep(60)
+    (event,) = await events(client, CORE)
+    assert event["count"] == 3
+    assert event["source"] == {"component": "tester"}
+    assert event["firstTimestamp"] == "2030-01-01T00:00:00Z"
+    assert event["lastTimestamp"] == "2030-01-01T00:02:00Z"
+
+
+async def test_the_same_again_becomes_a_series(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    for _ in range(4):
+        made.event(subject, "Normal", "Tick", "again")
+        await asyncio.sleep(1)
+    await made.flush()
+    (event,) = await events(client)
+    assert event["series"]["count"] == 4
+
+
+async def test_an_event_that_was_deleted_is_made_again(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    made.event(subject, "Normal", "Tick", "again")
+    await made.flush()
+    (event,) = await events(client)
+    await client.delete(EVENTS, event["metadata"]["name"], namespace="default")
+    made.event(subject, "Normal", "Tick", "again")
+    await made.flush()
+    (event,) = await events(client)
+    assert "series" not in event or event["series"] is None
+
+
+async def test_events_that_differ_only_in_their_message_become_one_aggregate(
+    client: Client, subject: ConfigMap
+) -> None:
+    made = recorder(client, "v1")
+    for n in range(20):
+        made.event(subject, "Normal", "Tick", f"number {n}")
+    await made.flush()
+    found = await events(client, CORE)
+    assert len(found) == 10
+    (aggregate,) = [each for each in found if each["message"].startswith("(combined from similar events)")]
+    assert aggregate["count"] == 11
+    assert aggregate["message"] == "(combined from similar events): number 19"
+
+
+async def test_after_a_quiet_time_events_stand_alone_again(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    for n in range(12):
+        made.event(subject, "Normal", "Tick", f"number {n}")
+    await asyncio.sleep(601)
+    made.event(subject, "Normal", "Tick", "fresh")
+    await made.flush()
+    assert "fresh" in [each["note"] for each in await events(client)]
+
+
+async def test_an_object_has_25_events_at_once_and_then_one_in_five_minutes(
+    client: Client, subject: ConfigMap
+) -> None:
+    made = recorder(client)
+
+    async def sent() -> int:
+        await made.flush()
+        return len(await events(client))
+
+    for n in range(40):
+        made.event(subject, "Normal", f"Reason{n}", "x")
+    assert await sent() == 25
+    await asyncio.sleep(299)
+    made.event(subject, "Normal", "Early", "x")
+    assert await sent() == 25
+    await asyncio.sleep(301)
+    made.event(subject, "Normal", "Later", "x")
+    assert await sent() == 26
+    other = await client.create(ConfigMap(metadata=ObjectMeta(name="b", namespace="default")))
+    made.event(other, "Normal", "Other", "x")
+    assert await sent() == 27
+
+
+async def test_many_events_in_one_moment_have_names_of_their_own(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    for n in range(9):
+        made.event(subject, "Normal", f"Reason{n}", "x")
+    await made.flush()
+    assert len(await events(client)) == 9
+
+
+async def test_long_messages_are_cut_to_what_the_server_takes(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    made.event(subject, "Normal", "Long", "x" * 5000)
+    await made.flush()
+    (event,) = await events(client)
+    assert len(event["note"]) == 1024
+    assert event["note"].endswith("...")
+
+
+async def test_nobody_waits_for_a_server_that_is_away(
+    client: Client, subject: ConfigMap, running: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    away = asyncio.Event()
+
+    async def network(call: Call, proceed: Proceed) -> Any:
+        if not away.is_set():
+            await away.wait()
+            raise ConnectionFailed("nobody there", sent=False)
+        return await proceed(call)
+
+    made = recorder(client.intercepted(network))
+    async with running(made):
+        for n in range(QUEUE_LENGTH + 100):
+            obj = ConfigMap(metadata=ObjectMeta(name=f"o{n}", namespace="default", uid=str(n)))
+            made.event(obj, "Normal", "Tick", "x")
+        assert len(made._queue) == QUEUE_LENGTH
+        await asyncio.sleep(1)
+        away.set()
+    assert "100 events were dropped" in caplog.text or "101 events were dropped" in caplog.text
+    assert "an event could not be sent: nobody there" in caplog.text
+    assert len(await events(client)) >= QUEUE_LENGTH - 1
+
+
+async def test_threads_may_record_events(
+    client: Client, subject: ConfigMap, running: Callable[..., Any], eventually: Callable[..., Any]
+) -> None:
+    made = recorder(client)
+    made._now = lambda: wall_clock() if threading.current_thread() is threading.main_thread() else START
+
+    async with running(made):
+        await asyncio.sleep(1)
+        await asyncio.to_thread(made.event, subject, "Normal", "FromThread", "x")
+
+        async def arrived() -> bool:
+            return [each["reason"] for each in await events(client)] == ["FromThread"]
+
+        await eventually(arrived)
+
+
+async def test_what_was_said_last_is_at_hand(client: Client, subject: ConfigMap) -> None:
+    made = recorder(client)
+    made.event(subject, "Warning", "Failed", "no disk")
+    assert [(said.about.name, said.reason) for said in made.recent] == [("a", "Failed")]

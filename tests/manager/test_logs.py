@@ -1,0 +1,86 @@
+"""Log lines for machines and for people."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from kubewright.controller import Request
+from kubewright.controller.controller import Reconciling, reconciling
+from kubewright.manager import ObjectLogger, logs
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(style: str, *, level: str = "INFO") -> io.StringIO:
+    stream = io.StringIO()
+    logs.setup(style, level, stream)  # type: ignore[arg-type]
+    return stream
+
+
+def test_json_has_one_object_per_line_with_the_fields_of_the_object() -> None:
+    stream = lines("json")
+    log = ObjectLogger(
+        logging.getLogger("op.guestbook"), {"kind": "Guestbook", "namespace": "d", "object": "a"}
+    )
+    log.info("wrote %d", 3, extra={"size": 7, "thing": object})
+    log.debug("not shown")
+    (line,) = stream.getvalue().splitlines()
+    entry = json.loads(line)
+    assert entry.pop("ts").endswith("+00:00")
+    assert entry == {
+        "level": "info",
+        "logger": "op.guestbook",
+        "msg": "wrote 3",
+        "kind": "Guestbook",
+        "namespace": "d",
+        "object": "a",
+        "size": 7,
+        "thing": "<class 'object'>",
+    }
+
+
+def test_any_line_inside_a_reconcile_says_which() -> None:
+    stream = lines("json")
+    token = reconciling.set(Reconciling("guestbook", Request("d", "a"), "7f-1"))
+    try:
+        logging.getLogger("some.library").warning("odd")
+    finally:
+        reconciling.reset(token)
+    logging.getLogger("some.library").warning("outside")
+    inside, outside = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (inside["controller"], inside["reconcile_id"]) == ("guestbook", "7f-1")
+    assert (inside["namespace"], inside["object"]) == ("d", "a")
+    assert "controller" not in outside
+
+
+def test_errors_come_with_their_traceback_in_one_line() -> None:
+    stream = lines("json")
+    try:
+        raise ValueError("bad\nluck")
+    except ValueError:
+        logging.getLogger("x").exception("failed")
+    (line,) = stream.getvalue().splitlines()
+    assert "ValueError: bad\nluck" in json.loads(line)["error"]
+
+
+def test_console_lines_begin_with_the_object() -> None:
+    stream = lines("console")
+    log = ObjectLogger(logging.getLogger("op"), {"kind": "Guestbook", "namespace": "d", "object": "a"})
+    log.warning("look out")
+    logging.getLogger("plain").info("hello")
+    first, second = stream.getvalue().splitlines()
+    assert first.split(maxsplit=1)[1] == "WARNING Guestbook d/a: look out"
+    assert second.split(maxsplit=1)[1] == "INFO    hello"
+    assert "\x1b" not in first

@@ -1,0 +1,169 @@
+"""Metrics: what is in them, and who may read them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from kubewright.api import ObjectMeta, Unstructured
+from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.apiserver.tls import Authority
+from kubewright.client import Client
+from kubewright.client.metrics import ClientMetrics
+from kubewright.controller import ControllerBuilder, Request
+from kubewright.manager import Cluster, LeaderElector, Manager
+from kubewright.manager.http import AccessCheck, metrics_server
+from kubewright.testing.server import TestServer
+from kubewright.webhook import CertificateFiles, DevelopmentCertificates
+
+
+async def token_of(client: Client, name: str) -> str:
+    await client.create(ServiceAccount(metadata=ObjectMeta(name=name, namespace="default")))
+    account = client.subresource("token", ServiceAccount, name, "default")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await account.create(Unstructured(request))
+    token: str = answer.raw["status"]["token"]
+    return token
+
+
+async def allow_metrics(client: Client, account: str) -> None:
+    group = "rbac.authorization.k8s.io"
+    await client.create(
+        Unstructured(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": "metrics-reader"},
+                "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+            }
+        )
+    )
+    await client.create(
+        Unstructured(
+            {
+                "apiVersion": f"{group}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": "metrics-reader"},
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "metrics-reader"},
+                "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+            }
+        )
+    )
+
+
+async def get(url: str, authority: bytes, token: str = "", path: str = "/metrics") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    context = ssl.create_default_context(cadata=authority.decode())
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{url}{path}", headers=headers, ssl=context) as response,
+    ):
+        return response.status, await response.text()
+
+
+async def test_only_those_who_may_read_metrics_can(client: Client, running: Callable[..., Any]) -> None:
+    certificates = DevelopmentCertificates()
+    server = metrics_server(host="127.0.0.1", port=0, certificates=certificates, access=AccessCheck(client))
+    reader, stranger = await token_of(client, "prometheus"), await token_of(client, "stranger")
+    await allow_metrics(client, "prometheus")
+    async with running(server):
+        await server.wait_listening()
+        url, authority = f"https://127.0.0.1:{server.port}", certificates.authority
+        assert await get(url, authority) == (401, "Unauthorized\n")
+        assert (await get(url, authority, "nonsense"))[0] == 401
+        assert await get(url, authority, stranger) == (
+            403,
+            "Forbidden: system:serviceaccount:default:stranger may not get /metrics\n",
+        )
+        status, text = await get(url, authority, reader)
+        assert status == 200
+        assert "python_info" in text
+        assert (await get(url, authority, reader, "/other"))[0] == 403
+
+
+async def test_answers_are_remembered_for_a_while(client: Client) -> None:
+    asked: list[str] = []
+
+    async def counting(call: Any, proceed: Any) -> Any:
+        asked.append(call.path)
+        return await proceed(call)
+
+    now = [0.0]
+    check = AccessCheck(client.intercepted(counting), clock=lambda: now[0])
+    token = await token_of(client, "prometheus")
+    for _ in range(3):
+        assert (await check.refusal(f"Bearer {token}", "/metrics") or (0,))[0] == 403
+    assert len(asked) == 2
+    await allow_metrics(client, "prometheus")
+    now[0] = 61
+    assert await check.refusal(f"bearer {token}", "/metrics") is None
+
+
+async def test_a_server_that_is_away_lets_nobody_in(client: Client) -> None:
+    async def away(call: Any, proceed: Any) -> Any:
+        raise TimeoutError("no answer")
+
+    verdict = await AccessCheck(client.intercepted(away)).refusal("Bearer x", "/metrics")
+    assert verdict == (500, "Authentication failed")
+
+
+async def test_a_running_manager_shows_the_names_that_dashboards_know(
+    server: TestServer, running: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
+) -> None:
+    client = server.client(metrics=ClientMetrics("in-process"))
+    authority = Authority.create("test")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    authority.issue("m", hosts=["127.0.0.1"], server=True).write(certificate, key)
+    metrics = metrics_server(host="127.0.0.1", port=0, certificates=CertificateFiles(certificate, key))
+    elector = LeaderElector(client, "metrics", namespace="default")
+    manager = Manager(Cluster(client, allow=[ConfigMap]), elector=elector, handle_signals=False)
+    manager.add(metrics)
+    seen: list[Request] = []
+
+    async def reconcile(request: Request) -> None:
+        seen.append(request)
+
+    ControllerBuilder(manager, "observed").for_(ConfigMap).complete(reconcile)
+    await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
+    async with running(manager):
+        await eventually(lambda: seen)
+        _, text = await get(f"https://127.0.0.1:{metrics.port}", authority.certificate)
+    for line in (
+        'controller_runtime_reconcile_total{controller="observed",result="success"}',
+        'controller_runtime_reconcile_errors_total{controller="observed"} 0.0',
+        'controller_runtime_terminal_reconcile_errors_total{controller="observed"} 0.0',
+        'controller_runtime_reconcile_panics_total{controller="observed"} 0.0',
+        'controller_runtime_reconcile_timeouts_total{controller="observed"} 0.0',
+        'controller_runtime_reconcile_time_seconds_count{controller="observed"}',
+        'controller_runtime_max_concurrent_reconciles{controller="observed"} 1.0',
+        'controller_runtime_active_workers{controller="observed"}',
+        'workqueue_depth{controller="observed",name="observed",priority=',
+        'workqueue_adds_total{controller="observed",name="observed"}',
+        'workqueue_queue_duration_seconds_count{controller="observed",name="observed"}',
+        'workqueue_work_duration_seconds_count{controller="observed",name="observed"}',
+        'workqueue_unfinished_work_seconds{controller="observed",name="observed"}',
+        'workqueue_longest_running_processor_seconds{controller="observed",name="observed"}',
+        'workqueue_retries_total{controller="observed",name="observed"}',
+        'leader_election_master_status{name="metrics"} 1.0',
+        "rest_client_requests_total{",
+        "certwatcher_read_certificate_total",
+        "certwatcher_read_certificate_errors_total",
+    ):
+        assert line in text, line
+
+
+@pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])
+async def test_a_missing_certificate_names_the_file(tmp_path: Path, missing: str) -> None:
+    Authority.create("x").issue("m", hosts=["localhost"], server=True).write(
+        tmp_path / "tls.crt", tmp_path / "tls.key"
+    )
+    (tmp_path / missing).unlink()
+    files = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    with pytest.raises(OSError, match=missing):
+        await metrics_server(port=0, certificates=files).run(asyncio.Event())
