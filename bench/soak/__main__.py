@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 
 from bench.soak import soak
@@ -17,6 +18,7 @@ def main() -> int:
     parser.add_argument("--store", default="memory:", help="as in `kubewright up --store`")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the server is stopped, too
     report = asyncio.run(
         soak(given.seconds, workers=given.workers, store=given.store, seed=given.seed, progress=True)
     )

@@ -61,6 +61,10 @@ def test_discovery(kubectl: Any) -> None:
 
 
 def test_explain(kubectl: Any) -> None:
+    assert "Containers that run together on one node." in kubectl("explain", "pods")
+    assert "Who has to do something before the object may go." in kubectl(
+        "explain", "pods.metadata.finalizers"
+    )
     text = kubectl("explain", "deployment.spec.template.spec.containers.ports")
     assert "GROUP:      apps" in text
     assert re.search(r"containerPort\s+<integer> -required-", text)

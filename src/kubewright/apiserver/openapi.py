@@ -15,6 +15,7 @@ from kubewright.api import builtin_schema
 from kubewright.api.gvk import GroupVersion
 
 from .negotiation import encode, json_response, parse_accept
+from .openapi_words import API_VERSION, KIND, METADATA, describe
 from .request import Request, Response
 
 if TYPE_CHECKING:
@@ -248,11 +249,11 @@ def _add_definitions(definitions: dict[str, Schema], resource: Resource, version
     if node is not None:
         _add_references(definitions, node, schema)
     properties: Schema = dict(schema.get("properties") or {})
-    properties.setdefault("apiVersion", {"type": "string", "description": _API_VERSION})
-    properties.setdefault("kind", {"type": "string", "description": _KIND})
+    properties.setdefault("apiVersion", {"type": "string", "description": API_VERSION})
+    properties.setdefault("kind", {"type": "string", "description": KIND})
     if "$ref" not in (properties.get("metadata") or {}):
         properties["metadata"] = {
-            "description": _METADATA,
+            "description": METADATA,
             "allOf": [{"$ref": f"#/definitions/{_META}.ObjectMeta"}],
         }
     schema["type"] = "object"
@@ -264,9 +265,9 @@ def _add_definitions(definitions: dict[str, Schema], resource: Resource, version
         "description": f"{resource.list_kind} is a list of {resource.kind}",
         "required": ["items"],
         "properties": {
-            "apiVersion": {"type": "string", "description": _API_VERSION},
-            "kind": {"type": "string", "description": _KIND},
-            "metadata": {"allOf": [{"$ref": f"#/definitions/{_META}.ListMeta"}], "description": _METADATA},
+            "apiVersion": {"type": "string", "description": API_VERSION},
+            "kind": {"type": "string", "description": KIND},
+            "metadata": {"allOf": [{"$ref": f"#/definitions/{_META}.ListMeta"}], "description": METADATA},
             "items": {
                 "type": "array",
                 "description": f"List of {resource.plural}.",
@@ -286,6 +287,7 @@ def _add_published(definitions: dict[str, Schema], name: str) -> None:
         if name not in known or name in definitions:
             continue
         definitions[name] = builtin_schema.published(name, "")
+        describe(name, definitions[name])
         _collect_references(known[name], waiting)
 
 
@@ -332,11 +334,6 @@ def relink(value: Any, root: str) -> Any:
             copy["anyOf"] = [{"type": "integer"}, {"type": "string"}]
         return copy
     return [relink(item, root) for item in value] if isinstance(value, list) else value
-
-
-_API_VERSION = "The group and version of this object's schema."
-_KIND = "The kind of this object, in CamelCase; it cannot be changed."
-_METADATA = "Name, labels and everything else that objects of all kinds have."
 
 
 def _query(name: str, kind: str, description: str, v2: bool) -> Schema:
@@ -538,84 +535,13 @@ class _Paths:
 
 
 def meta_definitions() -> dict[str, Schema]:
-    """Schemas of the metadata types, in short."""
-    text = {"type": "string"}
-    time = {"type": "string", "format": "date-time"}
-    strings = {"type": "object", "additionalProperties": text}
-    owner = {
+    """Schemas of the metadata types."""
+    found: dict[str, Schema] = {}
+    for name in ("ObjectMeta", "ListMeta", "Status", "DeleteOptions"):
+        _add_published(found, f"{_META}.{name}")
+    found[f"{_META}.Status"]["description"] = _STATUS_DESCRIPTION
+    found[f"{_META}.Patch"] = {
         "type": "object",
-        "required": ["apiVersion", "kind", "name", "uid"],
-        "properties": {
-            "apiVersion": text,
-            "kind": text,
-            "name": text,
-            "uid": text,
-            "controller": {"type": "boolean"},
-            "blockOwnerDeletion": {"type": "boolean"},
-        },
-        "x-kubernetes-map-type": "atomic",
+        "description": "A patch of the kind that the content type names.",
     }
-    managed = {
-        "type": "object",
-        "properties": {
-            "manager": text,
-            "operation": text,
-            "apiVersion": text,
-            "time": time,
-            "fieldsType": text,
-            "fieldsV1": {"type": "object"},
-            "subresource": text,
-        },
-    }
-    meta = {
-        "type": "object",
-        "properties": {
-            **dict.fromkeys(
-                ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), text
-            ),
-            "generation": {"type": "integer", "format": "int64"},
-            "creationTimestamp": time,
-            "deletionTimestamp": time,
-            "deletionGracePeriodSeconds": {"type": "integer", "format": "int64"},
-            "labels": strings,
-            "annotations": strings,
-            "ownerReferences": {
-                "type": "array",
-                "items": owner,
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["uid"],
-                "x-kubernetes-patch-merge-key": "uid",
-                "x-kubernetes-patch-strategy": "merge",
-            },
-            "finalizers": {
-                "type": "array",
-                "items": text,
-                "x-kubernetes-list-type": "set",
-                "x-kubernetes-patch-strategy": "merge",
-            },
-            "managedFields": {"type": "array", "items": managed, "x-kubernetes-list-type": "atomic"},
-        },
-    }
-    status = {
-        "type": "object",
-        "description": _STATUS_DESCRIPTION,
-        "properties": {"apiVersion": text, "kind": text, "status": text, "message": text, "reason": text},
-        "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Status"}],
-    }
-    listing = {
-        "type": "object",
-        "properties": {
-            "resourceVersion": text,
-            "continue": text,
-            "remainingItemCount": {"type": "integer", "format": "int64"},
-        },
-    }
-    return {
-        f"{_META}.ObjectMeta": meta,
-        f"{_META}.ListMeta": listing,
-        f"{_META}.Status": status,
-        f"{_META}.Patch": {
-            "type": "object",
-            "description": "A patch of the kind that the content type names.",
-        },
-    }
+    return found
