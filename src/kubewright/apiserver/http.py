@@ -24,7 +24,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import HttpVersion11, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import BadHttpMethod
@@ -33,7 +32,7 @@ from aiohttp.web_protocol import RequestHandler
 from .authentication import AuthenticatorChain
 from .authentication.x509 import ClientCertificates, PeerCertificate
 from .endpoint import no_such_method
-from .negotiation import encode
+from .negotiation import encode, to_yaml
 from .request import Request, Response, too_large
 from .server import APIServer
 from .tls import Authority, KeyPair, server_context, write_private
@@ -300,7 +299,7 @@ class Front:
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
             "current-context": name,
         }
-        write_private(Path(path), yaml.safe_dump(config, sort_keys=False).encode())
+        write_private(Path(path), to_yaml(config))
 
     async def _handle(self, native: web.BaseRequest) -> web.StreamResponse:
         connection = native.protocol
