@@ -32,6 +32,7 @@ class Up:
 def start_up(folder: Path, *options: str) -> Up:
     """Start `kubewright up` and wait until it is ready."""
     kubeconfig, ready, log = folder / "kubeconfig", folder / "ready", folder / "log"
+    ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "kubewright.cli", "up", *options]
     command += ["--kubeconfig", str(kubeconfig), "--ready-file", str(ready)]
     with log.open("w") as output:
@@ -49,6 +50,21 @@ def start_up(folder: Path, *options: str) -> Up:
             raise AssertionError(f"kubewright up did not start:\n{log.read_text()}")
         time.sleep(0.02)
     return Up(process, kubeconfig)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Up]]:
+    """Start a server in this folder with these options; the test ends it, or it is killed."""
+    running: list[Up] = []
+
+    def started(folder: Path, *options: str) -> Up:
+        running.append(start_up(folder, *options))
+        return running[-1]
+
+    yield started
+    for each in running:
+        each.process.kill()
+        each.process.wait()
 
 
 @pytest.fixture(scope="session")
