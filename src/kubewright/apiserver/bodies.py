@@ -30,33 +30,94 @@ from .shaping import read
 _decode = msgspec.json.Decoder().decode
 
 
+_YAML_DEPTH = 200
+_YAML_EXPANDED = 3 * 1024 * 1024
+"""Characters that a document may have once its aliases are written out; a longer one may have its own size."""
+
+
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as JSON sees it: dates stay text."""
+    """YAML as JSON sees it: dates stay text, and there are no sets, bytes or ordered pairs."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
     for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.yaml_constructors = {
+    tag: build
+    for tag, build in yaml.SafeLoader.yaml_constructors.items()
+    if tag is None or tag.rpartition(":")[2] not in ("binary", "omap", "pairs", "set", "timestamp")
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), list("yYnN"))
+_Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
 
 def load_yaml(data: bytes) -> tuple[Any, list[str]]:
-    """Plain data, and one complaint per repeated key."""
+    """Plain data, and one complaint per repeated key; raises `YAMLError`, whatever is wrong."""
+    if data[:1] == b"{":
+        # JSON is YAML, most clients send it, and reading it as such is far faster.
+        try:
+            obj = _decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        else:
+            if data.count(b'"') == encode(obj).count(b'"'):
+                return obj, []
+    _bound_yaml(data)
     loader = _Loader(data)
     duplicates: list[str] = []
     try:
         node = loader.get_single_node()
         if node is None:
             return None, []
-        _find_duplicates(node, duplicates, 0)
+        _find_duplicates(node, duplicates)
         return loader.construct_document(node), duplicates
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A tag that does not fit its text: `!!int x`.
+        raise yaml.YAMLError(f"a value cannot be read: {error}") from None
     finally:
         loader.dispose()
 
 
-def _find_duplicates(node: Any, found: list[str], depth: int) -> None:
-    if depth > 200:
-        raise yaml.YAMLError("nested too deeply")
+def _bound_yaml(data: bytes) -> None:
+    """Refuse what would exhaust the stack or the memory: composing recurses, and aliases multiply."""
+    loader = _Loader(data)
+    most = max(len(data), _YAML_EXPANDED)
+    weights: dict[str, int | None] = {}
+    above: list[tuple[str | None, int]] = []
+    weight = 0
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.AliasEvent):
+                # An unknown alias is the composer's to complain about.
+                added = weights.get(event.anchor, 0)
+                if added is None:
+                    raise yaml.YAMLError(f"anchor '{event.anchor}' value contains itself")
+                weight += added
+            elif isinstance(event, yaml.ScalarEvent):
+                weight += len(event.value) + 1
+                if event.anchor:
+                    weights[event.anchor] = len(event.value) + 1
+            elif isinstance(event, yaml.CollectionStartEvent):
+                if len(above) == _YAML_DEPTH:
+                    raise yaml.YAMLError("exceeded max depth")
+                if event.anchor:
+                    weights[event.anchor] = None
+                above.append((event.anchor, weight))
+                weight = 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, before = above.pop()
+                if anchor:
+                    weights[anchor] = weight
+                weight += before
+            if weight > most:
+                raise yaml.YAMLError("document contains excessive aliasing")
+    finally:
+        loader.dispose()
+
+
+def _find_duplicates(node: Any, found: list[str]) -> None:
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
@@ -64,10 +125,10 @@ def _find_duplicates(node: Any, found: list[str], depth: int) -> None:
                 if key.value in seen:
                     found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
                 seen.add(key.value)
-            _find_duplicates(value, found, depth + 1)
+            _find_duplicates(value, found)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _find_duplicates(item, found, depth + 1)
+            _find_duplicates(item, found)
 
 
 def media_type(request: Request) -> str:
@@ -225,7 +286,7 @@ def read_typed(
     repeated = duplicates
     if media == JSON and validation != "Ignore":
         repeated = [f'duplicate field "{path}"' for path in duplicate_fields(data, obj)]
-    _check_typed(obj, gvk.api_version, gvk.kind, gvk.version)
+    check_typed(obj, gvk.api_version, gvk.kind, gvk.version)
     try:
         unknown = [f'unknown field "{path}"' for path in checks.decode(obj)]
     except (MetadataError, TooDeepError, TypedError) as error:
@@ -266,7 +327,7 @@ def check_type(obj: Object, resource: Resource, version: Version, kind: str, dat
                 f"the expected API version ({api_version})"
             )
         return
-    _check_typed(obj, api_version, kind, version.name)
+    check_typed(obj, api_version, kind, version.name)
 
 
 _RETIRED = {
@@ -309,7 +370,8 @@ def _same_kind_elsewhere(gvk: GroupVersionKind, group: str) -> bool:
     return resource_of_kind(gvk) is not None or gvk.version in _RETIRED.get(group, ())
 
 
-def _check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
+def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
+    """Refuse an object that says it is of another kind; what it does not say is filled in."""
     given_kind, given = obj.get("kind") or kind, obj.get("apiVersion") or api_version
     for name, value in (("kind", given_kind), ("apiVersion", given)):
         if type(value) is not str:

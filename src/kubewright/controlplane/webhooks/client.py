@@ -28,7 +28,7 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, from_response
-from kubewright.apiserver.bodies import json_complaint
+from kubewright.apiserver.bodies import json_complaint, load_yaml
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -279,8 +279,8 @@ def _decode(data: bytes) -> Any:
             text = json_complaint(data, error)
             raise CallError(f"couldn't get version/kind; json parse error: {text}") from None
         try:
-            answer = yaml.load(data, yaml.CSafeLoader)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+            answer, _ = load_yaml(data)
+        except yaml.YAMLError as error:
             problem = getattr(error, "problem", None) or error
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
     if not isinstance(answer, dict):

@@ -1,0 +1,47 @@
+"""Bodies that try to exhaust the server, or that are no JSON in disguise."""
+
+import pytest
+import yaml
+
+from kubewright.apiserver.bodies import load_yaml
+
+
+def _laughs(levels: int, width: int) -> bytes:
+    lines = [f"a0: &a0 [{','.join(['lol'] * width)}]"]
+    lines += [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * width)}]" for i in range(1, levels)]
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        (b"[" * 200_000, "max depth"),
+        (b"- " * 200_000, "max depth"),
+        (b"{a: " * 200_000, "max depth"),
+        (_laughs(9, 9), "excessive aliasing"),
+        (b"big: &a " + b"x" * 100_000 + b"\nall: [" + b"*a," * 1000 + b"]", "excessive aliasing"),
+        (b"a: &x [*x]", "contains itself"),
+        (b"a: *nowhere", "undefined alias"),
+        (b"a: " + b"9" * 5000, "cannot be read"),
+        (b"a: !!int x", "cannot be read"),
+        (b"a: !!binary eA==", "constructor"),
+        (b"a: !!python/object/apply:os.getcwd []", "constructor"),
+        (b"a: \xff", "unacceptable character"),
+    ],
+)
+def test_hostile_yaml_is_refused_before_it_costs_anything(body: bytes, complaint: str) -> None:
+    with pytest.raises(yaml.YAMLError, match=complaint):
+        load_yaml(body)
+
+
+def test_aliases_within_reason_are_written_out() -> None:
+    body = b"labels: &l {app: web}\nselector: *l\ntemplate: {<<: *l, tier: front}\n"
+    assert load_yaml(body) == (
+        {"labels": {"app": "web"}, "selector": {"app": "web"}, "template": {"app": "web", "tier": "front"}},
+        [],
+    )
+
+
+def test_json_is_yaml_and_repeated_keys_are_still_seen() -> None:
+    assert load_yaml(b'{"a": 1e3, "b": "2020-01-01"}') == ({"a": 1000.0, "b": "2020-01-01"}, [])
+    assert load_yaml(b'{"a": 1, "a": 2}') == ({"a": 2}, ['line 1: key "a" already set in map'])
