@@ -7,6 +7,7 @@ errors, warnings or nothing is up to the request's `fieldValidation`.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -29,10 +30,9 @@ from .shaping import read
 
 _decode = msgspec.json.Decoder().decode
 
-
 _YAML_DEPTH = 200
 _YAML_EXPANDED = 3 * 1024 * 1024
-"""Characters that a document may have once its aliases are written out; a longer one may have its own size."""
+"""Characters a document may have once its aliases are written out; a longer one may have its own size."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -83,7 +83,7 @@ def _bound_yaml(data: bytes) -> None:
     """Refuse what would exhaust the stack or the memory: composing recurses, and aliases multiply."""
     loader = _Loader(data)
     most = max(len(data), _YAML_EXPANDED)
-    weights: dict[str, int | None] = {}
+    weights: dict[str | None, int | None] = {}
     above: list[tuple[str | None, int]] = []
     weight = 0
     try:
