@@ -1,0 +1,118 @@
+"""`kubewright up` on a store that outlives it: what is kept, and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubewright.api import ObjectMeta, Unstructured
+from kubewright.api.core.v1 import ConfigMap, ServiceAccount
+from kubewright.client import Client, condition, load_config
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gadgets.stores.example.com"},
+    "spec": {
+        "group": "stores.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "kind": "Gadget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                },
+            }
+        ],
+    },
+}
+GADGET = {
+    "apiVersion": "stores.example.com/v1",
+    "kind": "Gadget",
+    "metadata": {"name": "one", "namespace": "default"},
+    "spec": {"size": 3},
+}
+TOKEN = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+WHO = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+
+async def established(client: Client) -> None:
+    crd = await client.create(Unstructured(DEFINITION))
+    await client.wait(crd, until=condition("Established"), timeout=20)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "etcd"])
+async def test_everything_is_kept(
+    kind: str, tmp_path: Path, start: Callable[..., Any], request: pytest.FixtureRequest
+) -> None:
+    store = f"sqlite:{tmp_path / 'state.db'}"
+    if kind == "etcd":
+        store = f"etcd://{request.getfixturevalue('etcd')}/kept"
+    up = start(tmp_path, "--store", store)
+    first = yaml.safe_load(up.kubeconfig.read_text())
+    async with Client.connect(up.kubeconfig, metrics=False) as client:
+        await established(client)
+        gadget = await client.create(Unstructured(GADGET))
+        account = ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default"))
+        account = await client.create(account)
+        answer = await client.subresource("token", account).create(Unstructured(TOKEN))
+        token = answer["status"]["token"]
+        await client.delete(
+            await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
+        )
+        latest = await client.create(ConfigMap(metadata=ObjectMeta(name="last", namespace="default")))
+    up.stop()
+
+    up = start(tmp_path, "--store", store)
+    again = yaml.safe_load(up.kubeconfig.read_text())
+    again["clusters"][0]["cluster"]["server"] = first["clusters"][0]["cluster"]["server"]
+    assert again == first, "authority and the administrator's certificate are kept"
+    config = load_config(up.kubeconfig)
+    robot = replace(config, client_certificate=None, client_key=None, token=token)
+    async with Client.connect(config, metrics=False) as client, Client.connect(robot, metrics=False) as other:
+        kept = await client.get(gadget.gvk, "one", "default")
+        assert kept == gadget
+        assert (await client.get(ConfigMap, "last", "default")).metadata == latest.metadata
+        new = await client.create(ConfigMap(metadata=ObjectMeta(name="new", namespace="default")))
+        assert int(new.metadata.resource_version or 0) > int(latest.metadata.resource_version or 0)
+        me = await other.create(Unstructured(WHO))
+        assert me["status"]["userInfo"]["username"] == "system:serviceaccount:default:robot"
+    up.stop()
+
+
+def refusal(folder: Path, store: str) -> str:
+    """What `kubewright up` says when it cannot start; one line and no traceback."""
+    command = [sys.executable, "-m", "kubewright.cli", "up", "--store", store]
+    ran = subprocess.run(
+        [*command, "--kubeconfig", str(folder / "refused")], capture_output=True, text=True, timeout=30
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert ran.stdout == ""
+    line, *more = ran.stderr.splitlines()
+    assert more == []
+    assert not (folder / "refused").exists()
+    return line
+
+
+def test_one_clear_line_says_why_it_cannot_start(tmp_path: Path, start: Callable[..., Any]) -> None:
+    path = tmp_path / "state.db"
+    up = start(tmp_path, "--store", f"sqlite:{path}", "--no-controllers")
+    line = refusal(tmp_path, f"sqlite:{path}")
+    assert f"{path} is already in use by process {up.process.pid}: stop that" in line
+    up.stop()
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE facts SET value = 99 WHERE name = 'format'")
+    database.close()
+    assert "newer version of Kubewright (format 99" in refusal(tmp_path, f"sqlite:{path}")
+    assert "127.0.0.1:1" in refusal(tmp_path, "etcd://127.0.0.1:1/prefix?timeout=1")

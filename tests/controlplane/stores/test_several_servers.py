@@ -1,0 +1,181 @@
+"""Several control planes on one etcd at once: they are one cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from kubewright.api import ObjectMeta, Unstructured
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.errors import Conflict, NotFound
+from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from kubewright.client import Client, NoKindMatch, condition
+from kubewright.controlplane import ControlPlane
+
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gadgets.shared.example.com"},
+    "spec": {
+        "group": "shared.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "kind": "Gadget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "properties": {"size": {"type": "integer"}}}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+async def pair(
+    etcd: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[tuple[Client, Client, ControlPlane]]:
+    """Clients of two servers that were started at the same moment; the second server itself."""
+    store = f"etcd://{etcd}/{request.node.name}"
+    planes = [ControlPlane(store=store, port=0, kubeconfig=tmp_path / f"{number}") for number in (1, 2)]
+    async with AsyncExitStack() as stack:
+        await asyncio.gather(*(stack.enter_async_context(plane) for plane in planes))
+        one, two = [
+            await stack.enter_async_context(Client.connect(plane.kubeconfig, metrics=False))
+            for plane in planes
+        ]
+        yield one, two, planes[1]
+
+
+def config_map(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data=data)
+
+
+async def test_writes_through_one_are_read_and_watched_through_the_other(pair) -> None:
+    one, two, _ = pair
+    seen: list[tuple[str, str]] = []
+    watch = two.watch(ConfigMap, namespace="default")
+
+    async def follow() -> None:
+        async for event in watch:
+            if event.object.metadata.name != "kube-root-ca.crt":
+                seen.append((event.type, event.object.metadata.resource_version))
+                if event.type == "DELETED":
+                    return
+
+    made = await one.create(config_map("shared", a="1"))
+    following = asyncio.create_task(follow())
+    assert await two.get(ConfigMap, "shared", "default") == made
+    made.data = {"a": "2"}
+    changed = await one.update(made)
+    stale = await two.get(ConfigMap, "shared", "default")
+    assert stale == changed
+    stale.data = {"a": "3"}
+    latest = await two.update(stale)
+    changed.data = {"a": "4"}
+    with pytest.raises(Conflict):
+        await one.update(changed)
+    await one.delete(latest)
+    with pytest.raises(NotFound):
+        await two.get(ConfigMap, "shared", "default")
+    async with asyncio.timeout(20):
+        await following
+    await watch.aclose()
+    versions = [int(version) for _, version in seen]
+    assert versions == sorted(set(versions))
+    assert [type_ for type_, _ in seen][-1] == "DELETED"
+    assert latest.metadata.resource_version in [version for _, version in seen]
+
+
+async def test_a_counter_that_both_count_up_counts_everything(pair) -> None:
+    one, two, _ = pair
+    await one.create(config_map("counter", n="0"))
+
+    async def count(client: Client) -> None:
+        for _ in range(20):
+            while True:
+                current = await client.get(ConfigMap, "counter", "default")
+                current.data = {"n": str(int((current.data or {})["n"]) + 1)}
+                try:
+                    await client.update(current)
+                    break
+                except Conflict:
+                    continue
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(count(one), count(two))
+    assert (await one.get(ConfigMap, "counter", "default")).data == {"n": "40"}
+
+
+async def test_kinds_defined_through_one_are_served_by_the_other(pair) -> None:
+    one, two, _ = pair
+    crd = await one.create(Unstructured(CRD))
+    await one.wait(crd, until=condition("Established"), timeout=20)
+    gadget = {
+        "apiVersion": "shared.example.com/v1",
+        "kind": "Gadget",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"size": 3, "unknown": True},
+    }
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                made = await two.create(Unstructured(gadget))
+                break
+            except (NoKindMatch, NotFound):
+                await asyncio.sleep(0.02)
+    assert made["spec"] == {"size": 3}
+    assert await one.get(made.gvk, "g", "default") == made
+    await one.delete(crd)
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await two.get(made.gvk, "g", "default")
+            except (NoKindMatch, NotFound):
+                break
+            await asyncio.sleep(0.02)
+
+
+async def test_rights_given_through_one_hold_at_the_other(pair) -> None:
+    one, two, _ = pair
+    role = ClusterRole(
+        metadata=ObjectMeta(name="reader"),
+        rules=[PolicyRule(api_groups=[""], resources=["secrets"], verbs=["list"])],
+    )
+    binding = ClusterRoleBinding(
+        metadata=ObjectMeta(name="reader"),
+        role_ref=RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name="reader"),
+        subjects=[Subject(api_group="rbac.authorization.k8s.io", kind="User", name="jane")],
+    )
+    await one.create(role)
+    await one.create(binding)
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "list", "resource": "secrets"}},
+    }
+    jane = two.impersonating("jane")
+    async with asyncio.timeout(20):
+        while not (await jane.create(Unstructured(review)))["status"]["allowed"]:
+            await asyncio.sleep(0.02)
+
+
+async def test_one_goes_on_when_the_other_stops(pair) -> None:
+    one, _, other = pair
+    await one.create(config_map("before"))
+    await other.stop()
+    await one.create(config_map("after"))
+    names = {each.metadata.name async for each in one.list(ConfigMap, namespace="default")}
+    assert {"before", "after"} <= names
