@@ -1,10 +1,15 @@
-"""`kubewright run`: an operator in the foreground."""
+"""`kubewright run`: an operator in the foreground.
+
+Settings come from the program, then from variables named `KUBEWRIGHT_<SETTING>`, then from flags. With
+`--reload` this process only watches files: the operator runs in another one, which is started again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--log", type=click.Choice(["console", "json"]), default=None, help="Form of log lines.")
 @click.option("--log-level", default="INFO", show_default=True)
 @click.option("--reload", "reloads", is_flag=True, help="Start again when a Python file changes.")
+@click.option("--view/--no-view", default=None, help="A live view of the work; by default on a terminal.")
 def run_command(target: str, reloads: bool, **options: Any) -> None:
     """Run the operator NAME (by default `operator`) of a module until Ctrl-C.
 
@@ -54,8 +60,11 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
     from kubewright.manager import logs
 
     style: Any = options["log"] or ("console" if sys.stderr.isatty() else "json")
-    logs.setup(style, options["log_level"].upper())
-    _run(operator, options["kubeconfig"], options["context"])
+    try:
+        logs.setup(style, options["log_level"].upper())
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--log-level") from None
+    _run(operator, options)
 
 
 def _load(target: str) -> Operator:
@@ -79,6 +88,10 @@ def _load(target: str) -> Operator:
 
 def _configure(operator: Operator, options: dict[str, Any]) -> None:
     settings = operator.settings
+    try:
+        settings.take()
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
     if options["development"] is None:
         settings.development = settings.development or sys.stderr.isatty()
     else:
@@ -98,43 +111,73 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
             setattr(settings, name, value)
 
 
-def _run(operator: Operator, kubeconfig: str | None, context: str) -> None:
+def _run(operator: Operator, options: dict[str, Any]) -> None:
     import gc
 
     from kubewright.client import Client
     from kubewright.client.errors import ConfigError, ConnectionFailed
+    from kubewright.manager import GraceExceeded, LeadershipLost
 
     gc.set_threshold(50_000, 20, 50)
+    also = [_view(operator.name)] if _wants_view(options) else []
 
     async def main() -> None:
-        async with Client.connect(kubeconfig, context=context) as client:
-            await operator.run(client)
+        async with Client.connect(options["kubeconfig"], context=options["context"]) as client:
+            await operator.run(client, also=also)
 
     try:
         asyncio.run(main())
-    except (ConfigError, ConnectionFailed, OSError) as error:
+    except (ConfigError, ConnectionFailed, GraceExceeded, LeadershipLost, OSError) as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         pass
 
 
+def _wants_view(options: dict[str, Any]) -> bool:
+    """A view needs a terminal; lines for machines and a view do not go together unless asked for."""
+    if not sys.stdout.isatty():
+        return False
+    return bool(options["log"] != "json" if options["view"] is None else options["view"])
+
+
+def _view(name: str) -> Any:
+    from rich.console import Console
+
+    from kubewright.manager.console import ConsoleView
+
+    return lambda manager, recorder: ConsoleView(name, manager, recorder, Console())
+
+
 def _supervise() -> None:
     """Run the same command again whenever a Python file below the working directory changes."""
     environment = {**os.environ, "KUBEWRIGHT_RELOADED": "1"}
+    signal.signal(signal.SIGTERM, _end)
     while True:
         before = dict(_stamps(Path.cwd()))
         command = [sys.executable, "-m", "kubewright.cli", *sys.argv[1:]]
         process = subprocess.Popen(command, env=environment)  # noqa: S603 - this very program again
         try:
             changed = _wait_for_change(process, before)
+            if changed is None:
+                sys.exit(process.returncode)
+            click.echo(f"{changed} changed: starting again", err=True)
         except KeyboardInterrupt:
+            process.wait()  # Ctrl-C has reached the operator as well
+            return
+        except _Terminated:
+            process.terminate()
             process.wait()
             return
-        if changed is None:
-            sys.exit(process.returncode)
-        click.echo(f"{changed} changed: starting again", err=True)
         process.terminate()
         process.wait()
+
+
+class _Terminated(Exception):
+    """SIGTERM came, to this process alone."""
+
+
+def _end(*_: object) -> None:
+    raise _Terminated
 
 
 def _wait_for_change(process: subprocess.Popen[bytes], before: dict[Path, int]) -> Path | None:

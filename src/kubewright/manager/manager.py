@@ -132,6 +132,11 @@ class Manager:
         """Whether caches are in step and everything that need not lead is running."""
         return self._ready and not self._stopping
 
+    @property
+    def runnables(self) -> list[Runnable]:
+        """Every part, in the order in which they were added."""
+        return [part.runnable for part in self._parts]
+
     def add(self, runnable: Runnable) -> None:
         """Add a part. One that is added to a running manager starts as soon as its turn has come."""
         if self._stopping:

@@ -21,6 +21,7 @@ from kubewright.api.meta import MetaObject
 from kubewright.client.patches import changed
 from kubewright.patch import json_patch
 
+from .calling import is_async
 from .review import AdmissionRequest, AdmissionResponse, Denied
 
 logger = logging.getLogger(__name__)
@@ -36,9 +37,7 @@ class _Call:
 
     def __init__(self, function: Callable[..., Any], arguments: int) -> None:
         self._function = function
-        self._is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
-        )
+        self._is_async = is_async(function)
         parameters = inspect.signature(function).parameters.values()
         positional = [
             each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)

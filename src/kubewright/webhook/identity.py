@@ -1,0 +1,131 @@
+"""Webhooks that say who somebody is and what they may do: TokenReview and SubjectAccessReview.
+
+An API server that is started with `--authentication-token-webhook-config-file` asks the first about bearer
+tokens it does not know; one with `--authorization-webhook-config-file` asks the second about every request
+that nobody before has decided.
+
+    server.add_endpoint("/authenticate", TokenReviewer(lambda token: users.get(token)))
+    server.add_endpoint("/authorize", AccessReviewer(lambda request: request.user.username == "ada"))
+
+Answers come in the version that was asked in. `Denied` says no with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubewright.api import codec
+
+from .calling import call_with
+from .review import BadReview, Denied, UserInfo
+
+AUTHENTICATION = ("authentication.k8s.io/v1", "authentication.k8s.io/v1beta1")
+AUTHORIZATION = ("authorization.k8s.io/v1", "authorization.k8s.io/v1beta1")
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """A known user, and for which of the audiences that were asked for the token is good."""
+
+    user: UserInfo
+    audiences: Sequence[str] = ()
+
+
+class TokenReviewer:
+    """An endpoint: `function(token)` or `function(token, audiences)` gives a user, or `None`.
+
+    A `UserInfo` that is returned says nothing of audiences, which servers take for their own.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    async def __call__(self, body: bytes) -> bytes:
+        """Answer a review."""
+        version, spec = _read(body, "TokenReview", AUTHENTICATION)
+        token = spec.get("token")
+        if not isinstance(token, str) or not token:
+            raise BadReview("the TokenReview has no token")
+        status: dict[str, Any] = {"authenticated": False}
+        try:
+            found = await call_with(self._function, token, list(spec.get("audiences") or ()))
+        except Denied as denial:
+            status["error"] = denial.message or "denied"
+        else:
+            if isinstance(found, UserInfo):
+                found = Authenticated(found)
+            if isinstance(found, Authenticated):
+                status = {"authenticated": True, "user": codec.to_plain(found.user)}
+                if found.audiences:
+                    status["audiences"] = list(found.audiences)
+            elif found:
+                raise TypeError(f"a token reviewer gives a UserInfo or None, not {type(found).__name__}")
+        return _answer(version, "TokenReview", status)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRequest:
+    """May this user do this? Either `resource` or `path` is what it is about."""
+
+    user: UserInfo
+    verb: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    raw: dict[str, Any] = field(default_factory=dict)
+    """The whole spec, selectors included."""
+
+
+class AccessReviewer:
+    """An endpoint: `function(request)` gives `True` to allow; anything else leaves it to others.
+
+    Raise `Denied` to refuse for good, whatever others would say.
+    """
+
+    def __init__(self, function: Callable[[AccessRequest], Any]) -> None:
+        self._function = function
+
+    async def __call__(self, body: bytes) -> bytes:
+        """Answer a review."""
+        version, spec = _read(body, "SubjectAccessReview", AUTHORIZATION)
+        status: dict[str, Any] = {"allowed": False}
+        try:
+            status["allowed"] = await call_with(self._function, _access_request(spec)) is True
+        except Denied as denial:
+            status |= {"denied": True, "reason": denial.message}
+        return _answer(version, "SubjectAccessReview", status)
+
+
+def _access_request(spec: dict[str, Any]) -> AccessRequest:
+    user = UserInfo(
+        username=spec.get("user") or "",
+        uid=spec.get("uid") or "",
+        groups=spec.get("groups") or spec.get("group"),
+        extra=spec.get("extra"),
+    )
+    about = spec.get("resourceAttributes") or spec.get("nonResourceAttributes") or {}
+    known = ("verb", "group", "version", "resource", "subresource", "namespace", "name", "path")
+    return AccessRequest(user, **{name: about.get(name) or "" for name in known}, raw=spec)
+
+
+def _read(body: bytes, kind: str, versions: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    try:
+        review = codec.loads(body)
+    except codec.DecodeError as error:
+        raise BadReview(f"the body is not a {kind}: {error}") from None
+    if not isinstance(review, dict) or review.get("kind") != kind or review.get("apiVersion") not in versions:
+        raise BadReview(f"expected a {kind} of {' or '.join(versions)}")
+    spec = review.get("spec")
+    if not isinstance(spec, dict):
+        raise BadReview(f"the {kind} has no spec")
+    return review["apiVersion"], spec
+
+
+def _answer(version: str, kind: str, status: dict[str, Any]) -> bytes:
+    return codec.encode({"apiVersion": version, "kind": kind, "status": status})

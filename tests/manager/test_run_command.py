@@ -1,0 +1,149 @@
+"""`kubewright run` as people start it: in another process, against a control plane over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kubewright.testing.server import served
+
+PROGRAM = """
+import os
+from kubewright import CustomResource, Operator, Spec, resource
+
+class ShopSpec(Spec):
+    size: int = 1
+
+@resource(group="run.example.com", version="v1")
+class Shop(CustomResource[ShopSpec, None], kw_only=True):
+    pass
+
+operator = Operator("shops")
+
+@operator.reconcile(Shop)
+async def reconcile(shop: Shop) -> None: ...
+
+@operator.on_startup
+def begin() -> None:
+    print("started GENERATION", operator.settings.grace, os.getpid(), flush=True)
+
+@operator.on_cleanup
+def end() -> None:
+    print("cleaned GENERATION", flush=True)
+"""
+
+
+class Running:
+    """The command and the lines that it has printed."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    async def until(self, text: str) -> str:
+        """The next line with a text in it."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(30):
+            while True:
+                line = (await self.process.stdout.readline()).decode()
+                if not line:
+                    raise AssertionError(f"no line with {text!r} in\n{''.join(self.lines)}")
+                self.lines.append(line)
+                if text in line:
+                    return line
+
+    async def rest(self) -> str:
+        assert self.process.stdout is not None
+        return (await asyncio.wait_for(self.process.stdout.read(), 30)).decode()
+
+
+@pytest.fixture
+async def kubeconfig() -> AsyncIterator[Path]:
+    async with served("tls", None, controllers=False) as server:
+        yield server.plane.kubeconfig
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "shop.py").write_text(PROGRAM.replace("GENERATION", "1"))
+    return tmp_path
+
+
+@asynccontextmanager
+async def command(
+    project: Path, *arguments: str, kubeconfig: Path | None = None, **environment: str
+) -> AsyncIterator[Running]:
+    known = {"KUBECONFIG": str(kubeconfig)} if kubeconfig else {"KUBECONFIG": "/nonexistent"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "kubewright.cli",
+        "run",
+        *arguments,
+        cwd=project,
+        env={**os.environ, **known, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield Running(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_it_installs_runs_and_ends_on_sigterm(project: Path, kubeconfig: Path) -> None:
+    async with command(
+        project, "shop", "--development", kubeconfig=kubeconfig, KUBEWRIGHT_GRACE="7.5"
+    ) as running:
+        assert "started 1 7.5" in await running.until("started")
+        running.process.send_signal(signal.SIGTERM)
+        await running.until("cleaned 1")
+        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+
+
+async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig: Path) -> None:
+    async with command(
+        project, "shop:operator", "--reload", "--development", kubeconfig=kubeconfig
+    ) as running:
+        await running.until("started 1")
+        (project / "shop.py").write_text("this is no Python\n")
+        await running.until("shop.py changed: starting again")
+        await running.until("cleaned 1")
+        (project / "shop.py").write_text(PROGRAM.replace("GENERATION", "2"))
+        pid = int((await running.until("started 2")).split()[-1])
+        running.process.send_signal(signal.SIGTERM)
+        await running.until("cleaned 2")
+        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("nothing",), "there is no module 'nothing'"),
+        (("shop:other",), "shop has no operator called 'other'; it has shop:operator"),
+        (("shop", "--log-level", "loud"), "LOUD"),
+        (("shop", "--kubeconfig", "/no/such/file"), "/no/such/file"),
+    ],
+)
+async def test_mistakes_end_in_one_line(project: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    async with command(project, *arguments) as running:
+        text = await running.rest()
+        assert await running.process.wait() != 0
+    assert complaint in text
+    assert "Traceback" not in text
+
+
+async def test_a_wrong_variable_is_named(project: Path) -> None:
+    async with command(project, "shop", KUBEWRIGHT_PROBE_PORT="many") as running:
+        assert "KUBEWRIGHT_PROBE_PORT='many': write a whole number" in await running.rest()

@@ -1,0 +1,100 @@
+"""What a scheduler asks, in its own words; and audit batches."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kubewright.api.core.v1 import Node, Pod
+from kubewright.webhook import (
+    AuditSink,
+    BadReview,
+    Binding,
+    DevelopmentCertificates,
+    SchedulerExtender,
+    WebhookServer,
+)
+
+POD = {"metadata": {"name": "p", "labels": {"gpu": "yes"}}, "spec": {"containers": []}}
+NODES = {"items": [{"metadata": {"name": n, "labels": {"gpu": g}}} for n, g in (("a", "yes"), ("b", "no"))]}
+
+
+def same_label(pod: Pod, node: Node) -> bool | str:
+    wanted = (pod.metadata.labels or {}).get("gpu")
+    return (node.metadata.labels or {}).get("gpu") == wanted or "no gpu here"
+
+
+async def test_filter_keeps_nodes_and_says_why_others_fail() -> None:
+    extender = SchedulerExtender(filter=same_label)
+    body = json.dumps({"Pod": POD, "Nodes": NODES, "NodeNames": None}).encode()
+    answer = json.loads(await extender.answer_filter(body))
+    assert [node["metadata"]["name"] for node in answer["Nodes"]["items"]] == ["a"]
+    assert answer["FailedNodes"] == {"b": "no gpu here"}
+    assert answer["Error"] == ""
+
+
+async def test_names_are_answered_with_names() -> None:
+    extender = SchedulerExtender(filter=lambda pod, node: node != "b")
+    answer = json.loads(
+        await extender.answer_filter(json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode())
+    )
+    assert answer["NodeNames"] == ["a"]
+    assert "Nodes" not in answer
+
+
+async def test_prioritize_scores_from_0_to_10() -> None:
+    async def score(pod: Pod, node: str) -> int:
+        return {"a": 10, "b": 0, "c": 11}[node]
+
+    extender = SchedulerExtender(prioritize=score)
+    body = json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode()
+    assert json.loads(await extender.answer_prioritize(body)) == [
+        {"Host": "a", "Score": 10},
+        {"Host": "b", "Score": 0},
+    ]
+    with pytest.raises(ValueError, match="node c: the priority must be 0 to 10, not 11"):
+        await extender.answer_prioritize(json.dumps({"Pod": POD, "NodeNames": ["c"]}).encode())
+
+
+async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
+    bound: list[Binding] = []
+
+    def bind(binding: Binding) -> None:
+        if binding.node == "full":
+            raise RuntimeError("no room")
+        bound.append(binding)
+
+    extender = SchedulerExtender(bind=bind)
+    good = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
+    assert json.loads(await extender.answer_bind(json.dumps(good).encode())) == {"Error": ""}
+    assert bound == [Binding("p", "d", "u", "a")]
+    bad = json.dumps({**good, "Node": "full"}).encode()
+    assert json.loads(await extender.answer_bind(bad)) == {"Error": "RuntimeError: no room"}
+
+
+async def test_only_what_it_can_do_is_served() -> None:
+    server = WebhookServer(DevelopmentCertificates(), port=0)
+    SchedulerExtender(filter=same_label).add_to(server, "/scheduler/")
+    assert server.paths == ["/scheduler/filter"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"{}", b'{"Pod":{}}'])
+async def test_other_bodies_are_refused(body: bytes) -> None:
+    with pytest.raises(BadReview):
+        await SchedulerExtender(filter=same_label).answer_filter(body)
+
+
+async def test_audit_batches_arrive_in_order() -> None:
+    seen: list[Any] = []
+    sink = AuditSink(seen.extend)
+    batch = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "EventList",
+        "items": [{"auditID": "1"}, {"auditID": "2"}],
+    }
+    await sink(json.dumps(batch).encode())
+    assert [event["auditID"] for event in seen] == ["1", "2"]
+    with pytest.raises(BadReview, match="expected an EventList"):
+        await sink(b"{}")
