@@ -6,8 +6,10 @@ Runs in a mount namespace of its own (`unshare -rm`): small_disk.py full|readonl
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from kubewright.api import ObjectMeta
@@ -40,41 +42,53 @@ async def refused(client: Client, words: str) -> None:
     assert not any(name.startswith("refused") for name in names)
 
 
-async def main(fault: str, directory: Path) -> None:
-    mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", str(directory))
+@contextlib.asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[Client]:
     store, kubeconfig = f"sqlite:{directory / 'state.db'}", directory.with_name("kubeconfig")
+    async with (
+        ControlPlane(store=store, port=0, kubeconfig=kubeconfig),
+        Client.connect(kubeconfig, metrics=False) as client,
+    ):
+        yield client
+
+
+async def full(directory: Path) -> None:
     ballast = directory / "ballast"
-    async with (
-        ControlPlane(store=store, port=0, kubeconfig=kubeconfig, controllers=False),
-        Client.connect(kubeconfig, metrics=False) as client,
-    ):
-        await client.create(config_map("kept"))
-        watch = client.watch(ConfigMap, namespace="default")
+    async with served(directory) as client:
+        kept = await client.create(config_map("kept"))
+        watch = client.watch(ConfigMap, namespace="default", fields="metadata.name=kept")
         following = aiter(watch)
-        assert (await anext(following)).object.metadata.name == "kept"
-        if fault == "full":
-            with ballast.open("wb", buffering=0) as file:
-                try:
-                    while True:
-                        file.write(b"\0" * 4096)
-                except OSError:
-                    pass
-            await refused(client, "the disk is full; free some space")
-            ballast.unlink()
-        else:
-            mount("-o", "remount,ro", str(directory))
-            await refused(client, "the file is read-only; make it and its directory writable")
-            mount("-o", "remount,rw", str(directory))
-        made = await client.create(config_map("after"))
-        seen = await anext(following)
-        assert seen.object.metadata.resource_version == made.metadata.resource_version
+        assert (await anext(following)).object == kept
+        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"\0" * 4096)
+        await refused(client, "the disk is full; free some space")
+        ballast.unlink()
+        kept.data = {"text": "y"}
+        changed = await client.update(kept)
+        assert (await anext(following)).object == changed
         await watch.aclose()
-    async with (
-        ControlPlane(store=store, port=0, kubeconfig=kubeconfig, controllers=False),
-        Client.connect(kubeconfig, metrics=False) as client,
-    ):
-        assert await client.get(ConfigMap, "after", "default") == made
+    async with served(directory) as client:
+        assert await client.get(ConfigMap, "kept", "default") == changed
+
+
+async def readonly(directory: Path) -> None:
+    async with served(directory) as client:
+        kept = await client.create(config_map("kept"))
+    mount("-o", "remount,ro", str(directory))
+    async with served(directory) as client:
+        await refused(client, "the file is read-only; make it and its directory writable")
+        mount("-o", "remount,rw", str(directory))
+        kept.data = {"text": "y"}
+        changed = await client.update(kept)
+    async with served(directory) as client:
+        assert await client.get(ConfigMap, "kept", "default") == changed
+
+
+def main(fault: str, directory: Path) -> None:
+    mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", str(directory))
+    asyncio.run({"full": full, "readonly": readonly}[fault](directory))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    main(sys.argv[1], Path(sys.argv[2]))
