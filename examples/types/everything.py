@@ -187,9 +187,7 @@ class EverythingStatus(Status):
     selectable_fields=(".spec.colour",),
     labels={"example": "yes"},
     annotations={"example.com/owner": "nobody"},
-    conversion=WebhookConversion(
-        url="https://example.com/convert", ca_bundle="Q0E=", review_versions=("v1",)
-    ),
+    conversion=WebhookConversion(url="https://example.com/convert", review_versions=("v1",)),
     hub=True,
 )
 @mark(Cel("self.metadata.name.size() <= 52", message="the name is too long"))
