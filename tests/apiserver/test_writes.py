@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -180,3 +181,28 @@ async def test_server_owned_metadata_cannot_be_changed(talk, widget, base):
     assert (await talk("PUT", f"{base}/a", made))[0] == 409
     status, error = await talk("PATCH", f"{base}/a", {"metadata": {"uid": "other"}}, Content_Type=MERGE)
     assert (status, error["details"]["causes"][0]["field"]) == (422, "metadata.uid")
+
+
+async def test_an_owner_that_is_named_twice_is_kept_once(talk, base, widget):
+    one, same_uid, two = (
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid}
+        for name, uid in (("a", "u1"), ("b", "u1"), ("c", "u2"))
+    )
+    sent = widget("a", metadata={"ownerReferences": [one, dict(one), same_uid, two, dict(two)]})
+    start = '299 - ".metadata.ownerReferences contains duplicate entries'
+    middle = (
+        "; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; "
+        "please fix your requests; duplicate UID(s) observed: "
+    )
+    made = await talk.send("POST", base, sent)
+    assert made.headers["Warning"] == [f'{start}{middle}u1, u2"']
+    kept = json.loads(made.body)
+    assert kept["metadata"]["ownerReferences"] == [one, same_uid, two]
+    patch = [{"op": "add", "path": "/metadata/ownerReferences/-", "value": two}]
+    patched = await talk.send("PATCH", f"{base}/a", patch, Content_Type="application/json-patch+json")
+    assert patched.headers["Warning"] == [f'{start} after mutating admission happens{middle}u2"']
+    assert json.loads(patched.body)["metadata"]["ownerReferences"] == [one, same_uid, two]
+    kept["metadata"]["ownerReferences"] = [two, dict(two)]
+    replaced = await talk.send("PUT", f"{base}/a", kept)
+    assert replaced.headers["Warning"] == [f'{start}{middle}u2"']
+    assert json.loads(replaced.body)["metadata"]["ownerReferences"] == [two]

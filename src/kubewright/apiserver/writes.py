@@ -33,6 +33,7 @@ from kubewright.schema.metadata import validate_common_metadata, validate_metada
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
+from .owners import drop_repeated_owners
 from .resource import NoConversion, Object, Operation
 from .shaping import copied, fill, prune, schema_errors
 from .validation import validate_object
@@ -122,7 +123,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
         metadata["namespace"] = op.namespace
     else:
         metadata.pop("namespace", None)
-    _drop_repeated_owners(op, metadata)
+    drop_repeated_owners(op, metadata)
     _check_convertible(store, op, obj, None)
     if strategy.track_managed_fields and own_fields:
         now = datetime.now(UTC)
@@ -140,6 +141,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
             obj = question.object
             fill(obj, op.version, resource)
             metadata = obj["metadata"]
+            drop_repeated_owners(op, metadata, admitted=True)
     prefix = "" if metadata.get("name") else metadata.get("generateName") or ""
     if prefix:
         metadata["name"] = generate_name(prefix)
@@ -212,27 +214,6 @@ def _show(store: Store, version: str, obj: Object) -> None:
     for field, empty in _version(store, version).shown.items():
         if field not in obj:
             obj[field] = copied(empty)
-
-
-def _drop_repeated_owners(op: Operation, metadata: Object) -> None:
-    owners = metadata.get("ownerReferences")
-    if not owners or len(owners) == 1:
-        return
-    seen: dict[str, Object] = {}
-    for owner in owners:
-        uid = owner.get("uid", "")
-        if uid in seen and seen[uid] == owner:
-            op.warn(
-                f".metadata.ownerReferences contains duplicate entries; API server dedups owner "
-                "references in "
-                f"1.20+, and may reject such requests as early as 1.24; please fix your requests; "
-                "duplicate UID(s) "
-                f"observed: {uid}"
-            )
-            continue
-        seen.setdefault(uid, owner)
-    if len(seen) < len(owners):
-        metadata["ownerReferences"] = list(seen.values())
 
 
 def _check_convertible(store: Store, op: Operation, obj: Object, old: Object | None) -> None:
@@ -369,6 +350,8 @@ async def _replace(
     old_metadata, metadata = live["metadata"], new["metadata"]
     if conditional and metadata.get("uid") and metadata["uid"] != old_metadata["uid"]:
         raise uid_conflict(store, op, metadata["uid"], old_metadata["uid"])
+    if op.verb == "update":
+        drop_repeated_owners(op, metadata)
     _check_convertible(store, op, new, live)
     if strategy.track_managed_fields and own_fields:
         now = datetime.now(UTC)
@@ -388,6 +371,7 @@ async def _replace(
             new = question.object if guise is None else guise.take_off(question.object, new)
             fill(new, op.version, resource)
             metadata = new["metadata"]
+    drop_repeated_owners(op, metadata, admitted=True)
     _check_version(store, op, metadata, item, conditional)
     hub, old = resource.hub_version or op.version.name, live
     if hub != op.version.name:
