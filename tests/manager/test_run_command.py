@@ -16,7 +16,7 @@ from kubewright.testing.server import served
 
 PROGRAM = """
 import os
-from kubewright import CustomResource, Operator, Spec, resource
+from kubewright import Client, CustomResource, ObjectMeta, Operator, Spec, resource
 
 class ShopSpec(Spec):
     size: int = 1
@@ -28,11 +28,13 @@ class Shop(CustomResource[ShopSpec, None], kw_only=True):
 operator = Operator("shops")
 
 @operator.reconcile(Shop)
-async def reconcile(shop: Shop) -> None: ...
+async def reconcile(shop: Shop) -> None:
+    print("started GENERATION", operator.settings.grace, os.getpid(), flush=True)
 
 @operator.on_startup
-def begin() -> None:
-    print("started GENERATION", operator.settings.grace, os.getpid(), flush=True)
+async def begin(client: Client) -> None:
+    wanted = Shop(metadata=ObjectMeta(name="a", namespace="default"), spec=ShopSpec())
+    await client.apply(wanted, field_owner="test", force=True)
 
 @operator.on_cleanup
 def end() -> None:
@@ -107,6 +109,16 @@ async def test_it_installs_runs_and_ends_on_sigterm(project: Path, kubeconfig: P
         assert "started 1 7.5" in await running.until("started")
         running.process.send_signal(signal.SIGTERM)
         await running.until("cleaned 1")
+        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+
+
+async def test_a_signal_while_it_starts_ends_it_too(project: Path, kubeconfig: Path) -> None:
+    program = (project / "shop.py").read_text()
+    slow = "print('beginning', flush=True)\n    await __import__('asyncio').sleep(1000)\n    wanted ="
+    (project / "shop.py").write_text(program.replace("wanted =", slow, 1))
+    async with command(project, "shop", "--development", kubeconfig=kubeconfig) as running:
+        await running.until("beginning")
+        running.process.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(running.process.wait(), 30) == 0
 
 

@@ -7,10 +7,11 @@ called with a `Context`; what it remembers there belongs to that object alone an
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ from .http import AccessCheck, metrics_server, probe_server
 from .installation import install_definitions, install_webhooks
 from .leader_election import LeaderElector, in_cluster_namespace
 from .manager import Manager
+from .signals import stopping_on_signals
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -383,17 +385,41 @@ async def run(
     also: Sequence[Callable[[Manager, EventRecorder], Any]],
 ) -> None:
     """Install what development needs, call the startup functions, run, and clean up."""
+    stop = stop if stop is not None else asyncio.Event()
+    with stopping_on_signals(stop):
+        made = await _unless(stop, _prepared(operator, client))
+        if made is None:
+            return
+        made.manager.handle_signals = False
+        for make in also:
+            made.manager.add(make(made.manager, made.recorder))
+        await made.manager.run(stop)
+
+
+async def _prepared(operator: Operator, client: Client) -> Assembly:
+    """Everything up to the start: definitions, parts, startup functions."""
     if operator.settings.development:
         await install_definitions(client.field_owner(operator.name), operator.kinds)
     made = assemble(operator, client)
-    for make in also:
-        made.manager.add(make(made.manager, made.recorder))
     values = made.values(live=True)
     for function in operator.startup:
         await function(values)
     for function in reversed(operator.cleanup):
-        made.manager.on_stop(lambda function=function: function(values))  # type: ignore[misc]
-    await made.manager.run(stop)
+        made.manager.on_stop(functools.partial(function, values))
+    return made
+
+
+async def _unless(stop: asyncio.Event, preparing: Coroutine[Any, Any, Assembly]) -> Assembly | None:
+    """What was prepared, or nothing if `stop` was set before that was done."""
+    task = asyncio.ensure_future(preparing)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        return await task if task.done() else None
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+        await asyncio.gather(task, stopping, return_exceptions=True)
 
 
 def _require(holds: bool, otherwise: str) -> None:

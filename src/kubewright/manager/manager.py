@@ -18,12 +18,12 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from .cluster import Cluster
 from .leader_election import LeaderElector, LeadershipLost
+from .signals import stopping_on_signals
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,8 @@ class Manager:
         self.grace = grace
         self.elected = asyncio.Event()
         """Set while this process is the leader; at once where there is no election."""
-        self._handle_signals = handle_signals
+        self.handle_signals = handle_signals
+        """Whether SIGINT and SIGTERM stop it."""
         self._parts: list[_Part] = []
         self._reached = -1
         self._warming = False
@@ -171,7 +172,8 @@ class Manager:
             self._stop_asked = stop
         self._failure = asyncio.get_running_loop().create_future()
         error: BaseException | None = None
-        with self._signals():
+        signals = stopping_on_signals(self._stop_asked) if self.handle_signals else contextlib.nullcontext()
+        with signals:
             working = asyncio.create_task(self._work(), name="manager")
             try:
                 error = await self._until_end(working)
@@ -200,30 +202,6 @@ class Manager:
         if self._failure.done():
             return self._failure.result()
         return working.exception() if _failed(working) else None
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Stop on the first signal; a second one ends the process as it would any other."""
-        loop = asyncio.get_running_loop()
-        handled: list[signal.Signals] = []
-
-        def restore() -> None:
-            while handled:
-                loop.remove_signal_handler(handled.pop())
-
-        def ask(name: signal.Signals) -> None:
-            logger.info("%s: stopping; once more to stop at once", name.name)
-            restore()
-            self._stop_asked.set()
-
-        for name in (signal.SIGINT, signal.SIGTERM) if self._handle_signals else ():
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(name, ask, name)
-                handled.append(name)
-        try:
-            yield
-        finally:
-            restore()
 
     async def _work(self) -> None:
         """Start group after group; then lead, if there is an election, until leadership is lost."""
