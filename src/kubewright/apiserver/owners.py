@@ -1,8 +1,8 @@
 """Owner references that are there more than once.
 
-An entry that is the same as an earlier one is dropped, and the client is warned; entries that only share their
-uid stay. What is created or replaced is looked at as it was sent and again after mutating admission, what is
-patched only then.
+An entry that is the same as an earlier one is dropped, and the client is warned; entries that only share
+their uid stay. What is created or replaced is looked at as it was sent and again after mutating admission,
+what is patched only then.
 """
 
 from __future__ import annotations
