@@ -11,44 +11,22 @@ that already contains the offending value: `Invalid value: "x": must be ...`. Va
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-_SHORT_ESCAPES = {
-    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
-    "\v": "\\v",
-}  # fmt: skip
+from .go_text import go_json, quote, show
 
 
-def quote(text: str) -> str:
-    """Quote text as Go's `%q` does, which is how values appear in messages."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(_SHORT_ESCAPES.get(char) or _escape(char) for char in text) + '"'
+class _Omit:
+    """Marks a value that is left out of the message."""
+
+    def __repr__(self) -> str:
+        return "OMIT"
 
 
-def _escape(char: str) -> str:
-    if char.isprintable():
-        return char
-    point = ord(char)
-    if point < 0x80:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
-
-
-def go_json(value: Any) -> str:
-    """Compact JSON as Go's encoder prints it: sorted keys, `<`, `>` and `&` escaped."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    for char in "<>&\u2028\u2029":
-        if char in text:
-            text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
-
-
-def _shown(value: Any) -> str:
-    return quote(value) if isinstance(value, str) else go_json(value)
+OMIT: Final = _Omit()
+"""In place of a value: the message does not show it."""
 
 
 def _counted(number: int, noun: str) -> str:
@@ -72,7 +50,7 @@ class FieldError:
 
     @classmethod
     def _with_value(cls, reason: str, label: str, field: str, value: Any, detail: str) -> FieldError:
-        message = f"{label}: {_shown(value)}"
+        message = label if value is OMIT else f"{label}: {show(value)}"
         return cls(reason, field, f"{message}: {detail}" if detail else message)
 
     @classmethod
@@ -152,4 +130,4 @@ def aggregate(errors: Iterable[object]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
 
 
-__all__ = ["FieldError", "aggregate", "go_json", "quote"]
+__all__ = ["OMIT", "FieldError", "aggregate", "go_json", "quote"]
