@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 REFRESH_SECONDS = 0.5
+RATE_SECONDS = 5.0
+"""Reconciles per second are counted over so long."""
 SHOWN_OBJECTS = 8
 
 
@@ -37,7 +39,7 @@ class ConsoleView:
         self._manager = manager
         self._recorder = recorder
         self._console = console
-        self._before: dict[str, tuple[float, int]] = {}
+        self._samples: dict[str, deque[tuple[float, int]]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Draw until `stop` is set."""
@@ -81,8 +83,8 @@ class ConsoleView:
                 errors,
             )
         said = Table(expand=False, box=None)
-        for heading in ("when", "object", "reason", "message"):
-            said.add_column(heading, overflow="ellipsis", no_wrap=True)
+        for heading, width in (("when", 8), ("object", 16), ("reason", 10), ("message", 20)):
+            said.add_column(heading, overflow="ellipsis", no_wrap=True, min_width=width)
         for each in self._last_said():
             about = "/".join(part for part in (each.about.namespace, each.about.name) if part)
             reason = f"[yellow]{each.reason}[/yellow]" if each.type == "Warning" else each.reason
@@ -96,8 +98,11 @@ class ConsoleView:
 
     def _rate(self, controller: Controller[Any]) -> float:
         now, count = time.monotonic(), controller.metrics.reconciles
-        then, before = self._before.get(controller.name, (now, count))
-        self._before[controller.name] = (now, count)
+        samples = self._samples.setdefault(controller.name, deque())
+        samples.append((now, count))
+        while samples[0][0] < now - RATE_SECONDS:
+            samples.popleft()
+        then, before = samples[0]
         return (count - before) / (now - then) if now > then else 0.0
 
     def _last_said(self) -> list[Said]:
