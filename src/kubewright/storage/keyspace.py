@@ -40,8 +40,8 @@ class History:
 
     seconds: float = 300.0
     min_events: int = 1_000
-    max_events: int = 100_000
-    max_bytes: int = 64 * 1024 * 1024
+    max_events: int = 20_000
+    max_bytes: int = 16 * 1024 * 1024
 
 
 class KeyspaceWatch(Watch):
