@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sqlite3
 import subprocess
@@ -234,3 +235,16 @@ def test_no_acknowledged_write_is_lost_to_kill(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_acknowledged_write_is_lost_to_fifty_kills(tmp_path: Path) -> None:
     kill_and_check(tmp_path / "state.db", 50, seed=2)
+
+
+async def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    old = os.umask(0o000)
+    try:
+        async with SQLiteStorage(path) as store:
+            await store.create("/a", b"secret")
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    finally:
+        os.umask(old)
+    assert len(modes) == 4
+    assert set(modes.values()) == {0o600}, modes

@@ -12,7 +12,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
@@ -26,7 +26,7 @@ class KeyPair:
     """A certificate and its private key, in PEM."""
 
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
 
     def write(self, certificate: Path, key: Path) -> None:
         """Write both files; the key is readable by its owner only."""
@@ -37,11 +37,15 @@ class KeyPair:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only its owner may read, whole or not at all."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    temporary.replace(path)
+    # A new file under a name that nobody can guess: what another has put there is never written to.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 class Authority:

@@ -124,7 +124,15 @@ class LogFile:
         except OSError:
             pass  # A full disk: the lock holds all the same, only its owner stays unnamed.
 
+    def _make_private(self) -> None:
+        """A new file is its owner's alone, and so is what SQLite puts beside it: they hold keys."""
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except OSError:
+            pass  # It is there already, or SQLite will say what is wrong.
+
     def _connect(self) -> None:
+        self._make_private()
         self._database = database = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, cached_statements=16
         )

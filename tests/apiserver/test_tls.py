@@ -1,0 +1,38 @@
+"""Keys that stay private on disk and in print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kubewright.apiserver.tls import Authority, write_private
+
+
+def test_a_key_is_not_in_the_repr_of_its_pair() -> None:
+    assert "PRIVATE" not in repr(Authority.create().pair)
+
+
+def test_private_files_are_their_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("old")
+    path.chmod(0o666)
+    write_private(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_another_put_in_the_way_is_not_written_to(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / f".key.{os.getpid()}").symlink_to(victim)
+    write_private(tmp_path / "key", b"secret")
+    assert victim.read_text() == "mine"
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "key").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_private(tmp_path / "key", b"secret")
+    assert [each.name for each in tmp_path.iterdir()] == ["key"]
