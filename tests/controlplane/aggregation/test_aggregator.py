@@ -43,6 +43,7 @@ async def whoami(asked: Any) -> dict[str, Any]:
 
 async def echo(asked: Any) -> Response:
     async def conversation(socket: Any) -> None:
+        await socket.send(asked.request.headers.get("Sec-WebSocket-Protocol", ""))
         while (message := await socket.receive()) is not None:
             await socket.send(message)
 
@@ -211,11 +212,17 @@ async def test_websockets_pass_through(plane: ControlPlane, aggregated: Requests
             },
         },
     )
+    as_browsers_do = (
+        "base64url.bearer.authorization.k8s.io." + base64.urlsafe_b64encode(token.encode()).decode()
+    )
     async with (
-        aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
-        session.ws_connect(f"{plane.url}{path}/bear/echo", ssl=context, protocols=("echo",)) as socket,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(
+            f"{plane.url}{path}/bear/echo", ssl=context, protocols=("echo", as_browsers_do.rstrip("="))
+        ) as socket,
     ):
         assert socket.protocol == "echo"
+        assert (await socket.receive()).data == "echo", "the token stays here"
         await socket.send_bytes(b"hello")
         async with asyncio.timeout(10):
             assert (await socket.receive()).data == b"hello"

@@ -11,7 +11,8 @@ from kubewright.api.errors import Unauthorized
 from kubewright.apiserver.request import Request
 from kubewright.apiserver.user import User
 
-_WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
+WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io."
+"""What a sub-protocol begins with that is a browser's way to send a bearer token."""
 
 
 def bearer_token(request: Request) -> str:
@@ -21,13 +22,13 @@ def bearer_token(request: Request) -> str:
         scheme, _, token = header.strip().partition(" ")
         return token.strip() if scheme.lower() == "bearer" else ""
     protocols = request.headers.get("Sec-WebSocket-Protocol")
-    if protocols and _WEBSOCKET_PREFIX in protocols:
+    if protocols and WEBSOCKET_BEARER in protocols:
         from base64 import urlsafe_b64decode
 
         for protocol in protocols.split(","):
             encoded = protocol.strip()
-            if encoded.startswith(_WEBSOCKET_PREFIX):
-                encoded = encoded.removeprefix(_WEBSOCKET_PREFIX)
+            if encoded.startswith(WEBSOCKET_BEARER):
+                encoded = encoded.removeprefix(WEBSOCKET_BEARER)
                 try:
                     return urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
                 except ValueError:

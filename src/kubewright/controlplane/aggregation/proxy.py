@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kubewright.api.errors import ServiceUnavailable
+from kubewright.apiserver.authentication.tokens import WEBSOCKET_BEARER
 from kubewright.apiserver.request import Request, Response, WebSocket
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 BODY_LIMIT = 100 * 1024 * 1024
+MESSAGE_LIMIT = 16 * 1024 * 1024
 _DROPPED = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date")
 )
@@ -104,7 +106,7 @@ class Proxy:
         asked = [
             each.strip()
             for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-            if each.strip()
+            if each.strip() and not each.strip().startswith(WEBSOCKET_BEARER)
         ]
         try:
             other = await session.ws_connect(
@@ -113,7 +115,7 @@ class Proxy:
                 headers=self._headers(request),
                 ssl=self.remote.context(self.service),
                 server_hostname=self.remote.name(self.service),
-                max_msg_size=0,
+                max_msg_size=MESSAGE_LIMIT,
             )
         except aiohttp.WSServerHandshakeError as error:
             return Response(error.status, error.message.encode(), content_type="text/plain; charset=utf-8")

@@ -7,7 +7,6 @@ believes because the connection carries the front proxy's client certificate.
 from __future__ import annotations
 
 import base64
-import binascii
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
 
+ANSWER_LIMIT = 64 * 1024 * 1024
 _HOP_BY_HOP = frozenset(
     (
         "connection",
@@ -139,7 +139,7 @@ class Remote:
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             try:
                 context.load_verify_locations(cadata=base64.b64decode(service.ca_bundle).decode("ascii"))
-            except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
+            except (ValueError, ssl.SSLError) as error:
                 raise OSError(
                     "unable to load root certificates: unable to parse bytes as PEM block"
                 ) from error
@@ -179,7 +179,8 @@ class Remote:
                     allow_redirects=False,
                 ) as response,
             ):
-                return response.status, await response.read(), dict(response.headers)
+                data = await _bounded(response)
+                return response.status, data, dict(response.headers)
         except aiohttp.ClientError as error:
             raise OSError(f"failing or missing response from {url}: {explain(url, error)}") from None
         except TimeoutError:
@@ -191,6 +192,16 @@ class Remote:
     def name(self, service: Service) -> str | None:
         """The name that the certificate of the other server is for."""
         return f"{service.name}.{service.namespace}.svc"
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    """The whole answer, unless it is longer than any document should be."""
+    data = bytearray()
+    async for chunk in response.content.iter_any():
+        data += chunk
+        if len(data) > ANSWER_LIMIT:
+            raise OSError(f"{response.url} answered with more than {ANSWER_LIMIT} bytes")
+    return bytes(data)
 
 
 def explain(url: str, error: Exception) -> str:
