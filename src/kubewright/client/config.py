@@ -25,7 +25,7 @@ SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 class Material:
     """PEM that is given inline or in a file; a file is read anew when it changes."""
 
-    data: bytes | None = None
+    data: bytes | None = field(default=None, repr=False)
     file: str | None = None
 
     def read(self) -> bytes:
@@ -45,8 +45,8 @@ class ExecPlugin:
 
     api_version: str
     command: str
-    args: tuple[str, ...] = ()
-    env: tuple[tuple[str, str], ...] = ()
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     install_hint: str = ""
     provide_cluster_info: bool = False
     interactive_mode: str = "IfAvailable"
@@ -74,7 +74,7 @@ class ClusterConfig:
     ca: Material | None = None
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""
-    proxy_url: str = ""
+    proxy_url: str = field(default="", repr=False)
     disable_compression: bool = False
     client_certificate: Material | None = field(default=None, repr=False)
     client_key: Material | None = field(default=None, repr=False)
@@ -85,7 +85,7 @@ class ClusterConfig:
     exec: ExecPlugin | None = field(default=None, repr=False)
     oidc: Mapping[str, str] | None = field(default=None, repr=False)
     impersonation: Impersonation | None = None
-    cluster_extension: Any = None
+    cluster_extension: Any = field(default=None, repr=False)
     """The `client.authentication.k8s.io/exec` extension of the cluster, handed to exec plug-ins."""
     source: str = ""
     """Which file and context this came from, for messages."""
@@ -146,12 +146,19 @@ def from_kubeconfig(config: Kubeconfig, *, context: str = "") -> ClusterConfig:
         raise cluster.complain("clusters", "has no server")
     if not str(server).startswith(("https://", "http://")):
         raise cluster.complain("clusters", f"server {server!r} must begin with https:// or http://")
+    insecure = bool(cluster.data.get("insecure-skip-tls-verify"))
+    authority = _material(cluster, "clusters", "certificate-authority")
+    if insecure and authority is not None:
+        raise cluster.complain(
+            "clusters",
+            "has a certificate authority and insecure-skip-tls-verify, which would ignore it: remove one",
+        )
     extensions = {each.get("name"): each.get("extension") for each in cluster.data.get("extensions") or ()}
     return ClusterConfig(
         server=str(server).rstrip("/"),
         namespace=chosen.data.get("namespace") or "default",
-        ca=_material(cluster, "clusters", "certificate-authority"),
-        insecure_skip_tls_verify=bool(cluster.data.get("insecure-skip-tls-verify")),
+        ca=authority,
+        insecure_skip_tls_verify=insecure,
         tls_server_name=cluster.data.get("tls-server-name") or "",
         proxy_url=cluster.data.get("proxy-url") or "",
         disable_compression=bool(cluster.data.get("disable-compression")),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
+import tempfile
 from pathlib import Path
 
 
@@ -18,20 +20,40 @@ def pack(source: Path, name: str) -> bytes:
 
 
 def unpack(data: bytes, name: str, destination: Path) -> None:
-    """Write the file or directory `name` of an archive as `destination`, and nothing elsewhere."""
+    """Write the file or directory `name` of an archive as `destination`, and nothing elsewhere.
+
+    The `data` filter refuses what leads out of the directory that is extracted to. That directory is never
+    the parent of `destination`: a link to a neighbour, and then a file through it, would be inside.
+    """
+    destination.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         members = []
         for member in archive:
-            if member.name == name:
-                member.name = destination.name
-            elif name == "." or member.name.startswith(f"{name}/"):
-                member.name = f"{destination.name}/{member.name.removeprefix(f'{name}/').removeprefix('./')}"
-            else:
+            place = _below(member.name, name)
+            if place is None:
                 continue
+            if place == "." and not member.isdir():
+                with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".kubewright-") as scratch:
+                    member.name = destination.name
+                    archive.extract(member, scratch, filter="data")
+                    os.replace(Path(scratch, destination.name), destination)
+                return
+            member.name = place
+            if member.islnk():
+                member.linkname = _below(member.linkname, name) or member.linkname
             members.append(member)
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        # The `data` filter refuses links and paths that lead outside.
-        archive.extractall(destination.parent, members=members, filter="data")
+        if members:
+            destination.mkdir(exist_ok=True)
+            archive.extractall(destination, members=members, filter="data")
+
+
+def _below(path: str, name: str) -> str | None:
+    """A path of the archive as seen from `name`; `None` if it is not below it."""
+    if path.rstrip("/") == name:
+        return "."
+    if name == ".":
+        return path.removeprefix("./")
+    return path.removeprefix(f"{name}/") if path.startswith(f"{name}/") else None
 
 
 __all__ = ["pack", "unpack"]

@@ -156,9 +156,11 @@ class Credentials:
 def make_context(config: ClusterConfig, minted: tuple[str, str] | None = None) -> ssl.SSLContext:
     """A TLS context from a configuration; `minted` is a certificate and key from a plug-in."""
     try:
-        context = ssl.create_default_context(
-            cadata=config.ca.read().decode() if config.ca is not None else None,
-        )
+        authorities = config.ca.read().decode() if config.ca is not None else None
+        if authorities is not None and not authorities.strip():
+            # The ssl module would trust every authority of the system instead.
+            raise ValueError("it is empty")
+        context = ssl.create_default_context(cadata=authorities)
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{config.source}: the certificate authority is not valid PEM: {error}") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2

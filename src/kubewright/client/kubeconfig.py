@@ -32,7 +32,7 @@ class Entry:
     """One named cluster, user or context, and the file it comes from."""
 
     name: str
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] = field(repr=False)
     file: Path
 
     def complain(self, section: str, problem: str) -> ConfigError:
@@ -86,7 +86,12 @@ class Kubeconfig:
         try:
             content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
         except yaml.YAMLError as error:
-            raise ConfigError(f"{path}: not YAML: {error}") from None
+            # The error's own text quotes the line, which may hold a token.
+            mark = getattr(error, "problem_mark", None)
+            where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
+            raise ConfigError(
+                f"{where}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
+            ) from None
         if content is None:
             return
         if not isinstance(content, dict):

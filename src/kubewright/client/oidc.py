@@ -68,7 +68,9 @@ class OIDCToken:
             async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
                 tls = _tls(self._config)
                 discovery = await _fetch(session.get(f"{issuer}/.well-known/openid-configuration", ssl=tls))
-                answer = await _fetch(session.post(str(discovery["token_endpoint"]), data=form, ssl=tls))
+                answer = await _fetch(
+                    session.post(str(discovery["token_endpoint"]), data=form, ssl=tls, allow_redirects=False)
+                )
         except (aiohttp.ClientError, TimeoutError, KeyError, codec.DecodeError) as error:
             raise CredentialsError(f"the token could not be refreshed at {issuer}: {error}") from None
         token = answer.get("id_token")
@@ -90,11 +92,16 @@ def _tls(config: Mapping[str, str]) -> Any:
     import ssl
 
     data, file = config.get("idp-certificate-authority-data"), config.get("idp-certificate-authority")
-    if data:
-        return ssl.create_default_context(cadata=base64.b64decode(data).decode())
-    if file:
-        return ssl.create_default_context(cadata=Material(file=file).read().decode())
-    return True
+    if not data and not file:
+        return True
+    material = Material(data=base64.b64decode(data)) if data else Material(file=file)
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_verify_locations(cadata=material.read().decode())
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the certificate authority of the oidc provider is not PEM: {error}") from None
+    return context
 
 
 def _expiry(token: str) -> float:

@@ -34,6 +34,9 @@ class Proxy(NamedTuple):
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     @property
     def authorization(self) -> str:
         """The value of `Proxy-Authorization`, or the empty string."""
@@ -63,7 +66,8 @@ def parse_proxy(url: str, where: str) -> Proxy:
     """Read a proxy URL; `where` says in a complaint where it was found."""
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise ConfigError(f"{where}: {url!r} is not a proxy: use http://host:port or socks5://host:port")
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "what it says"
+        raise ConfigError(f"{where}: {shown} is not a proxy: use http://host:port or socks5://host:port")
     return Proxy(
         parts.scheme,
         parts.hostname,

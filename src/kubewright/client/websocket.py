@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .http import HTTPTransport
 
 HEARTBEAT = 30.0
+MESSAGE_LIMIT = 64 * 1024 * 1024
 
 
 class _Socket:
@@ -125,7 +126,7 @@ async def _handshake(
             headers=headers,
             protocols=protocols,
             heartbeat=HEARTBEAT,
-            max_msg_size=0,
+            max_msg_size=MESSAGE_LIMIT,
             **options,
         )
     except aiohttp.WSServerHandshakeError as error:
