@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import sys
 import time
+import traceback
 
 import bench
 from bench import Benchmark, Result, Unavailable, measure, raise_gc_thresholds
@@ -41,11 +42,7 @@ def _line(result: Result, width: int) -> str:
 
 def _topic(name: str) -> list[Result]:
     """Measure and print one topic."""
-    try:
-        benchmarks = importlib.import_module(f"bench.{name}").benchmarks()
-    except (Unavailable, ModuleNotFoundError) as error:
-        print(f"{name}: skipped, {error}", flush=True)
-        return []
+    benchmarks = importlib.import_module(f"bench.{name}").benchmarks()
     raise_gc_thresholds()
     width = max(len(benchmark.name) for benchmark in benchmarks)
     print(f"{name:<{width + 2}} {'CPU per op':>14} {'target':>14}   ratio")
@@ -69,14 +66,25 @@ def main(arguments: list[str]) -> int:
         print(f"no topic named {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
     begun = time.monotonic()
-    results = [result for topic in arguments or known for result in _topic(topic)]
+    results: list[Result] = []
+    failed = []
+    for topic in arguments or known:
+        try:
+            results += _topic(topic)
+        except (Unavailable, ModuleNotFoundError) as error:
+            print(f"{topic}: skipped, {error}", flush=True)
+        except Exception:
+            traceback.print_exc()
+            failed.append(topic)
     over = [result for result in results if result.ratio is not None and result.ratio > 1]
     judged = sum(result.ratio is not None for result in results)
     seconds = time.monotonic() - begun
     print(f"{len(results)} figures in {seconds:.0f} s, {judged} with a target, {len(over)} over it")
     for result in over:
         print(f"  over: {result.benchmark.name} ({result.ratio:.2f}x)")
-    return 0
+    if failed:
+        print(f"could not be measured: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
