@@ -1,71 +1,72 @@
-"""The toy server of the documentation, with a real HTTP client and with kubectl."""
+"""The forty lines of the documentation, as printed there, with a real HTTP client and with kubectl."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
+import re
 import shutil
 import stat
+import sys
+import types
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from kubewright.apiserver import serve
+from kubewright.api import Unstructured
+from kubewright.api.errors import Invalid
+from kubewright.client import Client
 
 KUBECTL = shutil.which("kubectl") or os.environ.get("KUBECTL", "")
-EXAMPLE = Path(__file__).parents[2] / "examples" / "toy_apiserver.py"
+PAGE = Path(__file__).parents[2] / "docs" / "apiserver.md"
 
 
 @pytest.fixture
-async def front():
-    spec = importlib.util.spec_from_file_location("toy_apiserver", EXAMPLE)
-    toy = importlib.util.module_from_spec(spec)
-    import sys
+async def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+    """Run the server of the page; gives the kubeconfig that it writes."""
+    found = re.search(r"## Forty lines.*?```python\n(.*?)```", PAGE.read_text(), re.S)
+    assert found is not None
+    text = found[1]
+    assert len([line for line in text.splitlines() if line.strip()]) <= 40
+    toy = types.ModuleType("toy")
+    monkeypatch.setitem(sys.modules, "toy", toy)
+    exec(compile(text, "docs/apiserver.md", "exec"), toy.__dict__)
+    monkeypatch.chdir(tmp_path)
+    running = asyncio.create_task(toy.main(port=0))
+    path = tmp_path / "toy.kubeconfig"
+    while not path.exists() and not running.done():
+        await asyncio.sleep(0.01)
+    assert not running.done(), running.result()
+    yield path
+    running.cancel()
+    await asyncio.wait({running})
 
-    sys.modules["toy_apiserver"] = toy
-    spec.loader.exec_module(toy)
-    async with serve(toy.make_server()) as front:
-        yield front
-    del sys.modules["toy_apiserver"]
 
-
-async def test_with_a_client(front, tmp_path):
-    import ssl
-
-    front.authority.issue("me", groups=("system:masters",)).write(tmp_path / "c", tmp_path / "k")
-    context = ssl.create_default_context(cadata=front.authority_pem.decode())
-    context.load_cert_chain(tmp_path / "c", tmp_path / "k")
-    old, new = (
-        f"/apis/toy.example.com/{version}/namespaces/default/pizzas" for version in ("v1alpha1", "v1")
+def pizza(version: str, name: str, toppings: list[object]) -> Unstructured:
+    return Unstructured(
+        {
+            "apiVersion": f"toy.example.com/{version}",
+            "kind": "Pizza",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"toppings": toppings},
+        }
     )
-    body = {
-        "apiVersion": "toy.example.com/v1alpha1",
-        "kind": "Pizza",
-        "metadata": {"name": "m"},
-        "spec": {"toppings": ["a", "b", "a"]},
-    }
-    connector = aiohttp.TCPConnector(ssl=context)
-    async with aiohttp.ClientSession(front.url, connector=connector) as session:
-        async with session.post(old, json=body) as response:
-            assert response.status == 201
-        async with session.get(f"{new}/m") as response:
-            toppings = (await response.json())["spec"]["toppings"]
-            assert toppings == [{"name": "a", "quantity": 2}, {"name": "b", "quantity": 1}]
-        async with session.get(f"{new}/m/bill") as response:
-            assert (await response.json())["cost"] == 7
-        body["spec"]["toppings"] = [1]
-        body["metadata"]["name"] = "n"
-        async with session.post(old, json=body) as response:
-            assert response.status == 422
+
+
+async def test_with_a_client(kubeconfig: Path) -> None:
+    async with Client.connect(kubeconfig, metrics=False) as client:
+        await client.create(pizza("v1alpha1", "m", ["a", "b", "a"]))
+        new = await client.get(pizza("v1", "m", []).gvk, "m", "default")
+        assert new["spec"]["toppings"] == [{"name": "a", "quantity": 2}, {"name": "b", "quantity": 1}]
+        assert (await client.subresource("bill", new).get())["cost"] == 7
+        with pytest.raises(Invalid):
+            await client.create(pizza("v1alpha1", "n", [1]))
 
 
 @pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed (or named by KUBECTL)")
-async def test_with_kubectl(front, tmp_path):
-    config = tmp_path / "kubeconfig"
-    front.write_kubeconfig(config)
-    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+async def test_with_kubectl(kubeconfig: Path, tmp_path: Path) -> None:
+    assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
     manifest = tmp_path / "pizza.yaml"
     manifest.write_text(
         "apiVersion: toy.example.com/v1\nkind: Pizza\nmetadata: {name: m}\n"
@@ -76,7 +77,7 @@ async def test_with_kubectl(front, tmp_path):
         process = await asyncio.create_subprocess_exec(
             KUBECTL,
             "--kubeconfig",
-            str(config),
+            str(kubeconfig),
             *arguments,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -95,6 +96,8 @@ async def test_with_kubectl(front, tmp_path):
     )
     old = await kubectl("get", "pizzas.v1alpha1.toy.example.com", "m", "-o", "jsonpath={.spec.toppings}")
     assert old == '["basil","ham","ham"]'
+    bill = await kubectl("get", "--raw", "/apis/toy.example.com/v1/namespaces/default/pizzas/m/bill")
+    assert bill.strip() == '{"kind":"Bill","cost":7}'
     assert "quantity" in await kubectl("explain", "pizza.spec.toppings")
     assert "labeled" in await kubectl("label", "pizza", "m", "hot=yes")
     bad = await kubectl("patch", "pizza", "m", "--type=merge", "-p", '{"spec":{"toppings":[{}]}}', fails=True)
