@@ -1,0 +1,278 @@
+"""The controller: brings what runs in line with what the schedule says.
+
+One call looks at everything, decides, writes down what it saw, and then acts. It may be killed between any
+two of its writes: the name of a Job follows from the time of its run, so the same run never starts twice, and
+what was done is found again by looking.
+
+The reconciler takes its clock as an argument, so that tests own the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from kubewright import Condition, Context, ObjectMeta, Operator, Result, set_condition
+from kubewright.api.batch.v1 import Job
+from kubewright.api.conditions import get_condition, is_condition_true
+from kubewright.api.core.v1 import ObjectReference
+from kubewright.api.errors import AlreadyExists, APIError
+from kubewright.api.owners import is_controlled_by
+from kubewright.api.times import format_time, parse_time
+from kubewright.api.times import now as utc_now
+from kubewright.controller import generation_changed
+
+from .schedule import Schedule, ScheduleError
+from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, CronJobStatus
+
+SCHEDULED_AT = f"{GROUP}/scheduled-at"
+"""On Jobs: the time that the run was due at."""
+MOST_MISSED = 100
+"""More runs than that are not caught up with: a clock is wrong, or nobody has looked for a long time."""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """The Jobs of a CronJob, by how they are doing."""
+
+    active: list[Job] = field(default_factory=list)
+    failed: list[Job] = field(default_factory=list)
+    successful: list[Job] = field(default_factory=list)
+    last_schedule: datetime | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is due."""
+
+    run: datetime | None = None
+    """The run to start now."""
+    next: datetime | None = None
+    """When to look again."""
+    problem: tuple[str, str] | None = None
+    """Reason and message of what keeps a run from starting."""
+
+
+def plan(cron_job: CronJob, last: datetime | None, now: datetime) -> Plan:
+    """What is due at a moment, if the last run was due at `last`."""
+    spec = cron_job.spec
+    if spec.suspend:
+        return Plan()
+    try:
+        schedule = Schedule.parse(spec.schedule)
+    except ScheduleError as error:
+        return Plan(problem=("InvalidSchedule", f"the schedule cannot be read: {error}"))
+    since = last or cron_job.metadata.creation_timestamp or now
+    too_late = False
+    if spec.starting_deadline_seconds is not None:
+        earliest = now - timedelta(seconds=spec.starting_deadline_seconds)
+        if earliest > since:
+            first = schedule.after(since)
+            too_late = first is not None and first <= earliest
+            since = earliest
+    following = schedule.after(now)
+    due: datetime | None = None
+    for missed, run in enumerate(schedule.runs(since)):
+        if run > now:
+            break
+        if missed >= MOST_MISSED:
+            return Plan(
+                problem=(
+                    "TooManyMissedRuns",
+                    f"more than {MOST_MISSED} runs were missed: set or shorten startingDeadlineSeconds, "
+                    "or check the clocks",
+                )
+            )
+        due = run
+    if due is None and too_late:
+        return Plan(
+            next=following, problem=("MissedSchedule", "a run could not start before its deadline was over")
+        )
+    return Plan(run=due, next=following)
+
+
+class CronJobReconciler:
+    """Keeps CronJobs."""
+
+    def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
+        self.now = now
+
+    async def reconcile(self, cron_job: CronJob, ctx: Context[CronJob]) -> Result | None:
+        """Start what is due, and say what runs."""
+        status = cron_job.status = cron_job.status or CronJobStatus()
+        if not status.conditions:
+            self._say(cron_job, "Progressing", "Unknown", "Reconciling", "the first look has begun")
+            await ctx.update_status()
+        jobs = await self._jobs(cron_job, ctx)
+        now = self.now()
+        last = max(filter(None, (jobs.last_schedule, status.last_schedule_time)), default=None)
+        planned = plan(cron_job, last, now)
+
+        status.last_schedule_time = last
+        status.active = [_reference(job) for job in jobs.active[-MOST_ACTIVE:]] or None
+        self._say_what_is(cron_job, jobs, planned)
+        await ctx.update_status()
+        await self._forget_old(cron_job, jobs, ctx)
+        if planned.run is not None:
+            await self._run(cron_job, planned.run, jobs.active, ctx)
+        elif planned.problem is not None:
+            ctx.event("Warning", *planned.problem)
+        return None if planned.next is None else Result(requeue_after=planned.next - now)
+
+    async def _jobs(self, cron_job: CronJob, ctx: Context[CronJob]) -> Jobs:
+        """What the CronJob has started so far, oldest first."""
+        uid = cron_job.metadata.uid or ""
+        jobs = Jobs()
+        for job in await ctx.cache.list(Job, cron_job.metadata.namespace, owner=uid):
+            if not is_controlled_by(job, cron_job):
+                continue
+            if is_condition_true(job.status, "Complete"):
+                jobs.successful.append(job)
+            elif is_condition_true(job.status, "Failed"):
+                jobs.failed.append(job)
+            else:
+                jobs.active.append(job)
+            due = _scheduled_at(job, ctx)
+            if due is not None and (jobs.last_schedule is None or due > jobs.last_schedule):
+                jobs.last_schedule = due
+        for some in (jobs.active, jobs.failed, jobs.successful):
+            some.sort(key=_age)
+        return jobs
+
+    def _say_what_is(self, cron_job: CronJob, jobs: Jobs, planned: Plan) -> None:
+        """The conditions that follow from what was seen."""
+        active = f"{len(jobs.active)} running"
+        if jobs.active:
+            self._say(cron_job, "Progressing", "True", "JobsActive", active)
+        else:
+            self._say(cron_job, "Progressing", "False", "NoJobsActive", "nothing runs")
+        if cron_job.spec.suspend:
+            self._say(cron_job, "Available", "False", "Suspended", "no runs are started")
+        elif jobs.failed:
+            self._say(cron_job, "Available", "False", "JobsFailed", f"{len(jobs.failed)} failed")
+        elif jobs.active:
+            self._say(cron_job, "Available", "True", "JobsActive", active)
+        else:
+            self._say(cron_job, "Available", "True", "AllJobsCompleted", "nothing is left to do")
+        if planned.problem is not None:
+            self._say(cron_job, "Degraded", "True", *planned.problem)
+        elif jobs.failed and not cron_job.spec.suspend:
+            self._say(cron_job, "Degraded", "True", "JobsFailed", f"{len(jobs.failed)} failed")
+        elif planned.run is None or not _could_not_create(cron_job):
+            self._say(cron_job, "Degraded", "False", "AsExpected", "runs start when they are due")
+
+    async def _forget_old(self, cron_job: CronJob, jobs: Jobs, ctx: Context[CronJob]) -> None:
+        """Delete the oldest finished Jobs beyond the limits, as far as that succeeds."""
+        spec = cron_job.spec
+        for finished, limit in (
+            (jobs.successful, spec.successful_jobs_history_limit),
+            (jobs.failed, spec.failed_jobs_history_limit),
+        ):
+            if limit is None:
+                continue
+            for job in finished[: max(0, len(finished) - limit)]:
+                try:
+                    await ctx.client.delete(job, propagation="Background", missing_ok=True)
+                except APIError as error:
+                    ctx.log.warning("cannot delete the old job %s: %s", job.metadata.name, error)
+
+    async def _run(
+        self, cron_job: CronJob, due: datetime, active: Sequence[Job], ctx: Context[CronJob]
+    ) -> None:
+        """Start a run, unless the policy says that it has to stand back."""
+        policy = cron_job.spec.concurrency_policy
+        if policy is ConcurrencyPolicy.FORBID and active:
+            ctx.log.info("the run of %s is left out: %d running", format_time(due), len(active))
+            return
+        if policy is ConcurrencyPolicy.REPLACE:
+            for job in active:
+                await ctx.client.delete(job, propagation="Background", missing_ok=True)
+        job = ctx.own(job_for(cron_job, due))
+        status = cron_job.status
+        assert status is not None
+        try:
+            await ctx.client.create(job)
+        except AlreadyExists:
+            if not is_controlled_by(await ctx.client.live.get(Job, *_key(job)), cron_job):
+                await self._could_not_run(cron_job, f"a job {job.metadata.name} of somebody else exists", ctx)
+                raise
+        except APIError as error:
+            await self._could_not_run(cron_job, error.message, ctx)
+            raise
+        else:
+            ctx.event("Normal", "JobCreated", f"created the job {job.metadata.name}")
+        status.last_schedule_time = due
+        self._say(cron_job, "Progressing", "True", "JobCreated", f"created the job {job.metadata.name}")
+        self._say(cron_job, "Degraded", "False", "AsExpected", "runs start when they are due")
+        await ctx.update_status()
+
+    async def _could_not_run(self, cron_job: CronJob, why: str, ctx: Context[CronJob]) -> None:
+        self._say(cron_job, "Degraded", "True", "JobCreationFailed", why)
+        await ctx.update_status()
+
+    def _say(self, cron_job: CronJob, type: str, status: str, reason: str, message: str) -> None:
+        assert cron_job.status is not None
+        condition = Condition(
+            type=type,
+            status=status,
+            reason=reason,
+            message=message,
+            observed_generation=cron_job.metadata.generation,
+        )
+        set_condition(cron_job.status, condition, now=self.now)
+
+
+def job_for(cron_job: CronJob, due: datetime) -> Job:
+    """The Job of one run; its name follows from the time, so that a run cannot start twice."""
+    template = cron_job.spec.job_template.copy()
+    metadata = template.metadata or ObjectMeta()
+    return Job(
+        metadata=ObjectMeta(
+            name=f"{cron_job.metadata.name}-{int(due.timestamp())}",
+            namespace=cron_job.metadata.namespace,
+            labels=metadata.labels,
+            annotations={**(metadata.annotations or {}), SCHEDULED_AT: format_time(due)},
+        ),
+        spec=template.spec,
+    )
+
+
+def _could_not_create(cron_job: CronJob) -> bool:
+    """Whether the last attempt failed; that stands until one succeeds."""
+    degraded = get_condition(cron_job.status, "Degraded")
+    return degraded is not None and degraded.reason == "JobCreationFailed"
+
+
+def _scheduled_at(job: Job, ctx: Context[CronJob]) -> datetime | None:
+    text = (job.metadata.annotations or {}).get(SCHEDULED_AT)
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        ctx.log.warning("the job %s does not tell when it was due: %s", job.metadata.name, error)
+        return None
+
+
+def _age(job: Job) -> tuple[bool, float, str]:
+    """Sorts Jobs by their start, those that have not started first."""
+    start = job.status.start_time if job.status is not None else None
+    return start is not None, start.timestamp() if start is not None else 0.0, job.metadata.name or ""
+
+
+def _key(job: Job) -> tuple[str, str]:
+    return job.metadata.name or "", job.metadata.namespace or ""
+
+
+def _reference(job: Job) -> ObjectReference:
+    metadata = job.metadata
+    return ObjectReference(
+        api_version="batch/v1", kind="Job", name=metadata.name, namespace=metadata.namespace, uid=metadata.uid
+    )
+
+
+def add_to(operator: Operator, now: Callable[[], datetime] = utc_now) -> None:
+    """Have an operator keep CronJobs."""
+    reconciler = CronJobReconciler(now)
+    operator.reconcile(CronJob, owns=(Job,), predicates=(generation_changed,))(reconciler.reconcile)
