@@ -82,9 +82,10 @@ class ConsoleView:
                 f"{self._rate(controller):.1f}",
                 errors,
             )
-        said = Table(expand=False, box=None)
-        for heading, width in (("when", 8), ("object", 16), ("reason", 10), ("message", 20)):
-            said.add_column(heading, overflow="ellipsis", no_wrap=True, min_width=width)
+        said = Table(expand=True, box=None)
+        for heading, width in (("when", 8), ("object", 28), ("reason", 12), ("message", None)):
+            ratio = 1 if width is None else None
+            said.add_column(heading, overflow="ellipsis", no_wrap=True, width=width, ratio=ratio)
         for each in self._last_said():
             about = "/".join(part for part in (each.about.namespace, each.about.name) if part)
             reason = f"[yellow]{each.reason}[/yellow]" if each.type == "Warning" else each.reason

@@ -142,7 +142,7 @@ class AccessCheck:
     async def refusal(self, authorization: str, path: str) -> tuple[int, str] | None:
         """Why the bearer of a token may not read a path; `None` if it may."""
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token:
+        if scheme.lower() != "bearer" or not token or not token.isascii():
             return 401, "Unauthorized"
         key = (hashlib.sha256(token.encode()).digest(), path)
         now = self._clock()
