@@ -140,6 +140,6 @@ async def test_media_types(talk, base, five):
     pretty = await talk.send("GET", f"{base}/w0?pretty=true")
     assert pretty.body.startswith(b'{\n  "apiVersion"')
     assert (await talk.send("GET", f"{base}/w0", User_Agent="curl/8")).body.startswith(b"{\n")
-    yaml = b"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: y}\nspec: {size: 3}\n"
+    yaml = b"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: three}\nspec: {size: 3}\n"
     made = await talk.ok("POST", base, yaml, Content_Type="application/yaml")
     assert made["spec"]["size"] == 3

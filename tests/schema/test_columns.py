@@ -139,3 +139,8 @@ def test_values_print_as_go_prints_them() -> None:
         == '{"a":"\\u003c\\u0026\\u003e\\n","b":[1,null,true,1e-7]}'
     )
     assert go_json(GoStruct(b=1, a=2)) == '{"b":1,"a":2}'
+
+
+def test_a_null_in_a_list_has_no_value() -> None:
+    columns = PrinterColumns([{"name": "X", "type": "string", "jsonPath": ".spec.list[*].x"}])
+    assert columns.cells({"metadata": {"name": "a"}, "spec": {"list": [{"x": None}]}}) == ["a", "<no value>"]

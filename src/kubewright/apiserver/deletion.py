@@ -103,6 +103,7 @@ async def _delete_once(
     if not op.dry_run:
         store.written = await store.storage.delete(item.key, expected=item.mod_revision)
         await settle(strategy.deleted(op, obj))
+        before["resourceVersion"] = metadata["resourceVersion"] = str(store.written)
     if not strategy.graceful:
         obj["metadata"] = before
     return await store.convert(obj, version.name, op.version.name), True

@@ -15,10 +15,12 @@ from kubewright.api.errors import (
     method_not_allowed,
     not_found,
 )
+from kubewright.api.gvk import GroupVersionKind
 
 from . import deletion, writes
 from .authorization import Attributes, Decision, forbidden
 from .bodies import (
+    check_typed,
     encode_as_shown,
     go_text,
     media_type,
@@ -32,7 +34,7 @@ from .bodies import (
 from .lists import list_collection
 from .negotiation import PROTOBUF, Accepted, encode, negotiate, respond
 from .options import parse_delete_options, parse_version, parse_write_options
-from .patching import APPLY_PATCH, STRATEGIC_PATCH, Patch, unsupported_patch
+from .patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, unsupported_patch
 from .request import Request, Response, page_not_found
 from .requestinfo import RequestInfo
 from .resource import (
@@ -74,6 +76,8 @@ class Endpoint:
     async def handle(self, request: Request, info: RequestInfo) -> Response:
         """Answer a request for this resource."""
         resource, parts = self.resource, info.parts
+        if request.method == "HEAD" and not resource.custom:
+            raise no_such_method()
         if self.warning:
             request.warn(self.warning)
         if len(parts) > 2:
@@ -328,6 +332,9 @@ class Endpoint:
                 raise BadRequest(f"error strict decoding YAML: yaml: unmarshal errors:\n{listed}")
             if not isinstance(patch.body, dict):
                 raise BadRequest("error decoding YAML: the patch must be an object")
+            if validation == "Warn":
+                for text in patch.repeated:
+                    request.warn(text)
 
         async def compute(live: Object | None) -> Object:
             if applying:
@@ -386,6 +393,8 @@ class Endpoint:
         assert request is not None
         api_version = self.plain.api_version
         if not self.resource.custom:
+            if patch.kind in (JSON_PATCH, MERGE_PATCH):
+                self._check_still_itself(new)
             new["apiVersion"], new["kind"] = api_version, self.resource.kind
         before = encode_as_shown(new, self.resource.custom) if validation == "Strict" and not applying else ""
         try:
@@ -410,6 +419,15 @@ class Endpoint:
         _check_name(new, op.name)
         _check_namespace(new, op.namespace)
         return self.isolate(new, live, subresource)
+
+    def _check_still_itself(self, patched: Object) -> None:
+        """A patch may not turn a typed object into one of another kind; other versions are the same kind."""
+        try:
+            check_typed(dict(patched), self.plain.api_version, self.resource.kind, self.version.name)
+        except BadRequest as error:
+            text = error.message.partition(": ")[2]
+            if text:
+                raise _patch_invalid(encode_as_shown(patched, False), text) from None
 
     async def _delete_options(self, request: Request) -> Any:
         data = await self.body(request)
@@ -589,6 +607,8 @@ class Endpoint:
         asked = self._asked(request, info, body, info.verb)
         if declared.connects:
             await self._admit_connect(asked)
+        elif request.method == "POST" and declared.kind is not None and asked.body is not None:
+            await self._admit_creation(asked, declared.kind)
         assert declared.handler is not None
         result = await declared.handler(asked)
         if isinstance(result, Response):
@@ -602,6 +622,17 @@ class Endpoint:
             options = {key: values[0] for key, values in asked.request.query.values.items()}
             question = writes.admission_request(self.store, asked.operation, "CONNECT", options, None)
             await admission.mutate(question)
+            await admission.validate(question)
+
+    async def _admit_creation(self, asked: SubresourceRequest, kind: GroupVersionKind) -> None:
+        """A POST to a subresource creates an object of its kind: a Binding, an Eviction, a TokenRequest."""
+        admission = self.server.admission
+        if admission.has_mutating or admission.has_validating:
+            question = writes.admission_request(self.store, asked.operation, "CREATE", asked.body, None)
+            question.kind = kind
+            question.definition = question.version = question.convert = question.renew = None
+            await admission.mutate(question)
+            asked.body = question.object
             await admission.validate(question)
 
 

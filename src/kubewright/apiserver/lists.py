@@ -70,13 +70,18 @@ async def collect(endpoint: Endpoint, request: Request, info: RequestInfo) -> tu
         await endpoint.server.feed.reach(wanted, endpoint.server.freshness_timeout)
     try:
         page = await endpoint.store.list_page(
-            namespace, start=None, limit=options.limit, revision=exact, selection=selection
+            namespace, start=None, limit=_limit(options), revision=exact, selection=selection
         )
     except Compacted:
         raise Expired("The resourceVersion for the provided list is too old.") from None
     except FutureRevision as error:
         raise _too_large(error) from None
     return page, options
+
+
+def _limit(options: ListOptions) -> int:
+    """A client that takes any state gets all of it at once."""
+    return 0 if options.resource_version == "0" else options.limit
 
 
 async def _next_page(
@@ -90,7 +95,7 @@ async def _next_page(
         return await endpoint.store.list_page(
             namespace,
             start=prefix + start,
-            limit=options.limit,
+            limit=_limit(options),
             revision=max(revision, 0),
             selection=selection,
         )

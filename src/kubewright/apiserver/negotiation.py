@@ -119,7 +119,7 @@ def negotiate(request: Request, *, protobuf: bool = True) -> Accepted:
     choice = _negotiate(header, protobuf)
     if isinstance(choice, Accepted):
         return choice
-    if choice is None:
+    if choice is None or not protobuf:
         raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES}")
     raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}", details={})
 

@@ -11,7 +11,10 @@ Schema = dict[str, Any]
 
 API_VERSION = "The group and version of this object's schema."
 KIND = "The kind of this object, in CamelCase; it cannot be changed."
-METADATA = "Name, labels and everything else that objects of all kinds have."
+METADATA = (
+    "Standard object's metadata. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
 
 _FIELDS = {
     "apiVersion": API_VERSION,

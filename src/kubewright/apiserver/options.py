@@ -121,12 +121,6 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
             )
             if match:
                 errors.append(fe.not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
-        if options.continue_:
-            errors.append(
-                fe.forbidden(
-                    "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
-                )
-            )
     elif match:
         errors.append(
             fe.forbidden(
@@ -134,7 +128,18 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             )
         )
+    if options.continue_ and (options.send_initial_events is not None or _starts_over(options)):
+        errors.append(
+            fe.forbidden(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
+            )
+        )
     return errors
+
+
+def _starts_over(options: ListOptions) -> bool:
+    """Whether a watch begins with the current state because it names no version to begin after."""
+    return options.resource_version in ("", "0") and not options.match
 
 
 class WriteOptions(NamedTuple):
@@ -187,7 +192,7 @@ def parse_write_options(request: Request, kind: str, *, apply: bool | None = Non
 
 def dry_run_errors(dry_run: list[str]) -> list[FieldError]:
     """`All` is the only thing that may be said."""
-    return [fe.not_supported("dryRun", dry_run, ("All",))] if dry_run and dry_run != ["All"] else []
+    return [fe.not_supported("dryRun", dry_run, ("All",))] if set(dry_run) - {"All"} else []
 
 
 def _manager_errors(manager: str) -> list[FieldError]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
 from kubewright.storage.contract import KeyValue
 
@@ -127,6 +128,9 @@ class Representation:
         return found
 
     def _convert(self, objects: list[Object], source: str) -> Any:
+        if self.resource.custom and self.resource.version(source) is None:
+            stored = GroupVersion(self.resource.group, source)
+            raise APIError(f"request to convert CR from an invalid group/version: {stored}", code=500)
         assert self.resource.converter is not None
         return self.resource.converter.convert(objects, source, self.version.name)
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, BadRequest, internal_error, invalid
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.paths import SimplePath
-from kubewright.patch import to_scale
+from kubewright.patch import FieldManager, from_scale, to_scale
 from kubewright.patch.fieldset import fields_path
 from kubewright.schema import fielderrors as fe
+from kubewright.schema.columns import CREATED_DESCRIPTION
 
 from . import writes
 from .bodies import media_type, read_plain
-from .negotiation import encode, respond
+from .negotiation import Accepted, encode, respond
 from .options import parse_write_options
 from .patching import APPLY_PATCH, Patch, unsupported_patch
+from .representation import partial
 from .request import Request, Response
 from .requestinfo import RequestInfo
-from .resource import CUSTOM_PATCH_TYPES, Object, ScaleSubresource
+from .resource import CUSTOM_PATCH_TYPES, Column, Object, Operation, ScaleSubresource, Version
 from .shaping import copied
+from .tables import TableMaker
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -61,10 +65,6 @@ def scale_of(
     }
     if replicas:
         scale["spec"]["replicas"] = replicas
-    if endpoint.resource.custom:
-        entries = to_scale(metadata.get("managedFields") or [], _paths(endpoint, declared))
-        if entries:
-            shown["managedFields"] = entries
     return scale
 
 
@@ -86,7 +86,7 @@ async def serve_scale(
     namespace = info.namespace if endpoint.resource.namespaced else ""
     if info.verb == "get":
         obj = await store.get_object(version, namespace, info.parts[1])
-        return respond(request, accepted, encode(scale_of(endpoint, declared, obj)))
+        return _answer(endpoint, request, accepted, scale_of(endpoint, declared, obj))
     media = media_type(request)
     patch: Patch | None = None
     body: Object = {}
@@ -110,13 +110,17 @@ async def serve_scale(
         manager=options.field_manager,
     )
 
+    applying = patch is not None and patch.kind == APPLY_PATCH
+    if patch is not None and applying and not isinstance(patch.body, dict):
+        raise BadRequest("error decoding YAML: the patch must be an object")
+
     async def compute(live: Object | None) -> Object:
         assert live is not None
         before = scale_of(endpoint, declared, live, before_update=True)
         if patch is None:
             wanted = body
-        elif patch.kind == APPLY_PATCH:
-            wanted = {**before, "spec": (patch.body or {}).get("spec") or {}}
+        elif applying:
+            wanted = {**before, "spec": patch.body.get("spec") or {}}
         else:
             wanted = patch.apply(before)
         metadata = wanted.get("metadata") or {}
@@ -132,6 +136,11 @@ async def serve_scale(
         if replicas < 0:
             raise _negative(endpoint, declared, op.name, replicas)
         new: Object = copied(live)
+        if applying:
+            assert patch is not None
+            new["metadata"]["managedFields"] = _owned_replicas(
+                endpoint, declared, op, live, patch.body, bool(options.force)
+            )
         SimplePath.parse(declared.spec_replicas_path).set(new, replicas)
         if patch is None or "resourceVersion" in (patch.body if isinstance(patch.body, dict) else {}).get(
             "metadata", {}
@@ -152,8 +161,46 @@ async def serve_scale(
         return new
 
     kind = declared.kind or SCALE
-    obj, _ = await writes.update(store, op, compute, guise=writes.Guise(kind, show, take_off))
-    return respond(request, accepted, encode(scale_of(endpoint, declared, obj)))
+    obj, _ = await writes.update(
+        store, op, compute, own_fields=not applying, guise=writes.Guise(kind, show, take_off)
+    )
+    return _answer(endpoint, request, accepted, scale_of(endpoint, declared, obj))
+
+
+def _answer(endpoint: Endpoint, request: Request, accepted: Accepted, scale: Object) -> Response:
+    """A Scale in the form that was asked for."""
+    if accepted.transform == "Table":
+        maker = TableMaker(endpoint.resource, _SHOWN, endpoint.include(request, accepted))
+        metadata = {"resourceVersion": scale["metadata"].get("resourceVersion", "")}
+        return respond(request, accepted, encode(maker.table([scale], metadata, accepted.version)))
+    if accepted.transform:
+        return respond(request, accepted, encode(partial(scale, accepted.version)))
+    return respond(request, accepted, encode(scale))
+
+
+def _owned_replicas(
+    endpoint: Endpoint, declared: ScaleSubresource, op: Operation, live: Object, config: Object, force: bool
+) -> list[Object]:
+    """The managed fields of the parent after an apply of its Scale, which conflicts like any other apply."""
+    paths = _paths(endpoint, declared)
+    entries = live["metadata"].get("managedFields") or []
+    scale = scale_of(endpoint, declared, live, before_update=True)
+    scale["metadata"]["managedFields"] = to_scale(entries, paths)
+    manager = FieldManager(SCALE.api_version, SCALE.kind, None, subresource="scale", node_for=lambda _: None)
+    applied = manager.apply(scale, config, op.field_manager, datetime.now(UTC), force=force)
+    return from_scale(
+        entries, applied["metadata"].get("managedFields") or [], paths, endpoint.plain.api_version
+    )
+
+
+_SHOWN = Version(
+    name="v1",
+    columns=(
+        Column("Desired", "integer", description="Number of desired replicas", json_path=".spec.replicas"),
+        Column("Available", "integer", description="Number of actual replicas", json_path=".status.replicas"),
+        Column("Age", "date", description=CREATED_DESCRIPTION, json_path=".metadata.creationTimestamp"),
+    ),
+)
 
 
 def _negative(endpoint: Endpoint, declared: ScaleSubresource, name: str, replicas: int) -> APIError:

@@ -24,8 +24,10 @@ from typing import Any, Self
 
 from kubewright.api.errors import (
     APIError,
+    BadRequest,
     InternalError,
     MethodNotAllowed,
+    NotAcceptable,
     NotFound,
     Timeout,
     TooManyRequests,
@@ -127,6 +129,7 @@ class APIServer:
         self._idle.set()
         self._compactor: asyncio.Task[None] | None = None
         self._register_own_paths()
+        self.metrics.known = self._knows
 
     # Resources
 
@@ -208,6 +211,10 @@ class APIServer:
 
     def _register_own_paths(self) -> None:
         async def version(request: Request) -> Response:
+            if negotiation.negotiate(request).media != negotiation.JSON:
+                raise NotAcceptable(
+                    f"406: Not Acceptable\n\nAvailable representations: {negotiation.JSON}", details={}
+                )
             return negotiation.json_response(self.version.to_dict())
 
         async def index(request: Request) -> Response:
@@ -328,6 +335,8 @@ class APIServer:
             )
         except StorageError as error:
             return negotiation.status_response(request, InternalError(f"Internal error occurred: {error}"))
+        except RecursionError:
+            return negotiation.status_response(request, BadRequest("the object is nested too deeply"))
         except Exception as error:
             logger.exception("%s %s failed", request.method, request.path)
             return negotiation.status_response(
@@ -402,7 +411,7 @@ class APIServer:
             endpoint = self._endpoints.get((info.group, info.version, info.resource))
             if endpoint is not None:
                 return await endpoint.handle(request, info)
-            if (info.group, info.version) in self._typed_versions:
+            if self._has_typed_group(path):
                 raise NotFound("the server could not find the requested resource", details={})
             return page_not_found()
         plain = path.rstrip("/") or "/"
@@ -418,22 +427,32 @@ class APIServer:
             if self._has_typed_group(plain):
                 raise NotFound("the server could not find the requested resource", details={})
             return page_not_found()
-        if request.method not in ("GET", "HEAD"):
+        heads = not plain.startswith(("/api", "/version"))
+        if request.method != "GET" and not (request.method == "HEAD" and heads):
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource", details={}
             )
         return await found(request)
 
     def _has_typed_group(self, path: str) -> bool:
-        """Whether a path asks for a version of a group of typed kinds, which answers where others do not."""
+        """Whether a path is below a group of typed kinds, which says what is missing where others do not."""
         match path.split("/"):
-            case ["", "api", _]:
+            case ["", "api", _, *_]:
                 wanted = ""
-            case ["", "apis", group, _]:
+            case ["", "apis", group, _, *_]:
                 wanted = group
             case _:
                 return False
         return any(group == wanted for group, _ in self._typed_versions)
+
+    def _knows(self, info: RequestInfo) -> bool:
+        """Whether what a request asks for is served here."""
+        if not info.resource:
+            return info.path in self._handlers
+        endpoint = self._endpoints.get((info.group, info.version, info.resource))
+        if endpoint is None:
+            return False
+        return info.subresource in ("", "status", "scale") or info.subresource in endpoint.version.subresources
 
     def _log(self, request: Request, response: Response, elapsed: float) -> None:
         user = getattr(request, "user", None)
@@ -459,8 +478,6 @@ def _busy() -> TooManyRequests:
 
 
 def _bad_timeout(value: str) -> APIError:
-    from kubewright.api.errors import BadRequest
-
     return BadRequest(f'invalid timeout specified in the request URL: time: invalid duration "{value}"')
 
 

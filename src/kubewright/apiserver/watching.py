@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from kubewright.api.errors import APIError, Expired
+from kubewright.api.errors import APIError, Expired, NotAcceptable
 
-from .negotiation import JSON
+from .negotiation import JSON, PROTOBUF, YAML
 from .options import parse_list_options, parse_version
 from .request import Request, Response, WebSocket
 from .requestinfo import RequestInfo
@@ -22,11 +22,15 @@ from .watch import Watcher
 if TYPE_CHECKING:
     from .endpoint import Endpoint
 
+_STREAMS = ", ".join(f"{media};stream=watch" for media in (JSON, PROTOBUF))
+
 
 async def watch_collection(endpoint: Endpoint, request: Request, info: RequestInfo) -> Response:
     """Answer a WATCH."""
     server, store = endpoint.server, endpoint.store
     accepted = endpoint.accepted(request)
+    if accepted.media == YAML:
+        raise NotAcceptable(f"only the following media types are accepted: {_STREAMS}")
     options = parse_list_options(request, watch=True)
     selection = selection_of(endpoint.resource, endpoint.version, options.labels, options.fields)
     namespace = info.namespace if endpoint.resource.namespaced else ""
@@ -36,8 +40,6 @@ async def watch_collection(endpoint: Endpoint, request: Request, info: RequestIn
         if name and len(options.fields.terms) == 1 and options.labels is None:
             selection = None
     wanted = parse_version(options.resource_version)
-    if wanted:
-        await server.feed.reach(wanted, server.freshness_timeout)
     include = endpoint.include(request, accepted)
     representation = store.representation(endpoint.version, accepted, include)
     seconds: float = options.timeout
@@ -57,6 +59,12 @@ async def watch_collection(endpoint: Endpoint, request: Request, info: RequestIn
     if initial is None:
         initial = not wanted
     if initial:
+        if wanted:
+            try:
+                await server.feed.reach(wanted, server.freshness_timeout)
+            except APIError as error:
+                watcher.fail(error)
+                return _stream(request, watcher, accepted.media)
         await _send_state(endpoint, watcher, namespace, name)
         if options.send_initial_events and options.bookmarks:
             watcher.push_initial([representation.bookmark(watcher.after, initial=True)])

@@ -27,7 +27,7 @@ from kubewright.api.errors import (
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
 from kubewright.api.names import generate_name
-from kubewright.patch import keep_times_if_unchanged
+from kubewright.patch import keep_times_if_unchanged, managed_fields
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import validate_common_metadata, validate_metadata
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
@@ -270,12 +270,13 @@ async def update(
         item = await store.storage.get(store.key(op.namespace, op.name))
         if item is None:
             if not create_missing:
-                if conditional:
-                    await _check_uid(store, op, compute)
                 raise not_found(resource.group_resource, op.name)
             if may_create is not None:
                 await may_create()
             new = await compute(None)
+            if conditional and new["metadata"].get("uid"):
+                raise uid_conflict(store, op, new["metadata"]["uid"], "")
+            new["metadata"].pop("resourceVersion", None)
             creation = Operation(
                 "create",
                 resource,
@@ -302,13 +303,6 @@ async def update(
         except RevisionMismatch:
             continue
     raise conflict(resource.group_resource, op.name, MODIFIED)
-
-
-async def _check_uid(store: Store, op: Operation, compute: Compute) -> None:
-    new = await compute(None)
-    uid = new["metadata"].get("uid")
-    if uid:
-        raise uid_conflict(store, op, uid, "")
 
 
 async def create_applied(store: Store, op: Operation, obj: Object) -> Object:
@@ -360,6 +354,8 @@ async def _replace(
             op.version, op.subresource, lambda owner: owner.update(live, sent, op.field_manager, now)
         )
         metadata = new["metadata"]
+        if op.subresource == "scale":
+            _forget_times_of_scales(metadata)
     admission = server.admission
     question: AdmissionRequest | None = None
     if admission.has_mutating or admission.has_validating:
@@ -422,6 +418,19 @@ async def _replace(
     return new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
 
 
+def _forget_times_of_scales(metadata: Object) -> None:
+    """Who wrote through a Scale is kept without a time."""
+    entries = metadata.get("managedFields")
+    if entries:
+        timeless = [
+            {name: value for name, value in entry.items() if name != "time"}
+            if entry.get("subresource") == "scale"
+            else entry
+            for entry in entries
+        ]
+        metadata["managedFields"] = managed_fields.encode(managed_fields.decode(timeless, trusted=True))
+
+
 async def _swap(store: Store, op: Operation, item: KeyValue, new: Object, old: Object, hub: str) -> Object:
     strategy, metadata = store.resource.strategy, new["metadata"]
     finished = (
@@ -467,11 +476,17 @@ def _restore_metadata(store: Store, metadata: Object, old: Object) -> None:
     """What clients cannot change is put back, as if they had not tried."""
     if not metadata.get("uid"):
         metadata["uid"] = old["uid"]
-    for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        if field in old:
-            metadata[field] = old[field]
-        else:
-            metadata.pop(field, None)
+    if "creationTimestamp" in old:
+        metadata["creationTimestamp"] = old["creationTimestamp"]
+    else:
+        metadata.pop("creationTimestamp", None)
+    if "deletionTimestamp" in old:
+        metadata["deletionTimestamp"] = old["deletionTimestamp"]
+    if metadata.get("deletionGracePeriodSeconds") is None and "deletionGracePeriodSeconds" in old:
+        metadata["deletionGracePeriodSeconds"] = old["deletionGracePeriodSeconds"]
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if metadata.get(field, "") is None:
+            del metadata[field]
     metadata.pop("selfLink", None)
     if store.resource.namespaced:
         metadata.setdefault("namespace", old.get("namespace", ""))

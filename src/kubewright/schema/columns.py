@@ -15,17 +15,29 @@ from kubewright.api.times import now, parse_time
 
 from .fielderrors import go_float
 
+NAME_DESCRIPTION: Final = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources "
+    "may allow a client to request the generation of an appropriate name automatically. Name is primarily "
+    "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+CREATED_DESCRIPTION: Final = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
+    "guaranteed to be set in happens-before order across separate operations. Clients may not set this "
+    "value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for "
+    "lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
 NAME_COLUMN: Final = {
     "name": "Name",
     "type": "string",
     "format": "name",
-    "description": "The name of the object, unique among its kind in its namespace.",
+    "description": NAME_DESCRIPTION,
     "priority": 0,
 }
 AGE_COLUMN: Final = {
     "name": "Age",
     "type": "date",
-    "description": "The time since the object was created.",
+    "description": CREATED_DESCRIPTION,
     "jsonPath": ".metadata.creationTimestamp",
 }
 
@@ -87,7 +99,7 @@ def _cell(kind: str, value: Any, at: datetime | None) -> Any:
 def _text(value: Any) -> str:
     if type(value) is str:
         return value
-    return JSONPath("{@}").render(value) if value is not None else "<nil>"
+    return JSONPath("{@}").render(value) if value is not None else "<no value>"
 
 
 def age(text: str, at: datetime | None = None) -> str:

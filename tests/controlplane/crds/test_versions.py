@@ -229,3 +229,19 @@ async def test_owners_in_another_version_are_heard(talk, base, hooks):
             "field": ".spec.address.host",
         }
     ]
+
+
+async def test_objects_in_a_version_that_is_gone_cannot_be_read(talk, base):
+    await talk.ok("POST", CRDS, two())
+    await talk.ok("POST", base, widget("a", host="h"))
+    moved = [
+        {"op": "replace", "path": "/spec/versions/0/storage", "value": False},
+        {"op": "replace", "path": "/spec/versions/1/storage", "value": True},
+    ]
+    await talk.ok("PATCH", CRD, moved, Content_Type=JSON_PATCH)
+    await talk.ok("PATCH", f"{CRD}/status", {"status": {"storedVersions": ["v2"]}})
+    await talk.ok("PATCH", CRD, [{"op": "remove", "path": "/spec/versions/0"}], Content_Type=JSON_PATCH)
+    for path in (V2, f"{V2}/a"):
+        status, error = await talk("GET", path)
+        text = "request to convert CR from an invalid group/version: example.com/v1"
+        assert (status, error["message"]) == (500, text)

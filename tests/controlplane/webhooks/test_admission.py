@@ -379,3 +379,20 @@ async def test_a_scale_is_what_webhooks_see_of_scaling(talk, hooks, base):
     assert asked["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     assert (asked["oldObject"]["spec"], asked["object"]["spec"]) == ({"replicas": 1}, {"replicas": 9})
     assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"replicas": 5, "other": True}
+
+
+async def test_posts_to_subresources_create_their_kind(talk, hooks):
+    hooks.handlers["see"] = lambda review: reply(review, allowed=False)
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await talk.ok("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    rule = {**RULE, "resources": ["pods/binding", "pods/eviction"]}
+    await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
+    target = {"kind": "Node", "name": "n"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": target}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    assert (await talk("POST", f"{pods}/p/binding", binding))[0] == 400
+    assert (await talk("POST", f"{pods}/p/eviction", eviction))[0] == 400
+    asked = [(one["operation"], one["subResource"], one["kind"]["kind"]) for one in hooks.questions("see")]
+    assert asked == [("CREATE", "binding", "Binding"), ("CREATE", "eviction", "Eviction")]
+    assert "nodeName" not in (await talk.ok("GET", f"{pods}/p"))["spec"]

@@ -145,7 +145,7 @@ async def evict(asked: SubresourceRequest) -> Object:
         )
     operation = asked.operation
     operation.verb, operation.dry_run, operation.subresource = "delete", dry_run, ""
-    await deletion.delete(asked.store, operation, options)
+    await deletion.delete(asked.store, operation, options, admit=False)
     return {**SUCCESS, "code": 201}
 
 

@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubewright.apiserver.resource import Column, Object
-from kubewright.schema.columns import age
+from kubewright.schema.columns import CREATED_DESCRIPTION, age
 
 NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
-
-_CREATED = "When the object was created."
 
 
 def field(obj: Object, path: str, default: Any = None) -> Any:
@@ -64,7 +62,9 @@ def column(
     )
 
 
-AGE = column("Age", lambda obj: since(field(obj, "metadata.creationTimestamp")), description=_CREATED)
+AGE = column(
+    "Age", lambda obj: since(field(obj, "metadata.creationTimestamp")), description=CREATED_DESCRIPTION
+)
 
 
 def listed(texts: Iterable[str], most: int) -> str:

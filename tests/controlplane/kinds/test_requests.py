@@ -1,0 +1,204 @@
+"""What requests get that no kind decides: unknown paths, bodies, patches, watches, lists and scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver import Request
+from kubewright.apiserver.user import SYSTEM
+
+NS = "/api/v1/namespaces/ns"
+APPS = "/apis/apps/v1/namespaces/ns"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+APPLY = "application/apply-patch+yaml"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "d"},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v2/pods", "/api/v1//pods", "/apis/apps/v2/namespaces/ns/deployments/x"]
+)
+async def test_groups_with_types_say_what_is_missing(cluster: Any, path: str) -> None:
+    status, error = await cluster.call("GET", path)
+    assert (status, error["reason"], error["details"]) == (404, "NotFound", {})
+
+
+async def test_other_groups_have_no_page(cluster: Any) -> None:
+    request = Request("GET", "/apis/nothing.example.com/v1/things", user=SYSTEM)
+    response = await cluster.server.handle(request)
+    assert (response.status, response.body) == (404, b"404 page not found\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [(NS, 405), ("/version", 405), ("/apis/apps/v1", 405), ("/healthz", 200)]
+)
+async def test_heads_are_for_health(cluster: Any, path: str, expected: int) -> None:
+    assert (await cluster.call("HEAD", path))[0] == expected
+
+
+async def test_the_version_is_json_only(cluster: Any) -> None:
+    request = Request("GET", "/version", headers={"Accept": "application/yaml"}, user=SYSTEM)
+    assert (await cluster.server.handle(request)).status == 406
+
+
+async def test_put_of_what_is_gone(cluster: Any) -> None:
+    gone = {"metadata": {"name": "x", "uid": "1"}}
+    assert (await cluster.call("PUT", f"{NS}/configmaps/x", gone))[0] == 404
+    status, error = await cluster.call("PUT", f"{LEASES}/x", gone)
+    assert (status, error["reason"]) == (409, "Conflict")
+    old = {"metadata": {"name": "x", "resourceVersion": "5"}}
+    assert (await cluster.call("PUT", f"{LEASES}/x", old))[0] == 201
+
+
+async def test_apply_creates_whatever_version_is_named(cluster: Any) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "5"}}
+    status, _ = await cluster.call("PATCH", f"{NS}/configmaps/x?fieldManager=m", body, type=APPLY)
+    assert status == 201
+
+
+async def test_dry_run_may_be_said_twice(cluster: Any) -> None:
+    body = {"metadata": {"name": "x"}}
+    assert (await cluster.call("POST", f"{NS}/configmaps?dryRun=All&dryRun=All", body))[0] == 201
+    assert (await cluster.call("GET", f"{NS}/configmaps/x"))[0] == 404
+    assert (await cluster.call("POST", f"{NS}/configmaps?dryRun=All&dryRun=Some", body))[0] == 422
+
+
+async def test_a_patch_does_not_change_what_an_object_is(cluster: Any) -> None:
+    await cluster.create(f"{NS}/configmaps", "x", data={"a": "b"})
+    for body, why in (
+        ({"apiVersion": "v9"}, 'no kind "ConfigMap" is registered for version "v9"'),
+        ({"kind": "Secret"}, "unknown conversion"),
+    ):
+        status, error = await cluster.patch(f"{NS}/configmaps/x", body)
+        assert (status, error["reason"]) == (422, "Invalid")
+        assert why in error["message"]
+    await cluster.create("/apis/autoscaling/v2/namespaces/ns/horizontalpodautoscalers", "h", spec=_HPA)
+    path = "/apis/autoscaling/v2/namespaces/ns/horizontalpodautoscalers/h"
+    assert (await cluster.patch(path, {"apiVersion": "autoscaling/v1"}))[0] == 200
+
+
+_HPA = {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}
+
+
+async def test_nobody_marks_an_object_as_deleted(cluster: Any) -> None:
+    await cluster.create(f"{NS}/configmaps", "x")
+    body = {"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}}
+    status, error = await cluster.patch(f"{NS}/configmaps/x", body)
+    assert status == 422
+    assert {cause["field"] for cause in error["details"]["causes"]} == {"metadata.deletionTimestamp"}
+    assert (await cluster.patch(f"{NS}/configmaps/x", {"metadata": {"deletionTimestamp": None}}))[0] == 200
+
+
+async def test_yaml_has_the_booleans_of_its_first_version(cluster: Any) -> None:
+    for name in ("y", "N", "yes", "off"):
+        text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n"
+        request = Request(
+            "POST",
+            f"{NS}/configmaps",
+            headers={"Content-Type": "application/yaml"},
+            body=text.encode(),
+            user=SYSTEM,
+        )
+        response = await cluster.server.handle(request)
+        assert response.status == 400
+        assert b"cannot unmarshal bool" in response.body
+
+
+async def test_repeated_keys_of_an_apply_are_warned_about(cluster: Any) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b, a: c}\n"
+    request = Request(
+        "PATCH",
+        f"{NS}/configmaps/a",
+        query="fieldManager=m",
+        headers={"Content-Type": APPLY},
+        body=text.encode(),
+        user=SYSTEM,
+    )
+    assert (await cluster.server.handle(request)).status == 201
+    assert request.warnings == ['line 4: key "a" already set in map']
+
+
+async def test_whoever_takes_any_state_gets_all_of_it(cluster: Any) -> None:
+    for name in "abc":
+        await cluster.create(f"{NS}/configmaps", name)
+    _, some = await cluster.call("GET", f"{NS}/configmaps?limit=2")
+    _, everything = await cluster.call("GET", f"{NS}/configmaps?limit=2&resourceVersion=0")
+    assert [len(some["items"]), len(everything["items"])] == [2, 3]
+    assert "continue" not in everything["metadata"]
+
+
+async def test_watches_of_the_future_wait(cluster: Any) -> None:
+    request = Request(
+        "GET", f"{NS}/configmaps", query="watch=1&resourceVersion=99999&timeoutSeconds=1", user=SYSTEM
+    )
+    response = await cluster.server.handle(request)
+    assert response.status == 200
+    await response.stream.aclose()
+
+
+async def test_watches_refuse_what_they_cannot_stream(cluster: Any) -> None:
+    assert (await cluster.call("GET", f"{NS}/configmaps?watch=1&continue=x"))[0] == 422
+    request = Request(
+        "GET", f"{NS}/configmaps", query="watch=1", headers={"Accept": "application/yaml"}, user=SYSTEM
+    )
+    assert (await cluster.server.handle(request)).status == 406
+
+
+async def test_applying_a_scale_conflicts_with_the_owner_of_the_replicas(cluster: Any) -> None:
+    path = f"{APPS}/deployments/d"
+    assert (await cluster.call("PATCH", f"{path}?fieldManager=one", DEPLOYMENT, type=APPLY))[0] == 201
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 5},
+    }
+    status, error = await cluster.call("PATCH", f"{path}/scale?fieldManager=two", scale, type=APPLY)
+    assert (status, error["details"]["causes"][0]["field"]) == (409, ".spec.replicas")
+    forced = await cluster.call("PATCH", f"{path}/scale?fieldManager=two&force=1", scale, type=APPLY)
+    assert (forced[0], forced[1]["spec"]) == (200, {"replicas": 5})
+    _, live = await cluster.call("GET", path)
+    owners = {entry["manager"]: entry for entry in live["metadata"]["managedFields"]}
+    assert "f:replicas" not in owners["one"]["fieldsV1"]["f:spec"]
+    assert owners["two"]["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    assert (owners["two"]["subresource"], "time" in owners["two"]) == ("scale", False)
+
+
+async def test_a_scale_written_without_change_stays_as_it_was(cluster: Any) -> None:
+    await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
+    path = f"{APPS}/deployments/d/scale"
+    first = await cluster.patch(path, {"spec": {"replicas": 4}})
+    again = await cluster.patch(path, {"spec": {"replicas": 4}})
+    assert first == again
+
+
+async def test_scales_have_tables_and_metadata(cluster: Any) -> None:
+    await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
+    path = f"{APPS}/deployments/d/scale"
+    header, rows = await cluster.table(path)
+    assert header == ["Name", "Desired", "Available", "Age"]
+    assert rows[0][:3] == ["d", 3, 0]
+    partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    _, metadata = await cluster.call("GET", path, accept=partial)
+    assert (metadata["kind"], "spec" in metadata) == ("PartialObjectMetadata", False)
+
+
+async def test_what_was_deleted_shows_when(cluster: Any) -> None:
+    made = await cluster.create(f"{NS}/services", "s", spec={"ports": [{"port": 80}]})
+    _, gone = await cluster.call("DELETE", f"{NS}/services/s")
+    assert int(gone["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert "deletionTimestamp" not in gone["metadata"]
