@@ -24,7 +24,7 @@ from kubewright.api.times import now as utc_now
 from kubewright.controller import generation_changed
 
 from .schedule import Schedule, ScheduleError
-from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, CronJobStatus
+from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, CronJobStatus, TemplateMetadata
 
 SCHEDULED_AT = f"{GROUP}/scheduled-at"
 """On Jobs: the time that the run was due at."""
@@ -100,10 +100,11 @@ class CronJobReconciler:
 
     async def reconcile(self, cron_job: CronJob, ctx: Context[CronJob]) -> Result | None:
         """Start what is due, and say what runs."""
-        status = cron_job.status = cron_job.status or CronJobStatus()
-        if not status.conditions:
+        cron_job.status = cron_job.status or CronJobStatus()
+        if not cron_job.status.conditions:
             self._say(cron_job, "Progressing", "Unknown", "Reconciling", "the first look has begun")
             await ctx.update_status()
+        status = cron_job.status
         jobs = await self._jobs(cron_job, ctx)
         now = self.now()
         last = max(filter(None, (jobs.last_schedule, status.last_schedule_time)), default=None)
@@ -226,7 +227,7 @@ class CronJobReconciler:
 def job_for(cron_job: CronJob, due: datetime) -> Job:
     """The Job of one run; its name follows from the time, so that a run cannot start twice."""
     template = cron_job.spec.job_template.copy()
-    metadata = template.metadata or ObjectMeta()
+    metadata = template.metadata or TemplateMetadata()
     return Job(
         metadata=ObjectMeta(
             name=f"{cron_job.metadata.name}-{int(due.timestamp())}",

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from kubewright import Column, Condition, CustomResource, Spec, Status, resource
-from kubewright.api.batch.v1 import JobTemplateSpec
+from kubewright.api.batch.v1 import JobSpec
 from kubewright.api.core.v1 import ObjectReference
 from kubewright.api.declare import WebhookConversion
 from kubewright.api.markers import Atomic, Ge, Int32, ListMap, MaxItems, MinItems
@@ -26,6 +26,20 @@ class ConcurrencyPolicy(StrEnum):
     REPLACE = "Replace"
 
 
+class TemplateMetadata(Struct):
+    """What the jobs have beside their spec. Spelled out, because servers drop what a schema does not name."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class JobTemplate(Struct):
+    """A job to start."""
+
+    metadata: TemplateMetadata | None = None
+    spec: JobSpec
+
+
 class JobSettings(Struct):
     """What both versions of the spec say in the same words."""
 
@@ -38,7 +52,7 @@ class JobSettings(Struct):
     suspend: bool | None = None
     """Start no further runs; those that run go on."""
 
-    job_template: JobTemplateSpec
+    job_template: JobTemplate
     """The job to start at each run."""
 
     successful_jobs_history_limit: Annotated[Int32, Ge(0)] | None = None

@@ -1,0 +1,120 @@
+"""At: a command at a time. One Pod, three phases, and a clock that tests can own.
+
+The phase is written before the Pod is made, and the Pod's name follows from the object's: a controller that
+is started again in the middle finds the Pod instead of starting a second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from kubewright import Column, Context, CustomResource, ObjectMeta, Operator, Result, Spec, Status, resource
+from kubewright.api.core.v1 import Container, Pod, PodSpec
+from kubewright.api.errors import AlreadyExists, NotFound
+from kubewright.api.markers import MinLen
+from kubewright.api.owners import is_controlled_by
+from kubewright.api.times import Time
+from kubewright.api.times import now as utc_now
+
+
+class Phase(StrEnum):
+    """How far the command is."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+
+
+class AtSpec(Spec):
+    """What to run when."""
+
+    schedule: Time
+    """When to run, in UTC."""
+
+    command: Annotated[str, MinLen(1)]
+    """What to run; words are split at spaces."""
+
+
+class AtStatus(Status):
+    """How far it is."""
+
+    phase: Phase | None = None
+
+
+@resource(
+    group="cnat.programming-kubernetes.info",
+    version="v1alpha1",
+    columns=(Column("Schedule", ".spec.schedule"), Column("Phase", ".status.phase")),
+)
+class At(CustomResource[AtSpec, AtStatus]):
+    """Runs a command once, at a time."""
+
+
+def pod_for(at: At) -> Pod:
+    """The Pod that runs the command."""
+    container = Container(name="busybox", image="busybox", command=at.spec.command.split())
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"{at.metadata.name}-pod",
+            namespace=at.metadata.namespace,
+            labels={"app": at.metadata.name or ""},
+        ),
+        spec=PodSpec(containers=[container], restart_policy="OnFailure"),
+    )
+
+
+class AtReconciler:
+    """Moves objects from phase to phase."""
+
+    def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
+        self.now = now
+
+    async def reconcile(self, at: At, ctx: Context[At]) -> Result | None:
+        """Wait for the time, run the Pod, wait for its end."""
+        phase = at.status.phase if at.status is not None else None
+        if phase is None:
+            phase = await self._move(at, Phase.PENDING, ctx)
+        if phase is Phase.PENDING:
+            left = at.spec.schedule - self.now()
+            if left.total_seconds() > 0:
+                return Result(requeue_after=left)
+            phase = await self._move(at, Phase.RUNNING, ctx)
+        if phase is Phase.RUNNING:
+            pod = await self._pod(at, ctx)
+            if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
+                await self._move(at, Phase.DONE, ctx)
+                ctx.event("Normal", "Done", f"the pod {pod.metadata.name} has {pod.status.phase.lower()}")
+        return None
+
+    async def _move(self, at: At, phase: Phase, ctx: Context[At]) -> Phase:
+        at.status = at.status or AtStatus()
+        at.status.phase = phase
+        await ctx.update_status()
+        return phase
+
+    async def _pod(self, at: At, ctx: Context[At]) -> Pod:
+        wanted = ctx.own(pod_for(at))
+        key = wanted.metadata.name or "", wanted.metadata.namespace
+        try:
+            pod = await ctx.client.get(Pod, *key)
+        except NotFound:
+            try:
+                return await ctx.client.create(wanted)
+            except AlreadyExists:
+                pod = await ctx.client.live.get(Pod, *key)
+        if not is_controlled_by(pod, at):
+            raise RuntimeError(f"the pod {pod.metadata.name} belongs to somebody else")
+        return pod
+
+
+def make_operator(now: Callable[[], datetime] = utc_now) -> Operator:
+    """The operator, going by a clock."""
+    made = Operator("at")
+    made.reconcile(At, owns=(Pod,))(AtReconciler(now).reconcile)
+    return made
+
+
+operator = make_operator()

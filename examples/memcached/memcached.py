@@ -1,0 +1,157 @@
+"""Memcached: a Deployment with conditions, and a finalizer that has the last word.
+
+`MEMCACHED_IMAGE` says which image to run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from kubewright import (
+    Condition,
+    Context,
+    CustomResource,
+    ObjectMeta,
+    Operator,
+    Result,
+    Spec,
+    Status,
+    resource,
+)
+from kubewright.api.apps.v1 import Deployment, DeploymentSpec
+from kubewright.api.conditions import set_condition
+from kubewright.api.core.v1 import (
+    Capabilities,
+    Container,
+    ContainerPort,
+    PodSecurityContext,
+    PodSpec,
+    PodTemplateSpec,
+    SeccompProfile,
+    SecurityContext,
+)
+from kubewright.api.errors import NotFound
+from kubewright.api.markers import Ge, Int32, Le, ListMap
+from kubewright.api.meta import LabelSelector
+from kubewright.api.owners import is_controlled_by
+
+IMAGE = "memcached:1.6.26-alpine3.19"
+
+
+class MemcachedSpec(Spec):
+    """How to run memcached."""
+
+    size: Annotated[Int32, Ge(0)] = 1
+    """How many instances to run."""
+
+    container_port: Annotated[Int32, Ge(1), Le(65535)]
+    """The port that the container listens on."""
+
+
+class MemcachedStatus(Status):
+    """What runs."""
+
+    conditions: Annotated[list[Condition], ListMap("type")] | None = None
+    """Available and Degraded."""
+
+
+@resource(group="cache.example.com", version="v1alpha1")
+class Memcached(CustomResource[MemcachedSpec, MemcachedStatus]):
+    """A group of memcached instances."""
+
+
+operator = Operator("memcached")
+
+
+def version_of(image: str) -> str:
+    """The tag of an image; a registry may have a port, and an image no tag."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    return tag or "latest"
+
+
+def deployment_for(memcached: Memcached) -> Deployment:
+    """The instances, with as few rights as they need."""
+    image = os.environ.get("MEMCACHED_IMAGE") or IMAGE
+    selector = {
+        "app.kubernetes.io/name": "memcached",
+        "app.kubernetes.io/instance": memcached.metadata.name or "",
+        "app.kubernetes.io/managed-by": "memcached-operator",
+    }
+    container = Container(
+        name="memcached",
+        image=image,
+        image_pull_policy="IfNotPresent",
+        command=["memcached", "--memory-limit=64", "-o", "modern", "-v"],
+        ports=[ContainerPort(name="memcached", container_port=memcached.spec.container_port)],
+        security_context=SecurityContext(
+            run_as_non_root=True,
+            run_as_user=1001,
+            allow_privilege_escalation=False,
+            capabilities=Capabilities(drop=["ALL"]),
+        ),
+    )
+    pod = PodSpec(
+        containers=[container],
+        security_context=PodSecurityContext(
+            run_as_non_root=True, seccomp_profile=SeccompProfile(type="RuntimeDefault")
+        ),
+    )
+    labels = {**selector, "app.kubernetes.io/version": version_of(image)}
+    return Deployment(
+        metadata=ObjectMeta(name=memcached.metadata.name, namespace=memcached.metadata.namespace),
+        spec=DeploymentSpec(
+            replicas=memcached.spec.size,
+            selector=LabelSelector(match_labels=selector),
+            template=PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=pod),
+        ),
+    )
+
+
+def say(memcached: Memcached, type: str, status: str, reason: str, message: str) -> None:
+    """Set a condition."""
+    memcached.status = memcached.status or MemcachedStatus()
+    generation = memcached.metadata.generation
+    set_condition(
+        memcached.status,
+        Condition(type=type, status=status, reason=reason, message=message, observed_generation=generation),
+    )
+
+
+@operator.reconcile(Memcached, owns=(Deployment,))
+async def reconcile(memcached: Memcached, ctx: Context[Memcached]) -> Result | None:
+    """Have as many instances as asked for."""
+    if memcached.status is None or not memcached.status.conditions:
+        say(memcached, "Available", "Unknown", "Reconciling", "the first look has begun")
+        await ctx.update_status()
+    name = memcached.metadata.name or ""
+    try:
+        deployment = await ctx.client.get(Deployment, name, memcached.metadata.namespace)
+    except NotFound:
+        await ctx.client.create(ctx.own(deployment_for(memcached)))
+        return Result(requeue_after=60)
+    if not is_controlled_by(deployment, memcached):
+        say(memcached, "Available", "False", "Conflict", f"a Deployment {name} of somebody else exists")
+        await ctx.update_status()
+        return None
+    assert deployment.spec is not None
+    if deployment.spec.replicas != memcached.spec.size:
+        deployment.spec.replicas = memcached.spec.size
+        await ctx.client.update(deployment)
+    message = (
+        f"Deployment for custom resource ({name}) with {memcached.spec.size} replicas created successfully"
+    )
+    say(memcached, "Available", "True", "Reconciling", message)
+    await ctx.update_status()
+    return None
+
+
+@operator.finalize(Memcached)
+async def finalize(memcached: Memcached, ctx: Context[Memcached]) -> None:
+    """Say goodbye; the object stays until this has succeeded."""
+    name = memcached.metadata.name
+    say(memcached, "Degraded", "Unknown", "Finalizing", f"clean-up of {name} has begun")
+    await ctx.update_status()
+    ctx.event("Warning", "Deleting", f"{name} is being deleted from {memcached.metadata.namespace}")
+    say(memcached, "Degraded", "True", "Finalizing", f"clean-up of {name} is done")
+    await ctx.update_status()

@@ -1,0 +1,129 @@
+"""The examples on an API server: ours in this process, or a real one with `KUBEBUILDER_ASSETS`.
+
+Time in these tests jumps (`FakeTimeLoop`): an hour until the next run takes no time. Nobody but the example
+looks after objects, as in envtest: the tests play the cluster (they say that a Job has finished), unless they
+ask for `cluster`, which has the control plane's own controllers too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import Event, Namespace
+from kubewright.api.times import now as utc_now
+from kubewright.client import Client
+from kubewright.manager import Operator
+from kubewright.manager.installation import install_definitions
+from kubewright.testing.server import choose, real_server, served
+from kubewright.testing.time import FakeTimeLoop
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+REAL = choose() == ("real",)
+
+for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached"):
+    sys.path.insert(0, str(EXAMPLES / example))
+
+
+def pytest_asyncio_loop_factories(config, item):
+    """Sockets get a moment before time jumps: webhooks have some, and a real server is another process."""
+    return {"fake-time": partial(FakeTimeLoop, patience=0.5 if REAL else 0.002)}
+
+
+@pytest.fixture(scope="session")
+def real_config():
+    """Where the real API server is, if this run is about one."""
+    if not REAL:
+        yield None
+        return
+    with real_server() as config:
+        yield config
+
+
+class World:
+    """A server, a namespace of this test's own, and a clock that jumps."""
+
+    def __init__(self, server: Any, namespace: str) -> None:
+        self.server = server
+        self.namespace = namespace
+        self.client: Client = server.client(namespace=namespace)
+        self._began = utc_now()
+        self._loop = asyncio.get_running_loop()
+        self._zero = self._loop.time()
+
+    def now(self) -> datetime:
+        """The server's date when the test began, moving with the loop's time."""
+        return self._began + timedelta(seconds=self._loop.time() - self._zero)
+
+    def meta(self, name: str, **more: Any) -> ObjectMeta:
+        return ObjectMeta(name=name, namespace=self.namespace, **more)
+
+    @asynccontextmanager
+    async def running(self, operator: Operator, client: Client | None = None) -> AsyncIterator[Any]:
+        """Run an operator until the block ends; its kinds and webhooks are installed when it begins."""
+        client = client or self.client
+        operator.settings.development = True
+        operator.settings.grace = 1.0
+        await install_definitions(self.client.field_owner(operator.name), operator.kinds)
+        manager = operator.manager(client)
+        stop = asyncio.Event()
+        run = asyncio.create_task(manager.run(stop))
+        leading = asyncio.create_task(manager.elected.wait())
+        await asyncio.wait([run, leading], return_when=asyncio.FIRST_COMPLETED)
+        leading.cancel()
+        if run.done():
+            run.result()
+        try:
+            yield manager
+        finally:
+            stop.set()
+            await run
+
+    async def wait_for(self, kind: Any, name: str, until: Any) -> Any:
+        """Wait for an object of this test's namespace, for ten minutes of its time."""
+        return await self.client.wait(kind, name, self.namespace, until=until, timeout=600)
+
+    async def wait_for_event(self, reason: str) -> Event:
+        """Wait until somebody has been told something."""
+        async with self.client.watch(Event, namespace=self.namespace) as changes:
+            async for change in changes:
+                if change.object.reason == reason:
+                    return change.object
+        raise AssertionError("the watch ended")
+
+
+@asynccontextmanager
+async def opened(config: Any, *, controllers: bool) -> AsyncIterator[World]:
+    async with served(
+        "real" if REAL else "in-process", config, **({} if REAL else {"controllers": controllers})
+    ) as server:
+        namespace = f"test-{uuid.uuid4().hex[:8]}"
+        client = server.client()
+        await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
+        yield World(server, namespace)
+
+
+@pytest.fixture
+async def world(real_config):
+    """An API server where only the example looks after objects."""
+    async with opened(real_config, controllers=False) as made:
+        yield made
+
+
+@pytest.fixture
+async def cluster(real_config):
+    """A whole control plane, with garbage collection, workloads and simulated nodes."""
+    if REAL:
+        pytest.skip("a real API server alone has no garbage collector and no nodes")
+    async with opened(None, controllers=True) as made:
+        yield made
