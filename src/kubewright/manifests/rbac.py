@@ -90,7 +90,8 @@ def _join(rules: list[_Rule], field: str) -> list[_Rule]:
 
 
 def _order(rule: _Rule) -> str:
-    return " + ".join("&".join(words) for words in (rule.groups, rule.resources, rule.names, rule.urls, rule.verbs))
+    parts = (rule.groups, rule.resources, rule.names, rule.urls, rule.verbs)
+    return " + ".join("&".join(words) for words in parts)
 
 
 def _policy_rule(rule: _Rule) -> Manifest:
