@@ -66,6 +66,15 @@ operator = Operator()
     assert [webhook.mutating for webhook in project.webhooks] == [True, False]
 
 
+def test_modules_are_skipped_with_everything_below_them(package: Path) -> None:
+    (package / "old").mkdir()
+    (package / "old" / "__init__.py").write_text("from kubewright.api import Skip\n\nSKIP = Skip(__name__)\n")
+    (package / "old" / "kinds.py").write_text(KIND.replace("Thing", "Relic"))
+    (package / "older.py").write_text(KIND.replace("Thing", "Older"))
+    project = load_project([package.name])
+    assert sorted(kind.kind for kind in project.kinds) == ["Older", "Thing"]
+
+
 def test_kinds_of_other_packages_are_not_ours(package: Path, tmp_path: Path) -> None:
     (tmp_path / f"{package.name}_user.py").write_text(f"from {package.name}.kinds import Thing\n")
     assert load_project([f"{package.name}_user"]).kinds == {}

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Rbac,
         ResourceInfo,
         Scale,
+        Skip,
         Webhook,
         WebhookConfiguration,
         WebhookConversion,
@@ -228,9 +229,9 @@ _NAMES = {
         "get_condition has_condition is_condition_false is_condition_true remove_condition set_condition"
     ),
     "declare": (
-        "Column Declaration Declares MatchCondition Rbac ResourceInfo Scale Webhook WebhookConfiguration "
-        "WebhookConversion declared_on declares is_resource pluralize resource resource_info "
-        "webhook_path"
+        "Column Declaration Declares MatchCondition Rbac ResourceInfo Scale Skip Webhook "
+        "WebhookConfiguration WebhookConversion declared_on declares is_resource pluralize resource "
+        "resource_info webhook_path"
     ),
     "errors": (
         "APIError AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid "
@@ -411,6 +412,7 @@ __all__ = [
     "ServerTimeout",
     "ServiceUnavailable",
     "SimplePath",
+    "Skip",
     "Spec",
     "Status",
     "StatusCause",

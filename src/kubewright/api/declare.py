@@ -301,6 +301,13 @@ class WebhookConfiguration:
     where: str = field(default_factory=_caller, compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class Skip:
+    """Leave a module, and everything below it, out of the manifests: `SKIP = Skip(__name__)`."""
+
+    module: str
+
+
 Declaration = Rbac | Webhook | WebhookConfiguration
 
 
@@ -345,6 +352,7 @@ __all__ = [
     "Rbac",
     "ResourceInfo",
     "Scale",
+    "Skip",
     "Webhook",
     "WebhookConfiguration",
     "WebhookConversion",

@@ -94,7 +94,7 @@ class Duration:
     def __init__(self, value: str | timedelta | float | int | Duration = 0) -> None:
         """Take Go text, a `timedelta`, another duration, or a number of seconds."""
         if isinstance(value, str):
-            self.nanoseconds = _parse_duration(value)
+            self.nanoseconds = duration_nanoseconds(value)
         elif isinstance(value, timedelta):
             self.nanoseconds = ((value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds) * 1000
         elif isinstance(value, Duration):
@@ -128,7 +128,8 @@ class Duration:
         return hash(self.nanoseconds)
 
 
-def _parse_duration(text: str) -> int:
+def duration_nanoseconds(text: str) -> int:
+    """Nanoseconds of a duration in Go's notation; `ValueError` if it is none."""
     rest = text
     sign = -1 if rest[:1] == "-" else 1
     if rest[:1] in ("-", "+"):

@@ -3,7 +3,7 @@
 A project is a list of modules and packages (a package with everything below it). Kinds count in the module
 that defines them. Permissions and webhooks count wherever a module of the project holds them: under a name,
 in a list or tuple, on a function or class by `@declares`, or behind the `declarations()` of an object such as
-an operator.
+an operator. A module that holds a `Skip` of its own name is left out with everything below it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kubewright.api.declare import (
     Declaration,
     Declares,
     Rbac,
+    Skip,
     Webhook,
     WebhookConfiguration,
     declared_on,
@@ -54,7 +55,7 @@ def load_project(names: Sequence[str]) -> Project:
 
 def read_project(modules: Iterable[ModuleType]) -> Project:
     """Collect what modules declare."""
-    scanned = list(modules)
+    scanned = _without_skipped(list(modules))
     homes = {module.__name__ for module in scanned}
     project = Project()
     seen: set[int] = set()
@@ -70,6 +71,16 @@ def read_project(modules: Iterable[ModuleType]) -> Project:
                     seen.add(id(declaration))
                     _add(project, declaration)
     return project
+
+
+def _without_skipped(modules: list[ModuleType]) -> list[ModuleType]:
+    values = (value for module in modules for value in vars(module).values())
+    skipped = {value.module for value in values if isinstance(value, Skip)}
+    return [
+        module
+        for module in modules
+        if not any(f"{module.__name__}.".startswith(f"{name}.") for name in skipped)
+    ]
 
 
 def _add(project: Project, declaration: Declaration) -> None:

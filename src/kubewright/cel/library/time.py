@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from kubewright.api.times import duration_nanoseconds
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
 from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, Duration, Timestamp
@@ -27,17 +28,6 @@ _LENIENT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
 )
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
-_DURATION_PART: Final = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": NANOS,
-    "m": 60 * NANOS,
-    "h": 3600 * NANOS,
-}
 _LONG_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
 _LONG_UNITS: Final = {
     **dict.fromkeys(("ns", "nanosecond", "nanoseconds", "nano", "nanos"), 1),
@@ -116,25 +106,7 @@ def read_timestamp(text: str) -> Timestamp:
 @lru_cache(maxsize=1024)
 def parse_duration_ns(text: str) -> int:
     """Nanoseconds of a Go duration; raises `ValueError`."""
-    rest = text[1:] if text[:1] in ("-", "+") else text
-    if rest == "0":
-        return 0
-    if not rest:
-        raise ValueError(text)
-    total = 0
-    pos = 0
-    while pos < len(rest):
-        match = _DURATION_PART.match(rest, pos)
-        if match is None or not (match[1] or match[2]):
-            raise ValueError(text)
-        scale = _UNITS[match[3]]
-        total += int(match[1][:25] or 0) * scale
-        if match[2]:
-            digits = match[2][:18]
-            total += int(digits) * scale // 10 ** len(digits)
-        pos = match.end()
-    if text[0] == "-":
-        total = -total
+    total = duration_nanoseconds(text)
     if not MIN_INT <= total <= MAX_INT:
         raise ValueError(text)
     return total

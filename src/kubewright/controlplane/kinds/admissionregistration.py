@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
 from kubewright.apiserver.resource import Object
 from kubewright.schema import fielderrors as fe
+from kubewright.schema.crd_conversion import webhook_service_errors, webhook_url_errors
 
 from .admission_policies import POLICY_KINDS
 from .admission_rules import (
@@ -28,7 +27,6 @@ from .ruled import RuledStrategy
 SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _ANY_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 REVIEW_VERSIONS = ("v1", "v1beta1")
-_FORM = "; desired format: https://host[/path]"
 
 
 def _default_hook(hook: Object) -> None:
@@ -151,59 +149,8 @@ def _client_errors(client: Object, path: str) -> Errors:
     if (url is None) == (service is None):
         return [fe.required(path, "exactly one of url or service is required")]
     if url is not None:
-        return webhook_url_errors(url, f"{path}.url")
-    return webhook_service_errors(service or {}, f"{path}.service")
-
-
-def webhook_url_errors(url: str, path: str) -> Errors:
-    """Where a webhook is: HTTPS, and nothing after the path."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        return [fe.required(path, f"url must be a valid URL: {error}{_FORM}")]
-    errors: Errors = []
-    if parts.scheme != "https":
-        text = f"'https' is the only allowed URL scheme{_FORM}"
-        errors.append(fe.invalid(path, parts.scheme, text))
-    user, at, host = parts.netloc.rpartition("@")
-    if not host:
-        errors.append(fe.invalid(path, host, f"host must be specified{_FORM}"))
-    if at:
-        errors.append(fe.invalid(path, user, "user information is not permitted in the URL"))
-    if parts.fragment:
-        errors.append(fe.invalid(path, parts.fragment, "fragments are not permitted in the URL"))
-    if parts.query:
-        errors.append(fe.invalid(path, parts.query, "query parameters are not permitted in the URL"))
-    return errors
-
-
-def webhook_service_errors(service: Object, path: str) -> Errors:
-    """A webhook behind a service of the cluster."""
-    # Kubernetes names the one when the other is missing, and clients see that.
-    errors: Errors = [
-        fe.required(f"{path}.{shown}", "")
-        for shown, name in (("name", "namespace"), ("namespace", "name"))
-        if not service.get(name)
-    ]
-    port = service.get("port") or 0
-    if not 1 <= port <= 65535:
-        text = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(fe.invalid(f"{path}.port", port, text))
-    where, steps = f"{path}.path", service.get("path") or ""
-    if steps in ("", "/"):
-        return errors
-    if steps == "//":
-        return [*errors, fe.invalid(where, steps, "segment[0] may not be empty")]
-    if not steps.startswith("/"):
-        errors.append(fe.invalid(where, steps, "must start with a '/'"))
-    for position, step in enumerate(steps[1:].removesuffix("/").split("/")):
-        if not step:
-            errors.append(fe.invalid(where, steps, f"segment[{position}] may not be empty"))
-            continue
-        errors += [
-            fe.invalid(where, steps, f"segment[{position}]: {text}") for text in check_dns_subdomain(step)
-        ]
-    return errors
+        return webhook_url_errors(f"{path}.url", url)
+    return webhook_service_errors(f"{path}.service", service or {})
 
 
 _COLUMNS = (column("Webhooks", counted("webhooks"), "integer", "How many webhooks there are."), AGE)
