@@ -405,3 +405,15 @@ async def test_an_operator_does_no_more_than_it_declares(operator, client, event
     await task
     assert recorder.missing() == []
     recorder.check(unused=False)
+
+
+def test_webhooks_are_served_here_in_development_and_everywhere_in_a_cluster(operator, client) -> None:
+    from kubewright.manager.assembly import webhook_server
+
+    operator.default(Box)(lambda thing: None)
+    operator.settings.webhook_certificates = "/certs"
+    made = webhook_server(operator, client)
+    assert (made.host, made.port, made.paths) == ("0.0.0.0", 9443, ["/mutate-operator-example-com-v1-box"])
+    operator.settings.development = True
+    made = webhook_server(operator, client)
+    assert (made.host, made.port) == ("127.0.0.1", 0)

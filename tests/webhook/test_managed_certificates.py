@@ -137,3 +137,37 @@ async def test_other_hosts_need_another_certificate(client: Client) -> None:
     other = ManagedCertificates(client, secret="hooks-tls", namespace="ops", hosts=("other.ops.svc",))
     await other.refresh()
     assert (await stored(client))["tls.crt"] != before["tls.crt"]
+
+
+async def test_a_configuration_that_comes_later_is_told_soon(client: Client) -> None:
+    raw = (await client.get(CONFIGURATION, "checks")).raw
+    await client.delete(CONFIGURATION, "checks")
+    certificates = managed(client, Clock())
+    await certificates.refresh()
+    assert certificates._next_look == 5
+    await client.create(
+        Unstructured({**raw, "metadata": {"name": "checks"}}),
+    )
+    await certificates.refresh()
+    assert certificates._next_look == 600
+    assert await trusted(client) == {(await stored(client))["ca.crt"]}
+
+
+async def test_a_configuration_that_others_change_meanwhile_is_written_all_the_same(client: Client) -> None:
+    from kubewright.client import patches
+    from kubewright.webhook.certificates import inject_authority
+
+    meddled = False
+
+    async def meddle(call: Any, proceed: Any) -> Any:
+        nonlocal meddled
+        if call.verb == "patch" and not meddled:
+            meddled = True
+            change = patches.merge({"metadata": {"labels": {"x": "y"}}})
+            await client.patch(CONFIGURATION, change, name="checks")
+        return await proceed(call)
+
+    assert await inject_authority(client.intercepted(meddle), CONFIGURATION, "checks", b"bundle") is True
+    assert await trusted(client) == {b"bundle"}
+    assert await inject_authority(client, CONFIGURATION, "checks", b"bundle") is False
+    assert await inject_authority(client, CONFIGURATION, "others", b"bundle") is None

@@ -53,6 +53,8 @@ MEMORIES = 100_000
 """So many objects are remembered; of more, those that were not called about for longest are forgotten."""
 
 
+LOCAL, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - a pod serves on all of its addresses
+WEBHOOK_PORT = 9443
 FINALIZER_WAIT = 1.0
 """How often a second reconciler of a kind looks whether the first has put the finalizer on."""
 
@@ -86,6 +88,10 @@ class Assembly:
         self.recorder = EventRecorder(client, operator.name)
         self._memories: OrderedDict[tuple[type, Request], tuple[str | None, dict[str, Any]]] = OrderedDict()
         self._desired: dict[type, DesiredState] = {}
+        every = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
+        self._loggers = {
+            each.kind: logging.getLogger(f"{operator.name}.{each.kind.__name__.lower()}") for each in every
+        }
 
     def values(self, *, live: bool = False) -> dict[str, Any]:
         """What every function can have."""
@@ -103,7 +109,7 @@ class Assembly:
         client, cache = self.manager.client, self.manager.cache
         name = kind.__name__
         log = ObjectLogger(
-            logging.getLogger(f"{self.operator.name}.{name.lower()}"),
+            self._loggers[kind],
             {"kind": name, "namespace": request.namespace, "object": request.name},
         )
         context: Context[Any] = Context(
@@ -300,9 +306,11 @@ def _metrics_certificates(directory: str) -> Certificates:
 def webhook_server(operator: Operator, client: Client) -> WebhookServer:
     """The server of the webhooks that are declared, with the certificates that the settings name."""
     settings = operator.settings
+    host = settings.webhook_host or (LOCAL if settings.development else EVERYWHERE)
+    port = settings.webhook_port or (0 if settings.development else WEBHOOK_PORT)
     certificates: Certificates
     if settings.development:
-        certificates = DevelopmentCertificates((settings.webhook_host, "localhost"))
+        certificates = DevelopmentCertificates((host, "localhost"))
     elif settings.webhook_certificates:
         directory = Path(settings.webhook_certificates)
         certificates = CertificateFiles(directory / "tls.crt", directory / "tls.key")
@@ -316,7 +324,7 @@ def webhook_server(operator: Operator, client: Client) -> WebhookServer:
             hosts=(f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"),
             inject=_injections(operator),
         )
-    server = WebhookServer(certificates, host=settings.webhook_host, port=settings.webhook_port)
+    server = WebhookServer(certificates, host=host, port=port)
     for each in operator.defaults.values():
         server.add_admission(_path(each.webhook, each.kind), Defaulter(each.kind, each.function))
     for each in operator.validators.values():

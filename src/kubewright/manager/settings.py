@@ -43,8 +43,10 @@ class Settings:
     """Metrics over TLS, and only for those whom the API server lets read them."""
     metrics_certificates: str = ""
     """A directory with `tls.crt` and `tls.key` for metrics; empty: made at start."""
-    webhook_host: str = "127.0.0.1"
+    webhook_host: str = ""
+    """Serve webhooks on this address; by default of this machine in development, on all otherwise."""
     webhook_port: int = 0
+    """Serve webhooks here; by default on a free port in development, on 9443 otherwise."""
     webhook_certificates: str = ""
     """A directory with `tls.crt` and `tls.key` (cert-manager mounts one); empty: managed in a Secret."""
     webhook_secret: str = ""

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 CERTIFICATE_DAYS = 90
 AUTHORITY_DAYS = 3650
 CHECK_SECONDS = 600.0
+MISSING_CHECK_SECONDS = 5.0
+"""How often to look for configurations that are not installed yet."""
 FILE_CHECK_SECONDS = 10.0
 _BUNDLE, _AUTHORITY_KEY = "ca.crt", "ca.key"
 
@@ -158,7 +160,7 @@ class ManagedCertificates:
         self._inject = tuple(inject)
         self._certificate_days = certificate_days
         self._authority_days = authority_days
-        self._period = period
+        self._period = self._next_look = period
         self._now = now
         self._context: ssl.SSLContext | None = None
         self._current: KeyPair | None = None
@@ -179,7 +181,7 @@ class ManagedCertificates:
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(self._next_look)
             try:
                 await self.refresh()
             except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
@@ -195,8 +197,12 @@ class ManagedCertificates:
         elif pair != self._current:
             load_pair(self._context, pair)
         self._current = pair
+        missing = False
         for kind, name in self._inject:
-            await inject_authority(self._client, kind, name, data[_BUNDLE])
+            if await inject_authority(self._client, kind, name, data[_BUNDLE]) is None:
+                logger.info("%s %s is not there yet; it will be told whom to trust later", kind.kind, name)
+                missing = True
+        self._next_look = min(self._period, MISSING_CHECK_SECONDS) if missing else self._period
 
     async def _settled(self) -> Secret:
         """The Secret with everything in it; written by us or by another replica."""
@@ -261,28 +267,34 @@ class ManagedCertificates:
         return _expiry(certificate) - self._now() < datetime.timedelta(days=days / 3)
 
 
-async def inject_authority(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool:
-    """Write a `caBundle` into a webhook configuration or the conversion of a CRD; whether that was needed."""
-    try:
-        obj = await client.get(kind, name)
-    except NotFound:
-        logger.info("%s %s is not there yet; it will be trusted later", kind.kind, name)
-        return False
+async def inject_authority(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool | None:
+    """Write a `caBundle` into a webhook configuration or the conversion of a CRD.
+
+    Tells whether that was needed; `None` if there is no such object yet. Other replicas may do the same.
+    """
     text = base64.b64encode(bundle).decode()
-    raw = obj.raw
-    if kind.kind == "CustomResourceDefinition":
-        webhook = (raw.get("spec", {}).get("conversion") or {}).get("webhook") or {}
-        configurations = [webhook["clientConfig"]] if "clientConfig" in webhook else []
-    else:
-        configurations = [
-            each["clientConfig"] for each in raw.get("webhooks") or () if "clientConfig" in each
-        ]
-    stale = [each for each in configurations if each.get("caBundle") != text]
-    for each in stale:
-        each["caBundle"] = text
-    if stale:
-        await client.patch(obj, optimistic_lock=True)
-    return bool(stale)
+    while True:
+        try:
+            obj = await client.get(kind, name)
+        except NotFound:
+            return None
+        stale = [each for each in _client_configs(obj.raw) if each.get("caBundle") != text]
+        if not stale:
+            return False
+        for each in stale:
+            each["caBundle"] = text
+        try:
+            await client.patch(obj, optimistic_lock=True)
+            return True
+        except Conflict:
+            continue
+
+
+def _client_configs(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    """Where a webhook configuration or a CRD says how its webhooks are called."""
+    conversion = (raw.get("spec") or {}).get("conversion") or {}
+    found = [conversion.get("webhook"), *(raw.get("webhooks") or ())]
+    return [each["clientConfig"] for each in found if each and "clientConfig" in each]
 
 
 def load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
