@@ -92,8 +92,9 @@ async def test_scopes(talk, widget, base):
     assert len(await take(everywhere, 3)) == 3
 
 
-async def test_an_expired_version_is_an_error_event(talk, server, widget, base, monkeypatch):
-    monkeypatch.setattr(watch_module, "WINDOW", 4)
+@pytest.mark.parametrize(("limit", "value"), [("WINDOW", 4), ("WINDOW_BYTES", 1000)])
+async def test_an_expired_version_is_an_error_event(talk, server, widget, base, monkeypatch, limit, value):
+    monkeypatch.setattr(watch_module, limit, value)
     first = await talk.ok("POST", base, widget("a"))
     for number in range(8):
         await talk.ok("POST", base, widget(f"b{number}"))

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("kubewright.apiserver")
 
 WINDOW = 4096
-"""Events that a hub remembers."""
+WINDOW_BYTES = 8 * 1024 * 1024
+"""Events that a hub remembers, and what their objects may weigh."""
 QUEUE_EVENTS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
 """What may wait for one watcher before it is dropped."""
@@ -297,6 +298,7 @@ class Hub:
         self.listeners: list[Callable[[Change], object]] = []
         """Parts of the server that follow this resource; called with every change, in order."""
         self._window: deque[Change] = deque()
+        self._window_bytes = 0
         self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
         self._conversions: asyncio.Queue[tuple[Watcher, Change, str]] | None = None
         self._converter: asyncio.Task[None] | None = None
@@ -306,6 +308,7 @@ class Hub:
     def begin(self, revision: int) -> None:
         """Events later than `revision` will be taken in."""
         self._window.clear()
+        self._window_bytes = 0
         self.oldest = revision
 
     def take(self, event: Event) -> None:
@@ -316,8 +319,11 @@ class Hub:
         self.received += 1
         window = self._window
         window.append(change)
-        if len(window) > WINDOW:
-            self.oldest = window.popleft().event.revision
+        self._window_bytes += len(event.value or b"")
+        while len(window) > WINDOW or (self._window_bytes > WINDOW_BYTES and len(window) > 1):
+            first = window.popleft().event
+            self._window_bytes -= len(first.value or b"")
+            self.oldest = first.revision
         for listener in self.listeners:
             listener(change)
         for follower in self.feed.followers:
