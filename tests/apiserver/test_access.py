@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 
 import jwt
@@ -307,3 +308,57 @@ async def test_the_deadline(new_server, talk_to):
         status, error = await talk_to(server)("GET", "/never?timeout=20ms")
         assert (status, error["reason"]) == (504, "Timeout")
         assert (await talk_to(server)("GET", "/never?timeout=soon"))[0] == 400
+
+
+async def test_an_expired_certificate_ends_with_its_time_not_with_its_connection(monkeypatch):
+    authority = Authority.create()
+    peer = PeerCertificate(der(authority.issue("ada", days=1)))
+    certificates, proxies = ClientCertificates(authority.certificate), RequestHeaders(authority.certificate)
+    request = Request("GET", "/", headers={"X-Remote-User": "bob"}, peer_certificate=peer)
+    assert (await certificates.authenticate(request)).name == "ada"
+    assert (await proxies.authenticate(request)).name == "bob"
+    later = time.time() + 2 * 86400
+    monkeypatch.setattr(time, "time", lambda: later)
+    with pytest.raises(Unauthorized):
+        await certificates.authenticate(request)
+    assert await proxies.authenticate(request) is None
+
+
+@pytest.mark.parametrize("token", ["a.\udcff.c", "W1tb.W1tb.x", "." * 5000, "bnVsbA.bnVsbA.x"])
+async def test_tokens_that_are_none_are_refused(token):
+    key = ec.generate_private_key(ec.SECP256R1()).public_key()
+    pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    tokens = ServiceAccountTokens(issuers=["here"], keys=[pem])
+    with pytest.raises(Unauthorized):
+        await AuthenticatorChain([tokens]).authenticate(bearer(token))
+
+
+async def test_a_token_cannot_choose_how_it_is_verified():
+    key = ec.generate_private_key(ec.SECP256R1()).public_key()
+    pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    tokens = ServiceAccountTokens(issuers=["here"], keys=[pem])
+    private = {"namespace": "a", "serviceaccount": {"name": "b", "uid": "1"}}
+    claims = {"iss": "here", "aud": "here", "sub": "system:serviceaccount:a:b", "kubernetes.io": private}
+    claims["exp"] = int(time.time()) + 60
+    unsigned = jwt.encode(claims, None, algorithm="none")
+    with pytest.raises(Unauthorized):
+        await tokens.authenticate(bearer(unsigned))
+    head = jwt.utils.base64url_encode(b'{"alg":"HS256","typ":"JWT"}')
+    body = unsigned.split(".")[1].encode()
+    signature = hmac.new(pem, head + b"." + body, "sha256").digest()
+    forged = b".".join((head, body, jwt.utils.base64url_encode(signature))).decode()
+    with pytest.raises(Unauthorized):
+        await tokens.authenticate(bearer(forged))
+
+
+async def test_a_review_counts_for_the_audiences_it_names():
+    answer = {"authenticated": True, "user": {"username": "ada"}}
+
+    async def review(question):
+        assert question["spec"]["audiences"] == ["here"]
+        return {"status": answer}
+
+    with pytest.raises(Unauthorized):
+        await DelegatedTokens(review, audiences=["here"]).authenticate(bearer("x"))
+    answer["audiences"] = ["here", "there"]
+    assert (await DelegatedTokens(review, audiences=["here"]).authenticate(bearer("x"))).name == "ada"

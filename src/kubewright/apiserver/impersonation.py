@@ -21,7 +21,7 @@ _EXTRA = "impersonate-extra-"
 def is_impersonating(request: Request) -> bool:
     """Whether a request asks to act as somebody else. Cheap: most do not."""
     for name in request.headers:
-        if len(name) > 15 and name[0] in "Ii" and name.lower().startswith("impersonate-"):
+        if len(name) >= 15 and name[0] in "Ii" and name.lower().startswith("impersonate-"):
             return True
     return False
 

@@ -64,4 +64,9 @@ class DelegatedTokens:
         except Exception as error:
             raise InternalError(f"Internal error occurred: token review failed: {error}") from error
         status = answer.get("status") or {}
-        return User.from_info(status.get("user") or {}) if status.get("authenticated") else None
+        if not status.get("authenticated"):
+            return None
+        if self.audiences and not set(self.audiences).intersection(status.get("audiences") or ()):
+            # A server that knows nothing of audiences has looked at the token alone: it may be for another.
+            return None
+        return User.from_info(status.get("user") or {})

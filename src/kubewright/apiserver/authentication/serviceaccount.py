@@ -51,7 +51,7 @@ class ServiceAccountTokens:
 
         try:
             unverified = jwt.decode(token, options={"verify_signature": False})
-        except jwt.PyJWTError:
+        except (jwt.PyJWTError, RecursionError, ValueError):
             return None
         if unverified.get("iss") not in self.issuers:
             return None

@@ -20,6 +20,8 @@ def bearer_token(request: Request) -> str:
     header = request.headers.get("Authorization")
     if header:
         scheme, _, token = header.strip().partition(" ")
+        if not token.isascii():
+            raise Unauthorized("Unauthorized")
         return token.strip() if scheme.lower() == "bearer" else ""
     protocols = request.headers.get("Sec-WebSocket-Protocol")
     if protocols and WEBSOCKET_BEARER in protocols:

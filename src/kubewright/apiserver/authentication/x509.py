@@ -7,6 +7,7 @@ certificate is nobody's identity and a client's certificate is no front proxy.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,7 @@ class PeerCertificate:
 
     def __init__(self, der: bytes) -> None:
         self.der = der
-        self._issued: dict[int, bool] = {}
-        self._users: dict[int, User | None] = {}
+        self._issued: dict[int, tuple[Sequence[x509.Certificate], bool]] = {}
 
     @cached_property
     def certificate(self) -> x509.Certificate:
@@ -33,6 +33,11 @@ class PeerCertificate:
         from cryptography import x509
 
         return x509.load_der_x509_certificate(self.der)
+
+    @cached_property
+    def expires(self) -> float:
+        """When it expires, in seconds since the epoch. TLS looks only when the connection is made."""
+        return self.certificate.not_valid_after_utc.timestamp()
 
     @cached_property
     def common_name(self) -> str:
@@ -63,11 +68,14 @@ class PeerCertificate:
 
     def issued_by(self, authorities: Sequence[x509.Certificate]) -> bool:
         """Whether one of the authorities signed it (or it is one of them)."""
-        key = id(authorities)
-        known = self._issued.get(key)
+        if self.expires < time.time():
+            return False
+        # The authorities are kept with the answer, so that no others can come to have the same id.
+        known = self._issued.get(id(authorities))
         if known is None:
-            known = self._issued[key] = any(_signed_by(self.certificate, each) for each in authorities)
-        return known
+            signed = any(_signed_by(self.certificate, each) for each in authorities)
+            known = self._issued[id(authorities)] = (authorities, signed)
+        return known[1]
 
 
 def _text(attributes: Sequence[Any]) -> str:
@@ -103,6 +111,8 @@ class ClientCertificates:
         peer: PeerCertificate | None = request.peer_certificate
         if peer is None:
             return None
+        if peer.expires < time.time():
+            raise Unauthorized("Unauthorized")
         user = self._users.get(peer.der)
         if user is not None:
             return user
