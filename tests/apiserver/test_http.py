@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import resource
 import ssl
+import zlib
 
 import aiohttp
 import pytest
@@ -274,3 +276,27 @@ async def test_a_port_in_use_is_said_plainly(front, new_server):
     with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{front.port}"):
         async with serve(new_server(), port=front.port):
             pass
+
+
+async def test_compressed_bodies_are_read_and_bombs_are_not(session, widget, base):
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    packed = gzip.compress(json.dumps(widget("packed")).encode())
+    async with session.post(base, data=packed, headers=headers) as response:
+        assert response.status == 201, await response.text()
+    async with session.post(base, data=packed[:-9], headers=headers) as response:
+        assert response.status == 400
+    async with session.post(base, data=gzip.compress(b" " * 20_000_000), headers=headers) as response:
+        assert response.status == 413
+    headers["Content-Encoding"] = "deflate"
+    async with session.post(base, data=zlib.compress(b" " * 20_000_000), headers=headers) as response:
+        assert response.status == 400
+
+
+async def test_what_nests_without_end_is_the_clients_mistake(front, session, base):
+    front.server.add(Resource(group="example.com", kind="Any", plural="anys", versions=[Version(name="v1")]))
+    base = base.replace("widgets", "anys")
+    for depth in (900, 100_000):
+        body = b'{"apiVersion":"example.com/v1","kind":"Any","metadata":{"name":"x"},"spec":'
+        body += b'{"a":' * depth + b"1" + b"}" * depth + b"}"
+        async with session.post(base, data=body, headers={"Content-Type": "application/json"}) as response:
+            assert response.status == 400, await response.text()

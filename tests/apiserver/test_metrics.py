@@ -88,3 +88,14 @@ async def test_what_fails_is_counted_and_metrics_are_still_there(new_server, tal
         found = await samples(talk)
         assert found["etcd_request_errors_total", ("example.com", "list", "widgets")] == 1
         assert found["apiserver_resource_objects", ("example.com", "widgets")] == -1
+
+
+async def test_clients_cannot_invent_labels(talk, base):
+    await talk.send("GET", "/apis/invented.example.com/v1/things")
+    await talk.send("GET", "/apis/invented.example.com/v1/things?timeout=nonsense")
+    await talk.send("GET", "/invented/path")
+    await talk.send("GET", f"{base}/none/invented")
+    await talk.send("GET", f"{base}/none")
+    found = await samples(talk)
+    assert not any("invented" in label for _, labels in found for label in labels)
+    assert any({"404", "widgets", "GET"} <= set(labels) for _, labels in found)

@@ -246,6 +246,7 @@ class Front:
         listener = self._listener = _Listener(
             self._handle,
             access_log=None,
+            auto_decompress=False,
             keepalive_timeout=KEEPALIVE,
             max_line_size=16 * 1024,
             max_field_size=64 * 1024,
@@ -430,6 +431,8 @@ def _gunzip(body: bytes, limit: int) -> bytes:
         raise BadRequest(f"the body is not gzip: {error}") from None
     if len(plain) > limit:
         raise too_large(limit)
+    if not reader.eof:
+        raise BadRequest("the body is not gzip: it is cut off")
     return plain
 
 

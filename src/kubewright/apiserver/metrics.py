@@ -75,6 +75,9 @@ class ServerMetrics:
         )
         self.storage = StorageMetrics()
         self.registry.register(self.storage)
+        self.known: Callable[[RequestInfo], bool] = lambda info: False
+        """Whether what a request asks for is served. Labels of anything else would be the client's to invent,
+        without end."""
         self._children: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
 
     def observe(self, info: RequestInfo, response: Response, elapsed: float) -> None:
@@ -94,8 +97,10 @@ class ServerMetrics:
                 self._children.clear()
             verb = _VERBS.get(info.verb, info.verb.upper() or "OTHER")
             common = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
-            if not info.resource:
-                common = (verb, "", "", "", info.path if response.status != 404 else "", "")
+            if response.status >= 400 and not self.known(info):
+                common = (verb, "", "", "", "", "")
+            elif not info.resource:
+                common = (verb, "", "", "", info.path, "")
             counted = (verb, "", *common[1:], str(response.status))
             found = (
                 self.requests.labels(*counted),

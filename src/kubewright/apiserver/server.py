@@ -452,7 +452,9 @@ class APIServer:
         endpoint = self._endpoints.get((info.group, info.version, info.resource))
         if endpoint is None:
             return False
-        return info.subresource in ("", "status", "scale") or info.subresource in endpoint.version.subresources
+        return (
+            info.subresource in ("", "status", "scale") or info.subresource in endpoint.version.subresources
+        )
 
     def _log(self, request: Request, response: Response, elapsed: float) -> None:
         user = getattr(request, "user", None)

@@ -95,7 +95,7 @@ class WebhookServer:
         from aiohttp import web
 
         context = await self.certificates.start()
-        server = web.Server(self._handle, keepalive_timeout=75, access_log=None)
+        server = web.Server(self._handle, keepalive_timeout=75, access_log=None, auto_decompress=False)
         runner = web.ServerRunner(server, shutdown_timeout=5.0)
         await runner.setup()
         try:
