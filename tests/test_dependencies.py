@@ -1,0 +1,55 @@
+"""What the package imports is what it declares: no more, and no less."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MODULES = {
+    "PyYAML": "yaml",
+    "google-re2": "re2",
+    "PyJWT": "jwt",
+    "prometheus-client": "prometheus_client",
+    "grpcio": "grpc",
+    "opentelemetry-api": "opentelemetry",
+}
+
+
+def _modules(requirements: list[str]) -> set[str]:
+    names = [re.match(r"[A-Za-z0-9._-]+", each) for each in requirements]
+    return {MODULES.get(name[0], name[0]) for name in names if name is not None}
+
+
+def _imported() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [each.name for each in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            for name in names:
+                top = name.partition(".")[0]
+                if top not in sys.stdlib_module_names and top != "kubewright":
+                    found.setdefault(top, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_imports_are_declared_and_declarations_are_imported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = _modules([*project["dependencies"], *extras["etcd"], *extras["tracing"]])
+    imported = _imported()
+    assert {name: imported[name] for name in imported.keys() - declared} == {}
+    assert declared - imported.keys() == set()
+
+
+def test_what_is_optional_is_imported_in_few_places() -> None:
+    """Elsewhere a missing extra would break those who do not want it."""
+    imported = _imported()
+    assert imported["aetcd"] | imported["grpc"] == {"src/kubewright/storage/etcd_connection.py"}
