@@ -86,7 +86,14 @@ def up_command(**options: Any) -> None:
     certificate, prints one line when it is ready, and stops on SIGINT or SIGTERM.
     """
     started = time.monotonic()
-    gc.set_threshold(50_000, 20, 100)
+    gc.disable()  # hardly anything that a start makes is garbage; `_serve` turns it on again
+    try:
+        _run(options, started)
+    finally:
+        gc.enable()
+
+
+def _run(options: dict[str, Any], started: float) -> None:
     from kubewright.apiserver.http import run
 
     try:
@@ -185,8 +192,9 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
     except (StorageError, OSError, ValueError) as error:
         raise click.ClickException(_explain(error)) from None
     try:
-        gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
+        gc.enable()
         if options["ready_file"] is not None:
             _write_whole(options["ready_file"], plane.url + "\n")
         if not options["quiet"]:
