@@ -130,6 +130,7 @@ async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig
         (project / "shop.py").write_text("this is no Python\n")
         await running.until("shop.py changed: starting again")
         await running.until("cleaned 1")
+        await running.until("ended with exit code 1: waiting for a change")
         (project / "shop.py").write_text(PROGRAM.replace("GENERATION", "2"))
         pid = int((await running.until("started 2")).split()[-1])
         running.process.send_signal(signal.SIGTERM)

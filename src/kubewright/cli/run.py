@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ import click
 
 if TYPE_CHECKING:
     from kubewright.manager import Operator
+
+_LOOK_SECONDS = 0.5
+"""How often to look whether a file has changed."""
 
 
 @click.command("run")
@@ -182,12 +186,18 @@ def _end(*_: object) -> None:
 
 def _wait_for_change(process: subprocess.Popen[bytes], before: dict[Path, int]) -> Path | None:
     """The file that changed; `None` if the program ended well. One that failed waits for a change."""
+    failed = False
     while True:
-        try:
-            if process.wait(timeout=0.5) == 0:
-                return None
-        except subprocess.TimeoutExpired:
-            pass
+        if failed:
+            time.sleep(_LOOK_SECONDS)
+        else:
+            try:
+                if process.wait(timeout=_LOOK_SECONDS) == 0:
+                    return None
+                failed = True
+                click.echo(f"ended with exit code {process.returncode}: waiting for a change", err=True)
+            except subprocess.TimeoutExpired:
+                pass
         now = dict(_stamps(Path.cwd()))
         for path in now.keys() | before.keys():
             if now.get(path) != before.get(path):
