@@ -138,9 +138,7 @@ async def reconcile(memcached: Memcached, ctx: Context[Memcached]) -> Result | N
     if deployment.spec.replicas != memcached.spec.size:
         deployment.spec.replicas = memcached.spec.size
         await ctx.client.update(deployment)
-    message = (
-        f"Deployment for custom resource ({name}) with {memcached.spec.size} replicas created successfully"
-    )
+    message = f"the Deployment {name} has {memcached.spec.size} replicas"
     say(memcached, "Available", "True", "Reconciling", message)
     await ctx.update_status()
     return None

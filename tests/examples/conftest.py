@@ -11,7 +11,7 @@ import asyncio
 import sys
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from kubewright.api.times import now as utc_now
 from kubewright.client import Client
 from kubewright.manager import Operator
 from kubewright.manager.installation import install_definitions
+from kubewright.manager.manager import GraceExceeded
 from kubewright.testing.server import choose, real_server, served
 from kubewright.testing.time import FakeTimeLoop
 
@@ -69,11 +70,16 @@ class World:
         return ObjectMeta(name=name, namespace=self.namespace, **more)
 
     @asynccontextmanager
-    async def running(self, operator: Operator, client: Client | None = None) -> AsyncIterator[Any]:
-        """Run an operator until the block ends; its kinds and webhooks are installed when it begins."""
+    async def running(
+        self, operator: Operator, client: Client | None = None, *, dies: bool = False
+    ) -> AsyncIterator[Any]:
+        """Run an operator until the block ends; its kinds and webhooks are installed when it begins.
+
+        One that `dies` is cut off in the middle of what it does.
+        """
         client = client or self.client
         operator.settings.development = True
-        operator.settings.grace = 1.0
+        operator.settings.grace = 0.01 if dies else 1.0
         await install_definitions(self.client.field_owner(operator.name), operator.kinds)
         manager = operator.manager(client)
         stop = asyncio.Event()
@@ -87,7 +93,8 @@ class World:
             yield manager
         finally:
             stop.set()
-            await run
+            with suppress(*([GraceExceeded] if dies else [])):
+                await run
 
     async def wait_for(self, kind: Any, name: str, until: Any) -> Any:
         """Wait for an object of this test's namespace, for ten minutes of its time."""

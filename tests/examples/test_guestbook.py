@@ -1,0 +1,48 @@
+"""Guestbook: children kept as described, status, webhooks, schema."""
+
+import pytest
+
+from guestbook import Guestbook, GuestbookSpec, operator
+from kubewright.api.apps.v1 import Deployment
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.errors import Invalid
+from kubewright.client import condition, exists, field_is, merge
+
+
+def guestbook(world, name="visitors", size=3, settings="conf", **spec):
+    return Guestbook(
+        metadata=world.meta(name), spec=GuestbookSpec(size=size, config_map_name=settings, **spec)
+    )
+
+
+async def test_children_are_kept_as_described(world):
+    async with world.running(operator):
+        made = await world.client.create(guestbook(world))
+        assert made.spec.type == "Name"
+        await world.wait_for(Guestbook, "visitors", condition("Available"))
+        first = await world.client.get(Deployment, "visitors")
+        assert first.spec.replicas == 3
+        assert (await world.client.get(ConfigMap, "conf")).data == {"type": "Name"}
+        await world.client.delete(ConfigMap, "conf")
+        await world.wait_for(ConfigMap, "conf", exists)
+        await world.client.patch(Deployment, merge({"spec": {"replicas": 9}}), name="visitors")
+        await world.wait_for(Deployment, "visitors", field_is(".spec.replicas", 3))
+        await world.client.patch(Guestbook, merge({"spec": {"size": 5, "type": "Phone"}}), name="visitors")
+        await world.wait_for(Deployment, "visitors", field_is(".spec.replicas", 5))
+        await world.wait_for(ConfigMap, "conf", field_is(".data.type", "Phone"))
+
+
+async def test_the_server_refuses_what_schema_and_webhook_forbid(world):
+    async with world.running(operator):
+        for bad in (
+            guestbook(world, size=0),
+            guestbook(world, size=11),
+            guestbook(world, settings="c" * 16),
+            guestbook(world, type="Fax"),
+            guestbook(world, name="root"),
+        ):
+            with pytest.raises(Invalid):
+                await world.client.create(bad)
+        await world.client.create(guestbook(world, size=10, settings="c" * 15))
+        with pytest.raises(Invalid, match="settings stay where they are"):
+            await world.client.patch(Guestbook, merge({"spec": {"configMapName": "other"}}), name="visitors")
