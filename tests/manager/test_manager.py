@@ -364,3 +364,39 @@ async def test_a_cancelled_manager_stops_its_parts(client, eventually) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert log == ["+leader", "-leader"]
+
+
+async def test_a_write_that_is_tried_again_after_the_lease_ran_out_is_refused(server, eventually) -> None:
+    """The server asks to come back after 30 s; until then the leader can no longer renew."""
+    from multidict import CIMultiDict
+
+    from kubewright.client.transport import Answer
+
+    attempts: list[str] = []
+
+    class Busy:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        async def send(self, method: str, path: str, *rest: Any) -> Answer:
+            if method == "POST" and path.endswith("/configmaps"):
+                attempts.append(path)
+                return Answer(429, CIMultiDict({"Retry-After": "30"}), b"{}")
+            if attempts and "/leases" in path:
+                return Answer(500, CIMultiDict(), b"{}")
+            return await self.inner.send(method, path, *rest)
+
+    client = Client.over(Busy(server.transport))  # type: ignore[arg-type]
+    manager = manager_of(client, elector=elector(client))
+    task = asyncio.create_task(manager.run())
+    await eventually(manager.elected.is_set)
+    writing = asyncio.create_task(
+        manager.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
+    )
+    for refused in (task, writing):
+        with pytest.raises(LeadershipLost):
+            await refused
+    assert len(attempts) == 1
