@@ -170,3 +170,21 @@ def test_a_list_that_had_duplicates_may_keep_them() -> None:
     version = SchemaVersion({"type": "object", "properties": {"tags": tags}})
     assert version.validate({"tags": ["a", "a", "b"]}, {"tags": ["a", "a"]}).errors == []
     assert version.validate({"tags": ["a", "a"]}, {"tags": ["a"]}).errors != []
+
+
+def test_a_status_write_answers_for_the_duplicates_it_brings() -> None:
+    unique = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    part = {"type": "object", "properties": {"names": unique}}
+    version = SchemaVersion({"type": "object", "properties": {"spec": part, "status": part}})
+
+    def errors(old_spec: list[str], old: list[str], new: list[str]) -> list[str]:
+        spec = {"names": old_spec}
+        live = {"spec": spec, "status": {"names": old}}
+        found = version.validate_status({"spec": spec, "status": {"names": new}}, live).errors
+        return [error.field for error in found]
+
+    assert errors([], ["a"], ["a", "b"]) == []
+    assert errors([], ["a"], ["a", "a"]) == ["status.names[1]"]
+    assert errors([], ["a", "a"], ["b", "b"]) == []
+    assert errors(["c", "c"], ["a"], ["b", "b"]) == []
+    assert errors(["c", "c"], ["a"], ["b"]) == []
