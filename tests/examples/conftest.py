@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from kubewright.api import ObjectMeta
-from kubewright.api.core.v1 import Event, Namespace
+from kubewright.api.core.v1 import Event, Namespace, ServiceAccount
 from kubewright.api.times import now as utc_now
 from kubewright.client import Client
 from kubewright.manager import Operator
@@ -58,6 +58,7 @@ class World:
         self.server = server
         self.namespace = namespace
         self.client: Client = server.client(namespace=namespace)
+        self._installed: set[type[Any]] = set()
         self._began = utc_now()
         self._loop = asyncio.get_running_loop()
         self._zero = self._loop.time()
@@ -68,6 +69,13 @@ class World:
 
     def meta(self, name: str, **more: Any) -> ObjectMeta:
         return ObjectMeta(name=name, namespace=self.namespace, **more)
+
+    async def install(self, operator: Operator) -> None:
+        """Have the server know the kinds of an operator; once is enough."""
+        missing = [kind for kind in operator.kinds if kind not in self._installed]
+        if missing:
+            await install_definitions(self.client.field_owner(operator.name), operator.kinds)
+            self._installed.update(missing)
 
     @asynccontextmanager
     async def running(
@@ -80,7 +88,7 @@ class World:
         client = client or self.client
         operator.settings.development = True
         operator.settings.grace = 0.01 if dies else 1.0
-        await install_definitions(self.client.field_owner(operator.name), operator.kinds)
+        await self.install(operator)
         manager = operator.manager(client)
         stop = asyncio.Event()
         run = asyncio.create_task(manager.run(stop))
@@ -117,6 +125,9 @@ async def opened(config: Any, *, controllers: bool) -> AsyncIterator[World]:
         namespace = f"test-{uuid.uuid4().hex[:8]}"
         client = server.client()
         await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
+        if not controllers:
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace))
+            await client.create(account)
         yield World(server, namespace)
 
 

@@ -23,6 +23,13 @@ TEMPLATE = v1.JobTemplate(
 )
 
 
+def keeping(namespace, world):
+    """An operator for the CronJobs of one namespace, without webhooks."""
+    operator = Operator("cronjob", namespaces=[namespace])
+    controller.add_to(operator, world.now)
+    return operator
+
+
 class Death:
     """Stops a process dead at its n-th write: before it is sent, or after it has been done."""
 
@@ -123,8 +130,7 @@ async def end_state(world, namespace, due):
 
 async def live(world, namespace, due, death=None):
     """Run an operator until everything is settled, or until it dies."""
-    operator = Operator("cronjob", namespaces=[namespace])
-    controller.add_to(operator, world.now)
+    operator = keeping(namespace, world)
     client = world.client if death is None else world.client.intercepted(death)
     goal = asyncio.create_task(
         world.client.wait(v1.CronJob, "hello", namespace, until=settled(due), timeout=900)
@@ -141,7 +147,7 @@ async def live(world, namespace, due, death=None):
 
 
 async def test_killed_at_any_write_the_end_is_the_same(world):
-    await world.client.create(await _definition())
+    await world.install(keeping("whole", world))
     due = await prepare(world, "whole")
     created: list[str] = []
     whole = Death(0, after=False, created=created)
@@ -167,15 +173,6 @@ async def test_killed_at_any_write_the_end_is_the_same(world):
         else:
             raise AssertionError("the reconcile never came to an end")
         assert at > 5
-
-
-async def _definition():
-    from cronjob import v2
-    from kubewright.manifests import crd
-
-    manifest = crd(v1.CronJob, v2.CronJob)
-    manifest["spec"].pop("conversion", None)
-    return manifest
 
 
 def has_run(obj):
@@ -239,8 +236,7 @@ class _Breaking:
 
 async def test_a_server_that_was_away_for_minutes_is_caught_up_with(world):
     transport = Away(world.server.transport)
-    operator = Operator("cronjob", namespaces=[world.namespace])
-    controller.add_to(operator, world.now)
+    operator = keeping(world.namespace, world)
     async with world.running(operator, Client.over(transport, namespace=world.namespace)):
         spec = v1.CronJobSpec(schedule="* * * * *", job_template=TEMPLATE)
         await world.client.create(v1.CronJob(metadata=world.meta("before"), spec=spec))
