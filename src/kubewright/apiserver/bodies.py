@@ -401,10 +401,12 @@ def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
     obj["kind"] = kind
 
 
-def shape(obj: Object, resource: Resource, version: Version, kind: str) -> list[str]:
+def shape(
+    obj: Object, resource: Resource, version: Version, kind: str, *, keep_nulls: bool = False
+) -> list[str]:
     """Coerce metadata, prune, default; returns one complaint per unknown field, in order."""
     try:
-        unknown = read(obj, version, resource)
+        unknown = read(obj, version, resource, keep_nulls=keep_nulls)
     except (MetadataError, TooDeepError, TypedError) as error:
         text = str(error)
         if not resource.custom and isinstance(error, MetadataError):

@@ -398,7 +398,13 @@ class Endpoint:
             new["apiVersion"], new["kind"] = api_version, self.resource.kind
         before = encode_as_shown(new, self.resource.custom) if validation == "Strict" and not applying else ""
         try:
-            unknown = shape(new, self.resource, self.version, self.resource.kind)
+            unknown = shape(
+                new,
+                self.resource,
+                self.version,
+                self.resource.kind,
+                keep_nulls=applying and self.resource.custom,
+            )
         except BadRequest as error:
             if applying:
                 raise

@@ -128,6 +128,8 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             )
         )
+        if match != "NotOlderThan":
+            errors.append(fe.not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
     if options.continue_ and (options.send_initial_events is not None or _starts_over(options)):
         errors.append(
             fe.forbidden(

@@ -24,10 +24,10 @@ def fill(obj: Object, version: Version, resource: Resource) -> None:
     resource.strategy.default(version, obj)
 
 
-def read(obj: Object, version: Version, resource: Resource) -> list[str]:
+def read(obj: Object, version: Version, resource: Resource, *, keep_nulls: bool = False) -> list[str]:
     """Take in an object that somebody sent; returns the paths of unknown fields. Raises `MetadataError`."""
     if version.checks is not None:
-        unknown = version.checks.decode(obj)
+        unknown = version.checks.decode(obj, keep_nulls=True) if keep_nulls else version.checks.decode(obj)
         if "metadata" not in obj:
             obj["metadata"] = {}
     else:

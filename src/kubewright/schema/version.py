@@ -84,18 +84,21 @@ class SchemaVersion:
         self._embedded = has_embedded(self.node)
         self._rules = has_rules(self.node)
 
-    def decode(self, obj: dict[str, Any], *, repair: bool = False) -> list[str]:
+    def decode(self, obj: dict[str, Any], *, repair: bool = False, keep_nulls: bool = False) -> list[str]:
         """Default, prune, drop nulls and coerce metadata, in place; return the paths of unknown fields.
 
         Use it on requests, and with `repair` on what comes from storage: metadata that cannot be read is then
-        dropped instead of refused.
+        dropped instead of refused. `keep_nulls` is for what was applied: a null is a value there, and wrong
+        where it may not be one.
         """
         try:
-            return self._decode(obj, self._check(obj, []), repair)
+            return self._decode(obj, self._check(obj, []), repair, keep_nulls)
         except RecursionError:
             raise TooDeepError from None
 
-    def _decode(self, obj: dict[str, Any], flags: int, repair: bool) -> list[str]:
+    def _decode(
+        self, obj: dict[str, Any], flags: int, repair: bool = False, keep_nulls: bool = False
+    ) -> list[str]:
         if not flags & (UNKNOWN | UNFILLED):
             return []
         if flags & UNFILLED:
@@ -104,7 +107,7 @@ class SchemaVersion:
         if not self.preserve_unknown:
             if flags & UNKNOWN:
                 unknown += prune(obj, self.node, root=True)
-            if flags & UNFILLED:
+            if flags & UNFILLED and not keep_nulls:
                 drop_nulls(obj, self.node)
         if self._embedded and flags & UNKNOWN:
             unknown += coerce_embedded(obj, self.node, drop_malformed=repair)

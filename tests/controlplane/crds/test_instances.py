@@ -124,3 +124,23 @@ async def test_schemas_are_compiled_when_they_are_used(talk, plane, base):
     assert version._compiled is None
     await talk.ok("POST", base, widget("a"))
     assert version._compiled is not None
+
+
+async def test_what_is_applied_as_null_is_a_value(talk, base):
+    spec = {
+        "type": "object",
+        "properties": {"s": {"type": "string"}, "n": {"type": "string", "nullable": True}},
+    }
+    crd = definition()
+    schema = {"type": "object", "properties": {"spec": spec}}
+    crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    await talk.ok("POST", CRDS, crd)
+    body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+    path = f"{base}/a?fieldManager=m"
+    apply = {"Content_Type": "application/apply-patch+yaml"}
+    status, error = await talk("PATCH", path, {**body, "spec": {"s": None}}, **apply)
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.s")
+    applied = await talk.ok("PATCH", path, {**body, "spec": {"n": None}}, **apply)
+    assert applied["spec"] == {"n": None}
+    await talk.ok("DELETE", f"{base}/a")
+    assert (await talk.ok("POST", base, {**body, "spec": {"s": None, "n": None}}))["spec"] == {"n": None}
