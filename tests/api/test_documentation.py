@@ -3,10 +3,13 @@
 import doctest
 from pathlib import Path
 
+import pytest
+
 BOOK = Path(__file__).parents[2] / "docs"
 
 
-def test_examples_of_the_api_chapter() -> None:
-    done = doctest.testfile(str(BOOK / "api.md"), module_relative=False)
-    assert done.attempted > 30
+@pytest.mark.parametrize(("page", "examples"), [("api.md", 30), ("builtin-types.md", 15)])
+def test_examples_of_a_chapter(page: str, examples: int) -> None:
+    done = doctest.testfile(str(BOOK / page), module_relative=False)
+    assert done.attempted > examples
     assert done.failed == 0

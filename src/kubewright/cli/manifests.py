@@ -156,9 +156,13 @@ def _check(result: Manifests, output: str) -> None:
         click.echo(difference, nl=False)
     if differences:
         raise click.ClickException(
-            f"{len(differences)} of {len(result.files)} files in {output} are stale: run kubewright manifests"
+            f"stale in {output}: {len(differences)} of {_files(len(result.files))}; run kubewright manifests"
         )
-    click.echo(f"{len(result.files)} files in {output} are up to date", err=True)
+    click.echo(f"up to date in {output}: {_files(len(result.files))}", err=True)
+
+
+def _files(count: int) -> str:
+    return f"{count} file" if count == 1 else f"{count} files"
 
 
 def _write(result: Manifests, directory: Path) -> None:
@@ -171,4 +175,4 @@ def _write(result: Manifests, directory: Path) -> None:
     for path in leftovers(result, directory):
         click.echo(f"Warning: {path} is no longer declared: delete it", err=True)
     if not changed:
-        click.echo(f"{len(result.files)} files in {directory} are up to date", err=True)
+        click.echo(f"up to date in {directory}: {_files(len(result.files))}", err=True)
