@@ -19,7 +19,7 @@ from kubewright.api.core.v1 import Namespace
 from kubewright.api.errors import Expired, InternalError, too_large_resource_version, too_many_requests
 from kubewright.client import Answer, Call, Client, ClusterConfig, ConnectionFailed, Proceed, Stream
 from kubewright.client.raw import RawPage, RawWatch
-from kubewright.testing.server import TestServer, choose, real_server, served
+from kubewright.testing.server import TestServer, choose, served
 
 _numbers = itertools.count(1)
 
@@ -326,15 +326,6 @@ def run_virtual(virtual_loop: VirtualLoop) -> Callable[[Awaitable[Any]], Any]:
 def scripted_server() -> type[ScriptedServer]:
     """The class of the misbehaving server."""
     return ScriptedServer
-
-
-@pytest.fixture(scope="session")
-def real_config() -> Iterator[ClusterConfig | None]:
-    if choose() != ("real",):
-        yield None
-        return
-    with real_server() as config:
-        yield config
 
 
 @pytest.fixture(params=choose())

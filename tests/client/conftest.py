@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import Namespace
 from kubewright.client import Client, ClusterConfig
-from kubewright.testing.server import TestServer, choose, real_server, served
+from kubewright.testing.server import TestServer, choose, served
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def real_config() -> Iterator[ClusterConfig | None]:
-    if choose() != ("real",):
-        yield None
-        return
-    with real_server() as config:
-        yield config
 
 
 @pytest.fixture(params=choose())

@@ -19,7 +19,7 @@ import yaml
 from kubewright.api import Conflict, GroupVersionKind, Invalid
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.client import Client, ClusterConfig, condition, deleted, merge
-from kubewright.testing.server import TestServer, choose, real_server, served
+from kubewright.testing.server import TestServer, served
 
 GOLDEN = Path(__file__).parents[2] / "examples" / "types" / "golden"
 Object = dict[str, Any]
@@ -273,15 +273,6 @@ def made(name: str, changes: dict[str, Any] | None = None) -> Object:
 def kind_of(name: str) -> GroupVersionKind:
     api_version, kind, _ = VALID[name]
     return GroupVersionKind.from_api_version(api_version, kind)
-
-
-@pytest.fixture(scope="module")
-def real_config() -> Iterator[ClusterConfig | None]:
-    if choose() != ("real",):
-        yield None
-        return
-    with real_server() as config:
-        yield config
 
 
 @pytest.fixture
