@@ -178,6 +178,10 @@ def test_faults_of_the_disk(fault: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+KILLS = int(os.environ.get("KUBEWRIGHT_KILLS", "10"))
+"""How often the store is killed: a few times here, as often as one likes by hand."""
+
+
 def kill_and_check(path: Path, times: int, seed: int) -> None:
     """Kill a server during a burst of writes, again and again, and hold it to what it acknowledged."""
     chance = random.Random(seed)
@@ -229,12 +233,7 @@ async def check_acknowledged(path: Path, last: dict[str, tuple[str, int]], highe
 
 
 def test_no_acknowledged_write_is_lost_to_kill(tmp_path: Path) -> None:
-    kill_and_check(tmp_path / "state.db", 8, seed=1)
-
-
-@pytest.mark.slow
-def test_no_acknowledged_write_is_lost_to_fifty_kills(tmp_path: Path) -> None:
-    kill_and_check(tmp_path / "state.db", 50, seed=2)
+    kill_and_check(tmp_path / "state.db", KILLS, seed=KILLS)
 
 
 async def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
