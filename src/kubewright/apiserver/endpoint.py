@@ -34,7 +34,15 @@ from .bodies import (
 from .lists import list_collection
 from .negotiation import PROTOBUF, Accepted, encode, negotiate, respond
 from .options import parse_delete_options, parse_version, parse_write_options
-from .patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, unsupported_patch
+from .patching import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Patch,
+    patch_invalid,
+    unsupported_patch,
+)
 from .request import Request, Response, page_not_found
 from .requestinfo import RequestInfo
 from .resource import (
@@ -409,7 +417,7 @@ class Endpoint:
             if applying:
                 raise
             shown = encode_as_shown(new, self.resource.custom)
-            raise _patch_invalid(shown, str(error.message).partition(": ")[2]) from None
+            raise patch_invalid(shown, str(error.message).partition(": ")[2]) from None
         if (unknown or patch.repeated) and not applying:
             if validation == "Strict":
                 shown = go_text(patch.body) if patch.kind == STRATEGIC_PATCH else before
@@ -433,7 +441,7 @@ class Endpoint:
         except BadRequest as error:
             text = error.message.partition(": ")[2]
             if text:
-                raise _patch_invalid(encode_as_shown(patched, False), text) from None
+                raise patch_invalid(encode_as_shown(patched, False), text) from None
 
     async def _delete_options(self, request: Request) -> Any:
         data = await self.body(request)
@@ -653,14 +661,6 @@ def _not_a_list(kind: str) -> APIError:
     return NotAcceptable(
         f"you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
     )
-
-
-def _patch_invalid(shown: str, why: str) -> APIError:
-    from kubewright.api.errors import Invalid
-    from kubewright.schema import fielderrors as fe
-
-    error = fe.invalid("patch", shown, why)
-    return Invalid(f' "" is invalid: {error}', details={"causes": [error.cause()]})
 
 
 def _check_namespace(obj: Object, namespace: str) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import yaml
 
-from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType
+from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
 from kubewright.api.gvk import GroupVersion
 from kubewright.patch import FieldManager, FieldSet, VersionGone, json_patch, merge_patch, zero_value
 from kubewright.patch.fieldset import fields_path
+from kubewright.schema import fielderrors as fe
 from kubewright.schema.structural import Node
 
 from .bodies import json_complaint, load_yaml
@@ -123,6 +124,12 @@ def unsupported_patch(allowed: tuple[str, ...]) -> UnsupportedMediaType:
         f"the body of the request was in an unknown format - accepted media types include: "
         f"{', '.join(allowed)}"
     )
+
+
+def patch_invalid(shown: str, why: str) -> APIError:
+    """422 for a patch that makes something else of an object."""
+    error = fe.invalid("patch", shown, why)
+    return Invalid(f' "" is invalid: {error}', details={"causes": [error.cause()]})
 
 
 class Patch:

@@ -12,12 +12,13 @@ from kubewright.patch import FieldManager, from_scale, to_scale
 from kubewright.patch.fieldset import fields_path
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.columns import CREATED_DESCRIPTION
+from kubewright.schema.structural import Node
 
 from . import writes
-from .bodies import media_type, read_plain
+from .bodies import check_typed, encode_as_shown, media_type, read_plain
 from .negotiation import Accepted, encode, respond
 from .options import parse_write_options
-from .patching import APPLY_PATCH, Patch, unsupported_patch
+from .patching import APPLY_PATCH, Patch, patch_invalid, unsupported_patch
 from .representation import partial
 from .request import Request, Response
 from .requestinfo import RequestInfo
@@ -98,8 +99,9 @@ async def serve_scale(
     else:
         options = parse_write_options(request, "UpdateOptions")
         read, _ = read_plain(await endpoint.body(request), media, "Scale", declared.wire)
-        if not isinstance(read, dict) or read.get("kind", "Scale") != "Scale":
+        if not isinstance(read, dict):
             raise BadRequest("the object provided is unrecognized (must be of type Scale)")
+        check_typed(read, SCALE.api_version, SCALE.kind, SCALE.version)
         body = read
     op = endpoint.operation(
         request,
@@ -117,9 +119,11 @@ async def serve_scale(
     async def compute(live: Object | None) -> Object:
         assert live is not None
         before = scale_of(endpoint, declared, live, before_update=True)
+        owners: list[Object] = []
         if patch is None:
             wanted = body
         elif applying:
+            owners = _owned_replicas(endpoint, declared, op, live, patch.body, bool(options.force))
             wanted = {**before, "spec": patch.body.get("spec") or {}}
         else:
             wanted = patch.apply(before)
@@ -130,17 +134,16 @@ async def serve_scale(
             )
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if type(replicas) is not int or replicas > _MAX:
-            raise BadRequest(
-                'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal spec.replicas'
-            )
+            what = "string" if isinstance(replicas, str) else "number"
+            text = f"json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32"
+            if patch is not None:
+                raise patch_invalid(encode_as_shown(wanted, False), text)
+            raise BadRequest(f'Scale in version "v1" cannot be handled as a Scale: {text}')
         if replicas < 0:
             raise _negative(endpoint, declared, op.name, replicas)
         new: Object = copied(live)
         if applying:
-            assert patch is not None
-            new["metadata"]["managedFields"] = _owned_replicas(
-                endpoint, declared, op, live, patch.body, bool(options.force)
-            )
+            new["metadata"]["managedFields"] = owners
         SimplePath.parse(declared.spec_replicas_path).set(new, replicas)
         if patch is None or "resourceVersion" in (patch.body if isinstance(patch.body, dict) else {}).get(
             "metadata", {}
@@ -186,13 +189,30 @@ def _owned_replicas(
     entries = live["metadata"].get("managedFields") or []
     scale = scale_of(endpoint, declared, live, before_update=True)
     scale["metadata"]["managedFields"] = to_scale(entries, paths)
-    manager = FieldManager(SCALE.api_version, SCALE.kind, None, subresource="scale", node_for=lambda _: None)
+    manager = FieldManager(
+        SCALE.api_version, SCALE.kind, _NODE, subresource="scale", node_for=lambda _: _NODE
+    )
     applied = manager.apply(scale, config, op.field_manager, datetime.now(UTC), force=force)
     return from_scale(
         entries, applied["metadata"].get("managedFields") or [], paths, endpoint.plain.api_version
     )
 
 
+_NODE = Node(
+    {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+            "status": {
+                "type": "object",
+                "properties": {"replicas": {"type": "integer"}, "selector": {"type": "string"}},
+            },
+        },
+    }
+)
 _SHOWN = Version(
     name="v1",
     columns=(

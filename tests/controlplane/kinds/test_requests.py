@@ -202,3 +202,20 @@ async def test_what_was_deleted_shows_when(cluster: Any) -> None:
     _, gone = await cluster.call("DELETE", f"{NS}/services/s")
     assert int(gone["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
     assert "deletionTimestamp" not in gone["metadata"]
+
+
+async def test_scales_are_of_their_type(cluster: Any) -> None:
+    await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
+    path = f"{APPS}/deployments/d/scale"
+    body = {"apiVersion": "apps/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 1}}
+    assert (await cluster.call("PUT", path, body))[0] == 400
+    assert (await cluster.patch(path, {"spec": {"replicas": "x"}}))[0] == 422
+    body = {**body, "apiVersion": "autoscaling/v1", "spec": {"unknown": 1}}
+    status, error = await cluster.call("PATCH", f"{path}?fieldManager=m", body, type=APPLY)
+    assert status == 500
+    assert error["message"].endswith(".spec.unknown: field not declared in schema")
+
+
+async def test_a_proxy_needs_endpoints(cluster: Any) -> None:
+    for name, expected in (("x", 503), ("x:http", 503), ("https:x:443", 404), ("a:b:c:d", 400)):
+        assert (await cluster.call("GET", f"{NS}/services/{name}/proxy"))[0] == expected

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api import names
-from kubewright.api.errors import ServiceUnavailable, not_found
+from kubewright.api.errors import BadRequest, ServiceUnavailable, not_found
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.request import Response
@@ -360,8 +360,15 @@ COLUMNS = (
 
 
 async def _proxy(asked: SubresourceRequest) -> Response:
-    name = asked.name.split(":")[1] if asked.name.count(":") == 2 else asked.name.partition(":")[0]
-    if await asked.store.storage.get(asked.store.key(asked.namespace, name)) is None:
+    match asked.name.split(":"):
+        case [name] | [name, _]:
+            by_number = False
+        case [_, name, port]:
+            by_number = port.isdigit()
+        case _:
+            raise BadRequest(f'invalid service request "{asked.name}"')
+    missing = await asked.store.storage.get(asked.store.key(asked.namespace, name)) is None
+    if missing and by_number:
         raise not_found(GroupResource("", "services"), name)
     raise ServiceUnavailable(f'no endpoints available for service "{name}"')
 
