@@ -20,6 +20,10 @@ from typing import Any
 import pytest
 
 from kubewright.api import ObjectMeta
+from kubewright.api.admissionregistration.v1 import (
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
 from kubewright.api.core.v1 import Event, Namespace, ServiceAccount
 from kubewright.api.times import now as utc_now
 from kubewright.client import Client
@@ -38,7 +42,7 @@ for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached"):
 
 def pytest_asyncio_loop_factories(config, item):
     """Sockets get a moment before time jumps: webhooks have some, and a real server is another process."""
-    return {"fake-time": partial(FakeTimeLoop, patience=0.5 if REAL else 0.002)}
+    return {"fake-time": partial(FakeTimeLoop, patience=0.3 if REAL else 0.002)}
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +53,31 @@ def real_config():
         return
     with real_server() as config:
         yield config
+
+
+class Waited:
+    """A transport to another process: time stands still until a request is answered."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def send(self, *args: Any, **options: Any) -> Any:
+        return await self._waited(self._real.send(*args, **options))
+
+    async def stream(self, *args: Any, **options: Any) -> Any:
+        return await self._waited(self._real.stream(*args, **options))
+
+    async def _waited(self, answer: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTimeLoop)
+        loop.threads += 1
+        try:
+            return await answer
+        finally:
+            loop.threads -= 1
 
 
 class World:
@@ -122,13 +151,20 @@ async def opened(config: Any, *, controllers: bool) -> AsyncIterator[World]:
     async with served(
         "real" if REAL else "in-process", config, **({} if REAL else {"controllers": controllers})
     ) as server:
+        if REAL:
+            server.transport = Waited(server.transport)
         namespace = f"test-{uuid.uuid4().hex[:8]}"
         client = server.client()
         await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
         if not controllers:
             account = ServiceAccount(metadata=ObjectMeta(name="default", namespace=namespace))
             await client.create(account)
-        yield World(server, namespace)
+        try:
+            yield World(server, namespace)
+        finally:
+            if REAL:
+                for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
+                    await client.delete_all(kind)
 
 
 @pytest.fixture
