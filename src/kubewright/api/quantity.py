@@ -42,7 +42,7 @@ _DECIMAL_NAMES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_SUFFI
 _BINARY_NAMES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BINARY_SUFFIXES: Final = {name: 10 * power for power, name in enumerate(_BINARY_NAMES) if name}
 
-_SHAPE: Final = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_SHAPE: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _FORMAT_WRONG: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )

@@ -257,7 +257,9 @@ class _Parser:
     """Reads tokens: (whether it is an identifier, its text). The end is an empty non-identifier."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = [(bool(word), symbol or word) for symbol, word in _TOKEN.findall(text)]
+        self.tokens = [
+            (bool(word), symbol or word) for symbol, word in _TOKEN.findall(text.rstrip(" \t\r\n"))
+        ]
         self.tokens.append((False, ""))
         self.position = 0
 

@@ -63,10 +63,12 @@ def _is_request_uri(text: str) -> bool:
 
 
 _ATEXT: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\x80-\U0010ffff]"
-_ATOM: Final = rf"{_ATEXT}+(?:\.{_ATEXT}+)*"
-_QUOTED: Final = r'"(?:[^"\\\r\n]|\\.)*"'
+_ATOM: Final = rf"{_ATEXT}++(?:\.{_ATEXT}++)*+"
+_QUOTED: Final = r'"(?:[^"\\\r\n]|\\.)*+"'
 _SPEC: Final = rf"(?:{_ATOM}|{_QUOTED})@(?:{_ATOM}|\[[^\[\]\\]*\])"
-_is_address = _matches(rf"\s*(?:{_SPEC}|(?:(?:{_QUOTED}|[^<>@,;:\\\"\[\]()]*)\s*)<{_SPEC}>)\s*", re.DOTALL)
+_NAMED: Final = rf"(?:{_QUOTED}|[^<>@,;:\\\"\[\]()]*+)\s*+<{_SPEC}>"
+# Nothing is given back: users choose the text, and it must be read once.
+_is_address = _matches(rf"\s*+(?:{_SPEC}|{_NAMED})\s*+", re.DOTALL)
 
 
 def _is_host_character(char: str) -> bool:
@@ -210,7 +212,7 @@ _UNITS: Final = (
     ("d", "day"),
     ("w", "wk", "week"),
 )
-_TERM: Final = re.compile(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)")
+_TERM: Final = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
 
 
 def _is_duration(text: str) -> bool:

@@ -30,7 +30,7 @@ from kubewright.cel.values import (
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _UNSIGNED: Final = re.compile(r"[0-9]{1,40}")
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _SPECIAL: Final = re.compile(r"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_DIGITS: Final = 6

@@ -28,7 +28,7 @@ _LENIENT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
 )
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
-_LONG_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
+_LONG_DURATION: Final = re.compile(r"(?<!\d)(\d++)\s*+([A-Za-zµ]+)")
 _LONG_UNITS: Final = {
     **dict.fromkeys(("ns", "nanosecond", "nanoseconds", "nano", "nanos"), 1),
     **dict.fromkeys(("us", "µs", "microsecond", "microseconds", "micro", "micros"), 1_000),

@@ -1,0 +1,46 @@
+"""Long text that matches nothing is read once: patterns must not try every way to split it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from kubewright.api.jsonpath import _DECIMAL
+from kubewright.api.quantity import Quantity
+from kubewright.api.selectors import parse_selector
+from kubewright.cel.library.conversions import _NUMBER
+from kubewright.cel.library.time import _LONG_DURATION
+from kubewright.schema.formats import checker
+
+LONG = 300_000
+TEXTS = {
+    "digits": "0" * LONG + "!",
+    "spaces": " " * LONG + "!",
+    "digits and spaces": "1" * LONG + " " * LONG,
+    "dots": "a." * LONG + "!",
+    "quotes": '"' * LONG,
+    "fraction": "1." + "0" * LONG + "!",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_no_text_is_read_twice(text: str) -> None:
+    with pytest.raises(ValueError):
+        Quantity(text)
+    for name in ("email", "duration"):
+        check = checker(name)
+        assert check is not None
+        assert not check(text)
+    assert not _DECIMAL.fullmatch(text)
+    assert not _NUMBER.fullmatch(text)
+    assert not list(_LONG_DURATION.finditer(text))
+    with contextlib.suppress(ValueError):
+        parse_selector(text)
+
+
+@pytest.mark.parametrize("text", ["a@b", ' "A B" <a.b@c.d> ', "A B <a@[x]>", "Ann\t<ann@example.com>"])
+def test_addresses_are_still_addresses(text: str) -> None:
+    check = checker("email")
+    assert check is not None
+    assert check(text)
