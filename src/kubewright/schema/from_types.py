@@ -75,6 +75,7 @@ from .pruning import prune
 from .source import source_of
 from .struct_fields import StructField, struct_fields
 from .structural import Node, Schema
+from .topology import topology_complaints
 from .validation import validate_value
 
 _SCALARS: Final[dict[Any, Schema]] = {
@@ -98,7 +99,6 @@ _REFUSED: Final[dict[Any, str]] = {
 }
 _RULES: Final = "x-kubernetes-validations"
 _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
-_SCALAR_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
 
 
 @dataclass(frozen=True)
@@ -309,37 +309,8 @@ class SchemaBuilder:
                 limit_descriptions(schema, marker.length)
 
     def _check_topology(self, schema: Schema) -> None:
-        """API servers refuse sets of things that do not compare and maps whose keys may be absent."""
-        items: Schema = schema.get("items", {})
-        kind = schema.get("x-kubernetes-list-type")
-        if kind == "set" and items.get("type") not in (*_SCALAR_TYPES, None):
-            atomic = items.get(
-                "x-kubernetes-map-type" if items["type"] == "object" else "x-kubernetes-list-type"
-            )
-            if atomic != "atomic":
-                self.mistake(
-                    "items of a set must be scalars or atomic; write ListMap(<key>) for a list of structs"
-                )
-        if kind != "map":
-            return
-        properties: Schema = items.get("properties", {})
-        if items.get("type") != "object":
-            self.mistake(
-                f"ListMap needs a list of structs, not of {items.get('type', 'any value')}; write ListSet"
-            )
-            return
-        for key in schema.get("x-kubernetes-list-map-keys", ()):
-            known = ", ".join(sorted(properties)) or "none"
-            if key not in properties:
-                self.mistake(f"ListMap key {key!r} is not a field of the items; its fields are: {known}")
-            elif properties[key].get("type") not in _SCALAR_TYPES:
-                self.mistake(
-                    f"ListMap key {key!r} must be a scalar, not {properties[key].get('type', 'any value')}"
-                )
-            elif key not in items.get("required", ()) and "default" not in properties[key]:
-                self.mistake(
-                    f"ListMap key {key!r} may be absent; make the field required or give it a default"
-                )
+        for complaint in topology_complaints(schema):
+            self.mistake(complaint)
 
     def _struct(self, type_: Any, cls: type) -> Schema:
         if type_ in self._above:
