@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -149,3 +150,18 @@ async def test_a_missing_certificate_names_the_file(tmp_path: Path) -> None:
     server = WebhookServer(CertificateFiles(tmp_path / "no.crt", tmp_path / "no.key"), port=0)
     with pytest.raises(OSError, match=r"no\.crt cannot be read"):
         await server.run(asyncio.Event())
+
+
+async def test_compressed_bodies_are_not_unpacked() -> None:
+    async def allow(request: AdmissionRequest) -> AdmissionResponse:
+        return AdmissionResponse()
+
+    certificates = DevelopmentCertificates()
+    server = WebhookServer(host="127.0.0.1", port=0, certificates=certificates)
+    server.add_admission("/hook", allow)
+    async with running(server) as url, aiohttp.ClientSession() as session:
+        headers = {"Content-Encoding": "gzip"}
+        bomb = gzip.compress(b" " * 4 * MAX_BODY)
+        tls = trusting(certificates.authority)
+        async with session.post(f"{url}/hook", data=bomb, headers=headers, ssl=tls) as response:
+            assert response.status == 400
