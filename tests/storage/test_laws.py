@@ -316,3 +316,11 @@ async def test_values_are_opaque(new_url: NewURL) -> None:
             found = await store.get(f"/v/{number}")
             assert found is not None
             assert found.value == value
+
+
+async def test_what_is_on_a_disk_has_a_size(new_url: Callable[[], str]) -> None:
+    url = new_url()
+    async with open_storage(url) as store:
+        await store.create("/a", b"x" * 1000)
+        size = await store.size()
+        assert size is None if url == "memory:" else size is not None and size > 1000
