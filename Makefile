@@ -51,7 +51,7 @@ bench: $(VENV)/.dev-ready ## CPU per operation of everything that has a target
 	$(BIN)/python -m bench
 
 docs: $(VENV)/.docs-ready ## Build the book into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 format: $(VENV)/.dev-ready ## Format and fix what can be fixed
