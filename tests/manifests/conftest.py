@@ -11,7 +11,13 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "types"
 
 @pytest.fixture
 def examples(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of example types, importable for the length of a test."""
+    """The folder of example types, importable for the length of a test.
+
+    The example operators have modules of the same names: those are set aside meanwhile.
+    """
+    names = {path.stem for path in EXAMPLES.iterdir()}
+    for module in [each for each in sys.modules if each.partition(".")[0] in names]:
+        monkeypatch.delitem(sys.modules, module)
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     yield EXAMPLES

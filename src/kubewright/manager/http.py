@@ -76,7 +76,8 @@ class HTTPServer:
                 raise OSError(
                     f"{self.name} cannot listen on {self.host}:{self.port}: {error.strerror}"
                 ) from None
-            self.port = runner.addresses[0][1]
+            # Port 0 gives every address family a port of its own; an IPv4 address is the shorter tuple.
+            self.port = min(runner.addresses, key=len)[1]
             self._listening.set()
             logger.info("%s on %s:%d", self.name, self.host, self.port)
             await stop.wait()
