@@ -59,6 +59,17 @@ class Change:
         self._new: Any = None
         self._old: Any = None
 
+    @property
+    def size(self) -> int:
+        """How many bytes of objects this holds on to."""
+        previous = self.event.previous
+        return len(self.event.value or b"") + (len(previous.value) if previous is not None else 0)
+
+    def settle(self) -> None:
+        """Forget what was worked out: everybody who follows has had it."""
+        self.encoded.clear()
+        self._new = self._old = None
+
     def selected(self, selection: Selection, layout_version: Representation) -> str:
         """The type that a watcher with selectors sees; empty if it sees nothing."""
         event = self.event
@@ -319,11 +330,11 @@ class Hub:
         self.received += 1
         window = self._window
         window.append(change)
-        self._window_bytes += len(event.value or b"")
+        self._window_bytes += change.size
         while len(window) > WINDOW or (self._window_bytes > WINDOW_BYTES and len(window) > 1):
-            first = window.popleft().event
-            self._window_bytes -= len(first.value or b"")
-            self.oldest = first.revision
+            first = window.popleft()
+            self._window_bytes -= first.size
+            self.oldest = first.event.revision
         for listener in self.listeners:
             listener(change)
         for follower in self.feed.followers:
@@ -342,8 +353,8 @@ class Hub:
                 if group:
                     for watcher in list(group):
                         watcher.offer(change)
-            if not self._conversions:
-                change.encoded.clear()
+            if not self._converting:
+                change.settle()
 
     def attach(self, watcher: Watcher) -> None:
         """Add a watcher: it gets what the window holds after its version, then everything new."""
@@ -360,8 +371,8 @@ class Hub:
                     and (not name or change.name == name)
                 ):
                     watcher.offer(change)
-                    if not self._conversions:
-                        change.encoded.clear()
+                    if not self._converting:
+                        change.settle()
         self._watchers.setdefault(watcher.scope, {})[watcher] = None
         self.active += 1
         if self.on_count is not None:
@@ -401,6 +412,11 @@ class Hub:
         if self._converter is not None:
             self._converter.cancel()
 
+    @property
+    def _converting(self) -> bool:
+        """Whether changes still wait for a conversion, and share what is worked out about them."""
+        return self._conversions is not None and not self._conversions.empty()
+
     def convert_later(self, watcher: Watcher, change: Change, type_: str) -> None:
         """Queue a change for a watcher whose version needs an async conversion; order is kept."""
         if self._conversions is None:
@@ -428,6 +444,9 @@ class Hub:
                 watcher.push(change.encoded[key])
             except Exception as error:
                 watcher.fail(error)
+            finally:
+                if self._conversions.empty():
+                    change.settle()
 
 
 class Timer:
