@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 
 from kubewright.api import codec
 from kubewright.api.fields import FieldSelector, field_selector
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.meta import LabelSelector, MetaObject, PartialObjectMetadata
 from kubewright.api.model import set_base
 from kubewright.api.selectors import Selector, selector_from_labels, selector_of
@@ -27,6 +27,11 @@ from .rest import REST, TIMEOUT, Call, Interceptor, Proceed
 from .transport import Answer, Stream
 
 JSON = "application/json"
+_DEFINITIONS = (
+    GroupResource("apiextensions.k8s.io", "customresourcedefinitions"),
+    GroupResource("apiregistration.k8s.io", "apiservices"),
+)
+"""Writing one of these changes what the server serves."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -153,8 +158,12 @@ class Core:
     async def send(self, call: Call) -> Answer:
         """The answer to a call, through the interceptors."""
         if not self.settings.interceptors:
-            return await self.rest.send(call)
-        return cast(Answer, await self._intercepted(call, self.rest.send))
+            answer = await self.rest.send(call)
+        else:
+            answer = cast(Answer, await self._intercepted(call, self.rest.send))
+        if call.resource in _DEFINITIONS and call.method != "GET":
+            self.mapper.expire()
+        return answer
 
     async def open(self, call: Call, idle_timeout: float | None = None) -> Stream:
         """The stream that answers a call, through the interceptors."""

@@ -85,6 +85,10 @@ class RESTMapper:
         # A caller that gives up must not take the answer away from the others.
         return await asyncio.shield(self._reading)
 
+    def expire(self) -> None:
+        """The server is about to serve something else: the next miss reads discovery again, at once."""
+        self._read_at = float("-inf")
+
     def forget(self) -> None:
         """Trust nothing that was read."""
         self._served = None
