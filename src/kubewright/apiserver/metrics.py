@@ -5,6 +5,7 @@ Labelled children are looked up once per combination and kept, so that counting 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ class ServerMetrics:
         self.known: Callable[[RequestInfo], bool] = lambda info: False
         """Whether what a request asks for is served. Labels of anything else would be the client's to invent,
         without end."""
-        self._children: dict[tuple[Any, ...], tuple[Any, Any, Any]] = {}
+        self._children: dict[tuple[Any, ...], tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]] = {}
 
     def observe(self, info: RequestInfo, response: Response, elapsed: float) -> None:
         """Count one finished (or, for streams, begun) request."""
@@ -106,12 +107,32 @@ class ServerMetrics:
                 self.requests.labels(*counted),
                 self.durations.labels(*common),
                 self.sizes.labels(*common),
+                counted,
+                common,
             )
             self._children[key] = found
         found[0].inc()
         if response.stream is None:
             found[1].observe(elapsed)
             found[2].observe(response.length)
+
+    def forget(self, group: str, resource: str) -> None:
+        """Drop the series of a resource that is no longer served; kinds come and go, memory should too."""
+        gone = [key for key in self._children if key[1] == group and key[3] == resource]
+        for key in gone:
+            *_, counted, common = self._children.pop(key)
+            if not common[3]:
+                continue
+            for family, labels in (
+                (self.requests, counted),
+                (self.durations, common),
+                (self.sizes, common),
+            ):
+                # Answers with different codes share their other series.
+                with contextlib.suppress(KeyError):
+                    family.remove(*labels)
+        with contextlib.suppress(KeyError):
+            self.long_running.remove("WATCH", group, "", resource, "", "")
 
     def watch_counter(self, resource: Resource) -> Callable[[int], object]:
         """Counts the watches of a resource up and down."""

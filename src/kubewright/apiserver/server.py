@@ -156,6 +156,7 @@ class APIServer:
         if store is not None:
             self._forget(store)
             self._changed(store.resource)
+            self.metrics.forget(group, plural)
 
     def _forget(self, store: Store) -> None:
         resource = store.resource

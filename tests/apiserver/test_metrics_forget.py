@@ -1,0 +1,22 @@
+"""Series of resources that are gone do not pile up."""
+
+from __future__ import annotations
+
+from kubewright.apiserver.metrics import ServerMetrics
+from kubewright.apiserver.request import Request, Response
+from kubewright.apiserver.requestinfo import parse
+
+
+def test_the_series_of_a_resource_go_with_it() -> None:
+    metrics = ServerMetrics()
+    metrics.known = lambda info: True
+    for plural in ("apples", "berries"):
+        for status in (200, 404):
+            info = parse(Request("GET", f"/apis/fruit.io/v1/namespaces/d/{plural}/x"))
+            metrics.observe(info, Response(status), 0.01)
+    assert b'resource="apples"' in metrics.render()
+    metrics.forget("fruit.io", "apples")
+    rendered = metrics.render()
+    assert b'resource="apples"' not in rendered
+    assert b'resource="berries"' in rendered
+    metrics.forget("fruit.io", "apples")
