@@ -30,7 +30,7 @@ from kubewright.client import Client
 from kubewright.manager import Operator
 from kubewright.manager.installation import install_definitions
 from kubewright.manager.manager import GraceExceeded
-from kubewright.testing.server import choose, real_server, served
+from kubewright.testing.server import choose, served
 from kubewright.testing.time import FakeTimeLoop
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -43,16 +43,6 @@ for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached"):
 def pytest_asyncio_loop_factories(config, item):
     """Sockets get a moment before time jumps: webhooks have some, and a real server is another process."""
     return {"fake-time": partial(FakeTimeLoop, patience=0.3 if REAL else 0.002)}
-
-
-@pytest.fixture(scope="session")
-def real_config():
-    """Where the real API server is, if this run is about one."""
-    if not REAL:
-        yield None
-        return
-    with real_server() as config:
-        yield config
 
 
 class Waited:

@@ -42,6 +42,7 @@ from .authentication import Authenticator, AuthenticatorChain
 from .authorization import Attributes, AuthenticatedUsers, Authorizer, Decision, forbidden
 from .discovery import Discovery
 from .endpoint import Endpoint
+from .feed import Feed
 from .health import HealthChecks
 from .impersonation import impersonate, is_impersonating
 from .metrics import ServerMetrics
@@ -52,7 +53,6 @@ from .resource import Resource
 from .store import Store
 from .user import MASTERS
 from .version import VersionInfo
-from .watch import Feed
 
 logger = logging.getLogger("kubewright.apiserver")
 

@@ -7,6 +7,7 @@ service account is gone.
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ NAME = "kubernetes.io/service-account.name"
 UID = "kubernetes.io/service-account.uid"
 
 
-class _PerNamespace:
+class _PerNamespace(ABC):
     """Keeps one object in every namespace that stays."""
 
     plural = ""
@@ -64,8 +65,9 @@ class _PerNamespace:
         item = await store.storage.get(store.key(namespace, self.name)) if store is not None else None
         return store.layout.unpack(item.value, item.mod_revision) if store is not None and item else None
 
+    @abstractmethod
     async def _reconcile(self, namespace: str) -> None:
-        raise NotImplementedError
+        """Bring what this controller keeps in a namespace into its desired state."""
 
 
 class ServiceAccountController(_PerNamespace):
