@@ -204,12 +204,15 @@ class Endpoint:
         """The bytes of the body, within the limit."""
         return await request.read(self.resource.body_limit or self.server.body_limit)
 
-    async def _create(self, request: Request, info: RequestInfo) -> Response:
+    async def _sent(
+        self, request: Request, info: RequestInfo, verb: str
+    ) -> tuple[Accepted, Object, Operation]:
+        """What a client wants back, the object that it sent whole, and the write that this makes."""
         accepted = self.accepted(request)
-        options = parse_write_options(request, "CreateOptions")
-        data = await self.body(request)
+        kind = "CreateOptions" if verb == "create" else "UpdateOptions"
+        options = parse_write_options(request, kind)
         obj = read_object(
-            data,
+            await self.body(request),
             media_type(request),
             self.resource,
             self.version,
@@ -220,36 +223,21 @@ class Endpoint:
         op = self.operation(
             request,
             info,
-            "create",
+            verb,
             dry_run=options.dry_run,
-            options=options.to_object("CreateOptions"),
+            options=options.to_object(kind),
             manager=options.field_manager,
         )
+        return accepted, obj, op
+
+    async def _create(self, request: Request, info: RequestInfo) -> Response:
+        accepted, obj, op = await self._sent(request, info, "create")
         op.name = ""
         _check_namespace(obj, op.namespace)
         return self.answer(request, accepted, await writes.create(self.store, op, obj), 201)
 
     async def _update(self, request: Request, info: RequestInfo, subresource: str) -> Response:
-        accepted = self.accepted(request)
-        options = parse_write_options(request, "UpdateOptions")
-        data = await self.body(request)
-        body = read_object(
-            data,
-            media_type(request),
-            self.resource,
-            self.version,
-            validation=options.field_validation,
-            warn=request.warn,
-            wire=self.version.wire,
-        )
-        op = self.operation(
-            request,
-            info,
-            "update",
-            dry_run=options.dry_run,
-            options=options.to_object("UpdateOptions"),
-            manager=options.field_manager,
-        )
+        accepted, body, op = await self._sent(request, info, "update")
         _check_name(body, op.name)
         _check_namespace(body, op.namespace)
         used = False

@@ -1,9 +1,9 @@
 """Watching: the recent events of a resource, and any number of watchers.
 
 The `Feed` (`feed.py`) hands each change in storage to the `Hub` of its resource. A hub keeps a window of
-recent events, for watches that start at an older version, and the watchers, indexed by the namespace and name
-they ask for. A `Watcher` is the stream of one client: a bounded queue of encoded events, taken out all at once
-by whoever writes to the client. An event is encoded once per representation.
+recent events, for watches that start at an older version, and the watchers, indexed by the namespace and
+name they ask for. A `Watcher` is the stream of one client: a bounded queue of encoded events, taken out all
+at once by whoever writes to the client. An event is encoded once per representation.
 
 A client that does not read fast enough loses its watch, and nobody else notices. Timeouts and bookmarks of
 all watchers hang on one timer.
