@@ -31,7 +31,7 @@ class Timer:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._slots: dict[int, list[Watcher]] = {}
+        self._slots: dict[int, dict[Watcher, None]] = {}
         self._order: list[int] = []
         self._handle: asyncio.TimerHandle | None = None
         self._next = 0
@@ -40,14 +40,18 @@ class Timer:
         """Call `watcher.due` at `when`."""
         if when <= 0:
             return
-        slot = int(when * 4) + 1
+        slot = watcher.slot = int(when * 4) + 1
         slots = self._slots
         if slot in slots:
-            slots[slot].append(watcher)
+            slots[slot][watcher] = None
             return
-        slots[slot] = [watcher]
+        slots[slot] = {watcher: None}
         heapq.heappush(self._order, slot)
         self._arm()
+
+    def forget(self, watcher: Watcher) -> None:
+        """Let go of a watcher that has ended: its time may be an hour away, and it holds a window."""
+        self._slots.get(watcher.slot, {}).pop(watcher, None)
 
     def _arm(self) -> None:
         if not self._order:

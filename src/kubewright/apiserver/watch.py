@@ -113,7 +113,6 @@ class Watcher(AsyncIterator[bytes]):
     __slots__ = (
         "_bytes",
         "_closed",
-        "_finished",
         "_first",
         "_waiter",
         "abort",
@@ -126,6 +125,7 @@ class Watcher(AsyncIterator[bytes]):
         "representation",
         "scope",
         "selection",
+        "slot",
     )
 
     def __init__(
@@ -149,13 +149,14 @@ class Watcher(AsyncIterator[bytes]):
         self.bookmarks = bookmarks
         self.pending: list[bytes] = []
         self.dropped = False
+        self.slot = 0
+        """Where the timer has it."""
         self.abort: Callable[[], object] | None = None
         """Set by the transport: ends the connection of a client that does not read."""
         self._bytes = 0
         self._first = True
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
-        self._finished = False
 
     def offer(self, change: Change) -> None:
         """Queue a change, if this watcher is to see it."""
@@ -279,9 +280,6 @@ class Watcher(AsyncIterator[bytes]):
         """Forget the client."""
         self.pending.clear()
         self.close()
-        if not self._finished:
-            self._finished = True
-            self.hub.finished()
 
 
 class Hub:
@@ -383,11 +381,9 @@ class Hub:
             if not group:
                 del self._watchers[watcher.scope]
             self.active -= 1
+            self.feed.timer.forget(watcher)
             if self.on_count is not None:
                 self.on_count(-1)
-
-    def finished(self) -> None:
-        """A client has gone."""
 
     def check(self, revision: int) -> None:
         """Raise `Expired` if the window does not reach back to `revision`."""
@@ -404,6 +400,7 @@ class Hub:
         """The resource is gone."""
         self._ended = True
         self.close_watchers()
+        self._window.clear()
         self.feed.unregister(self)
         if self._converter is not None:
             self._converter.cancel()
