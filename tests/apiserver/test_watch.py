@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -120,6 +122,21 @@ async def test_timeouts_and_bookmarks_follow_the_clock(new_server, talk_to, widg
         server.feed.timer.tick()
         await rest(stream)
         assert server.store("example.com", "widgets").hub.active == 0
+
+
+async def test_a_watch_that_has_ended_is_not_held_until_its_time_is_up(talk, server, widget, base):
+    await talk.ok("POST", base, widget("a"))
+    ended = [weakref.ref(server.store("example.com", "widgets").hub)]
+    for end in ("client", "server"):
+        stream = await opened(talk, base, "&timeoutSeconds=3600")
+        ended.append(weakref.ref(stream.representation))
+        if end == "client":
+            await stream.aclose()
+        server.add(server.store("example.com", "widgets").resource)
+        del stream
+    await server.feed.passed(await server.storage.revision())
+    gc.collect()
+    assert [reference() for reference in ended] == [None, None, None]
 
 
 async def test_a_slow_watcher_is_dropped_alone(talk, server, widget, base, monkeypatch):

@@ -144,6 +144,38 @@ async def test_kinds_that_come_later_are_followed(world: Any, declare: Any, refe
     assert await world.names("Thing") == []
 
 
+async def test_a_resource_that_is_replaced_is_followed_on(world: Any, declare: Any, refer: Any) -> None:
+    """Also when its objects go while it is being replaced, before anybody has heard of that."""
+    for turn in range(20):
+        owner = await world.make("Secret", f"owner-{turn}")
+        await world.make("Thing", f"child-{turn}", owners=[refer(owner)])
+        await world.client.delete(f"/api/v1/namespaces/ns/secrets/owner-{turn}")
+        world.server.add(declare("Secret"))
+    await world.settle()
+    assert await world.names("Thing") == []
+    assert {node.name for node in world.collector.graph.nodes.values()} == {"ns", "other"}
+
+
+async def test_dependents_of_a_kind_that_goes_right_after_its_objects(
+    world: Any, declare: Any, refer: Any
+) -> None:
+    world.server.add(declare("Widget", group="example.com"))
+    path = "/apis/example.com/v1/namespaces/ns/widgets"
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    seen, kept = [
+        await world.client.create(path, widget | {"metadata": {"name": name}}) for name in ("seen", "kept")
+    ]
+    await world.make("Thing", "child-of-seen", owners=[refer(seen)])
+    await world.make("Thing", "child-of-kept", owners=[refer(kept)])
+    await world.settle()
+    await world.client.delete(f"{path}/seen")
+    await world.controllers.changes.caught_up()
+    world.server.remove("example.com", "widgets")
+    await world.settle()
+    assert await world.names("Thing") == ["child-of-kept"]
+    assert "kept" not in {node.name for node in world.collector.graph.nodes.values()}
+
+
 async def test_a_new_object_of_the_same_name_is_not_the_owner(world: Any, refer: Any) -> None:
     parent = await world.make("Thing", "parent")
     await world.make("Thing", "child", owners=[refer(parent)])

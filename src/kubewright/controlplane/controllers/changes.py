@@ -2,7 +2,8 @@
 
 `Changes` follows storage through the server's own feed: nothing is polled, nothing goes over a network, and
 kinds that are defined later are followed from the moment they are served. Every follower first gets what is
-already there as `ADDED`, then each change once, in order.
+already there as `ADDED`, then each change once, in order. A resource that is replaced (a definition was
+changed) has the same objects as before and is followed on.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ class Changes:
         self._everything: list[Handler] = []
         self._handlers: dict[tuple[str, str], list[Handler]] = {}
         self._followed: dict[Hub, _Followed] = {}
+        self._replaced: dict[tuple[str, str], _Followed] = {}
         self._reading: set[asyncio.Task[None]] = set()
         self._on_kinds: list[Callable[[], object]] = []
         self._on_lost: list[Callable[[], object]] = []
@@ -161,6 +163,7 @@ class Changes:
             task.cancel()
         await asyncio.gather(*self._reading, return_exceptions=True)
         self._followed.clear()
+        self._replaced.clear()
 
     async def ready(self) -> None:
         """Wait until what is there has been read."""
@@ -179,6 +182,11 @@ class Changes:
 
     def _follow(self, store: Store) -> None:
         if store.hub not in self._followed and self._wanted(store) and "list" in store.resource.verbs:
+            followed = self._replaced.pop((store.resource.group, store.resource.plural), None)
+            if followed is not None:
+                followed.store = store
+                self._followed[store.hub] = followed
+                return
             followed = self._followed[store.hub] = _Followed(store)
             self._read(followed)
 
@@ -246,12 +254,16 @@ class Changes:
             self._kinds_changed = False
             for store in list(self.server.stores):
                 self._follow(store)
+            self._replaced.clear()
             for callback in self._on_kinds:
                 callback()
 
     def removed(self, hub: Hub) -> None:
-        """A resource is no longer served."""
-        self._followed.pop(hub, None)
+        """A resource is no longer served, or about to be replaced: the next look tells."""
+        followed = self._followed.pop(hub, None)
+        if followed is not None:
+            resource = followed.store.resource
+            self._replaced[resource.group, resource.plural] = followed
         self._look_later()
 
     def changed(self, hub: Hub, change: Change) -> None:

@@ -10,13 +10,15 @@ What it decides is never taken from the graph, only from what is stored at that 
   own finalizers say, else in the background.
 
 Deletions carry the uid and version that the decision was made for. An object that was changed meanwhile is
-looked at again. Owners of a kind that is not served are never taken for missing, and an owner that was never
-seen is given a moment to come, because who writes a reference may be about to create or correct the owner.
+looked at again. Owners of a kind that is not served are not taken for missing unless they were seen to go (a
+definition goes right after its last object), and an owner that was never seen is given a moment to come,
+because who writes a reference may be about to create or correct the owner.
 """
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,9 @@ IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
 
 PATIENCE = 0.25
 """Seconds until an owner that was never seen counts as missing."""
+
+REMEMBERED = 500
+"""How many objects that were seen to go are remembered as gone."""
 
 RemoteOwner = Callable[[OwnerReference, str], Awaitable["Metadata | None"]]
 """Looks up an owner that another server keeps; raises `UnknownKind`."""
@@ -63,8 +68,9 @@ class GarbageCollector:
         self.orphanings: Loop[str] = Loop("garbage collector (orphans)", self._orphan, workers=4)
         self.loops = (self.deletions, self.orphanings)
         self._parked: set[str] = set()
+        self._gone: OrderedDict[str, None] = OrderedDict()
         changes.follow_all(self._changed)
-        changes.on_kinds(self._unpark)
+        changes.on_kinds(self._kinds_changed)
         changes.on_lost(self._look_at_everything)
 
     def _changed(self, change: ObjectChange) -> None:
@@ -73,13 +79,19 @@ class GarbageCollector:
             return
         metadata = change.metadata
         if change.type == "DELETED":
-            self._take(self.graph.remove(metadata.uid))
+            self._remove(metadata.uid)
             return
         if change.old is not None and change.type == "MODIFIED":
             before = metadata_of(change.old)
             if before.uid != metadata.uid:
-                self._take(self.graph.remove(before.uid))
-        self._take(self.graph.put(change.store, metadata, change.namespace, change.name))
+                self._remove(before.uid)
+        self._take(self.graph.put(resource, metadata, change.namespace, change.name))
+
+    def _remove(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+        self._take(self.graph.remove(uid))
 
     def _take(self, step: Step) -> None:
         for dependent, reference in step.mismatched:
@@ -93,7 +105,9 @@ class GarbageCollector:
         for uid in step.orphan:
             self.orphanings.add(uid)
 
-    def _unpark(self) -> None:
+    def _kinds_changed(self) -> None:
+        for uid in [node.uid for node in self.graph.nodes.values() if self._store(node) is None]:
+            self._take(self.graph.remove(uid))  # it comes again if its kind does
         parked, self._parked = self._parked, set()
         for uid in parked:
             self.deletions.add(uid)
@@ -111,9 +125,12 @@ class GarbageCollector:
         node = self.graph.nodes.get(uid)
         if node is None:
             return
-        found = await self._read(node.store, node.namespace, node.name)
+        store = self._store(node)
+        if store is None:
+            return
+        found = await self._read(store, node.namespace, node.name)
         if found is None or found[0].uid != uid:
-            self._take(self.graph.remove(uid))
+            self._remove(uid)
             return
         metadata, version = found
         if node.deleting_dependents:
@@ -148,6 +165,9 @@ class GarbageCollector:
         )
         await self._delete(node, policy, version)
 
+    def _store(self, node: Node) -> Store | None:
+        return self.server.store(node.group, node.plural)
+
     async def _read(self, store: Store, namespace: str, name: str) -> tuple[Metadata, int] | None:
         item = await store.storage.get(store.key(namespace, name))
         return (metadata_of(item.value), item.mod_revision) if item is not None else None
@@ -169,6 +189,8 @@ class GarbageCollector:
         return solid, others, waiting
 
     async def _owner(self, node: Node, reference: OwnerReference) -> Metadata | None:
+        if reference.uid in self._gone:
+            return None
         group, _, version = reference.api_version.rpartition("/")
         for store in self.server.stores:
             resource = store.resource
@@ -201,12 +223,12 @@ class GarbageCollector:
             await self._drop_owners(dependent, {uid})
         await self._remove_finalizer(node, ORPHAN)
 
-    def _path(self, node: Node) -> str:
-        return resource_path(node.store.resource, node.namespace, node.name)
-
     async def _change(self, node: Node, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
         """Change the metadata of an object, on the condition that it is still the same object and version."""
-        path = self._path(node)
+        store = self._store(node)
+        if store is None:
+            return
+        path = resource_path(store.resource, node.namespace, node.name)
         try:
             live = (await self.requests.get(path))["metadata"]
             patch = change(live) if live.get("uid") == node.uid else None
@@ -243,28 +265,32 @@ class GarbageCollector:
         await self._change(node, change)
 
     async def _delete(self, node: Node, policy: str, version: int) -> None:
+        store = self._store(node)
+        if store is None:
+            return
         try:
             await self.requests.delete(
-                self._path(node),
+                resource_path(store.resource, node.namespace, node.name),
                 propagation=policy,
                 uid=node.uid,
                 resource_version=str(version) if version else "",
             )
         except NotFound:
-            self._take(self.graph.remove(node.uid))
+            self._remove(node.uid)
 
     async def _report(self, dependent_uid: str, owner_uid: str) -> None:
         """Tell that an object names an owner in a namespace where it cannot be."""
         dependent, owner = self.graph.nodes.get(dependent_uid), self.graph.nodes.get(owner_uid)
         events = self.server.store("", "events")
-        if dependent is None or owner is None or events is None:
+        store = self._store(dependent) if dependent is not None else None
+        if dependent is None or owner is None or events is None or store is None:
             return
         for reference in dependent.owners:
             if reference.uid == owner_uid:
                 break
         else:
             return
-        resource = dependent.store.resource
+        resource = store.resource
         version = resource.storage_version
         now = format_time(datetime.now(UTC))
         namespace = dependent.namespace or "default"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .changes import Metadata, OwnerReference
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.store import Store
+    from kubewright.apiserver.resource import Resource
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -25,16 +25,20 @@ class Node:
     __slots__ = (
         "deleting",
         "deleting_dependents",
+        "group",
+        "kind",
         "name",
         "namespace",
         "orphaning",
         "owners",
-        "store",
+        "plural",
         "uid",
     )
 
-    def __init__(self, store: Store, metadata: Metadata, namespace: str, name: str) -> None:
-        self.store = store
+    def __init__(self, resource: Resource, metadata: Metadata, namespace: str, name: str) -> None:
+        self.group = resource.group
+        self.plural = resource.plural
+        self.kind = resource.kind
         self.uid = metadata.uid
         self.namespace = namespace
         self.name = name
@@ -46,9 +50,8 @@ class Node:
         """It waits for its dependents to forget it."""
 
     def __repr__(self) -> str:
-        resource = self.store.resource
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"[{resource.group}/{resource.kind} {where} {self.uid}]"
+        return f"[{self.group}/{self.kind} {where} {self.uid}]"
 
 
 class Step:
@@ -82,16 +85,15 @@ class OwnerGraph:
             if any(owner.uid == uid and owner.block_owner_deletion for owner in node.owners):
                 yield node
 
-    def put(self, store: Store, metadata: Metadata, namespace: str, name: str) -> Step:
+    def put(self, resource: Resource, metadata: Metadata, namespace: str, name: str) -> Step:
         """Take in an object as it is now."""
         step = Step()
         node = self.nodes.get(metadata.uid)
         if node is None:
-            node = self.nodes[metadata.uid] = Node(store, metadata, namespace, name)
+            node = self.nodes[metadata.uid] = Node(resource, metadata, namespace, name)
             # Some may have named it before it was seen, with other coordinates.
             for dependent in self.dependents(node.uid):
                 self._check(step, dependent, node)
-        node.store = store
         self._own(step, node, metadata.owner_references or [])
         self._progress(step, node, metadata)
         return step
@@ -168,11 +170,10 @@ class OwnerGraph:
 
 def describes(reference: OwnerReference, dependent: Node, owner: Node) -> bool:
     """Whether a reference names the kind, name and namespace that the owner really has."""
-    resource = owner.store.resource
     group = reference.api_version.rpartition("/")[0]
     return (
-        group == resource.group
-        and reference.kind == resource.kind
+        group == owner.group
+        and reference.kind == owner.kind
         and reference.name == owner.name
         and (not owner.namespace or owner.namespace == dependent.namespace)
     )
