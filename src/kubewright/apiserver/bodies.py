@@ -482,3 +482,28 @@ def strict_patch_error(shown: str, problems: list[str]) -> APIError:
 
     error = fe.invalid("patch", shown, "strict decoding error: " + ", ".join(problems))
     return Invalid(f'{GroupKind("", "")} "" is invalid: {error}', details={"causes": [error.cause()]})
+
+
+def check_namespace(obj: Object, namespace: str) -> None:
+    """An object may name no other namespace than the URL."""
+    given = obj["metadata"].get("namespace")
+    if given and namespace and given != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(obj: Object, name: str) -> None:
+    """An object has to have the name that the URL has."""
+    metadata = obj.get("metadata")
+    given = metadata.get("name") if isinstance(metadata, dict) else None
+    if not given:
+        raise _nameless(name)
+    if given != name:
+        raise BadRequest(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
+def _nameless(name: str) -> BadRequest:
+    return BadRequest(
+        f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    )
