@@ -108,6 +108,28 @@ async def test_an_expired_version_is_an_error_event(talk, server, widget, base, 
     assert events[0]["object"]["message"].startswith("too old resource version: ")
 
 
+async def test_events_are_remembered_for_a_while_and_a_few_of_them_for_long(
+    new_server, talk_to, widget, base, monkeypatch
+):
+    monkeypatch.setattr(watch_module, "WINDOW_LEAST", 3)
+    now = [1000.0]
+    async with new_server(clock=lambda: now[0]) as server:
+        talk = talk_to(server)
+        versions = []
+        for number in range(6):
+            made = await talk.ok("POST", base, widget(f"w{number}"))
+            versions.append(made["metadata"]["resourceVersion"])
+        await server.feed.passed(await server.storage.revision())
+        assert len(await take(await opened(talk, base, f"&resourceVersion={versions[0]}"), 5)) == 5
+        now[0] += watch_module.WINDOW_SECONDS + 1
+        await talk.ok("POST", base, widget("late"))
+        await server.feed.passed(await server.storage.revision())
+        kept = await take(await opened(talk, base, f"&resourceVersion={versions[3]}"), 3)
+        assert shown(kept) == [("ADDED", "w4"), ("ADDED", "w5"), ("ADDED", "late")]
+        (expired,) = await rest(await opened(talk, base, f"&resourceVersion={versions[2]}"))
+        assert expired["object"]["code"] == 410
+
+
 async def test_timeouts_and_bookmarks_follow_the_clock(new_server, talk_to, widget, base):
     now = [1000.0]
     async with new_server(clock=lambda: now[0]) as server:

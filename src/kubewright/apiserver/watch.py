@@ -32,6 +32,9 @@ logger = logging.getLogger("kubewright.apiserver")
 WINDOW = 4096
 WINDOW_BYTES = 8 * 1024 * 1024
 """Events that a hub remembers, and what their objects may weigh."""
+WINDOW_SECONDS = 90.0
+WINDOW_LEAST = 100
+"""How long events are remembered, and how many of a quiet resource in any case."""
 QUEUE_EVENTS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
 """What may wait for one watcher before it is dropped."""
@@ -41,10 +44,11 @@ _CHUNK = 512
 class Change:
     """One event and everything that was worked out about it."""
 
-    __slots__ = ("_new", "_old", "encoded", "event", "name", "namespace", "type")
+    __slots__ = ("_new", "_old", "at", "encoded", "event", "name", "namespace", "type")
 
-    def __init__(self, event: Event, namespace: str, name: str) -> None:
+    def __init__(self, event: Event, namespace: str, name: str, at: float) -> None:
         self.event = event
+        self.at = at
         self.namespace = namespace
         self.name = name
         if event.type == "delete":
@@ -320,15 +324,9 @@ class Hub:
         """Take in one event and offer it to those who want it."""
         rest = event.key[len(self.prefix) :]
         namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
-        change = Change(event, namespace, name)
+        change = Change(event, namespace, name, self.feed.clock())
         self.received += 1
-        window = self._window
-        window.append(change)
-        self._window_bytes += change.size
-        while len(window) > WINDOW or (self._window_bytes > WINDOW_BYTES and len(window) > 1):
-            first = window.popleft()
-            self._window_bytes -= first.size
-            self.oldest = first.event.revision
+        self._remember(change)
         for listener in self.listeners:
             listener(change)
         for follower in self.feed.followers:
@@ -349,6 +347,20 @@ class Hub:
                         watcher.offer(change)
             if not self._converting:
                 change.settle()
+
+    def _remember(self, change: Change) -> None:
+        window = self._window
+        window.append(change)
+        self._window_bytes += change.size
+        stale = change.at - WINDOW_SECONDS
+        while (
+            len(window) > WINDOW
+            or (self._window_bytes > WINDOW_BYTES and len(window) > 1)
+            or (window[0].at < stale and len(window) > WINDOW_LEAST)
+        ):
+            first = window.popleft()
+            self._window_bytes -= first.size
+            self.oldest = first.event.revision
 
     def attach(self, watcher: Watcher) -> None:
         """Add a watcher: it gets what the window holds after its version, then everything new."""
