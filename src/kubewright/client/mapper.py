@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from kubewright.api import builtin
 from kubewright.api.declare import is_resource, resource_info
@@ -141,7 +141,7 @@ def _of_class(cls: type[MetaObject]) -> APIResource:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _of_builtin(gvk: GroupVersionKind) -> APIResource | None:
     row = builtin.resource_of_kind(gvk)
     return None if row is None else _from_row(row)
