@@ -31,6 +31,7 @@ from kubewright.apiserver.user import MASTERS
 from kubewright.storage import Storage, open_storage
 
 from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
+from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
 from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_authorities, read_pair
@@ -92,11 +93,12 @@ class ControlPlane:
         rng: random.Random | None = None,
         server_options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.disabled_plugins = frozenset(disable_admission_plugins)
+        self.enabled_plugins = frozenset(enable_admission_plugins)
+        check_names(enable=self.enabled_plugins, disable=self.disabled_plugins)
         self.storage = open_storage(store) if isinstance(store, str) else store
         self.auth = auth
         self.runs_controllers = controllers
-        self.disabled_plugins = frozenset(disable_admission_plugins)
-        self.enabled_plugins = frozenset(enable_admission_plugins)
         self.bind = bind
         self.port = port
         self.hosts = tuple(hosts)

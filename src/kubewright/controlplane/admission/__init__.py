@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .live import Live
 from .namespaces import NamespaceLifecycle
 from .notice import NoticeWrites
-from .order import OFF_BY_DEFAULT, ORDER, arranged
+from .order import OFF_BY_DEFAULT, ORDER, arranged, check_names
 
 if TYPE_CHECKING:
     from kubewright.apiserver.admission import AdmissionPlugin
@@ -26,6 +26,7 @@ def default_plugins(server: APIServer, live: Live | None = None) -> list[Admissi
         CertificateSubjectRestriction,
         ClusterTrustBundleAttest,
     )
+    from .claims import ClaimResize
     from .defaults import (
         DefaultIngressClass,
         DefaultStorageClass,
@@ -35,12 +36,14 @@ def default_plugins(server: APIServer, live: Live | None = None) -> list[Admissi
     )
     from .limits import LimitRanger
     from .mutating_policies import MutatingPolicies
+    from .node_limits import DeclaredFeatures, PodResize
     from .owners import OwnerReferences
     from .pod_security import PodSecurity
     from .priority import Priority
     from .quotas import ResourceQuotas
     from .runtime_classes import RuntimeClasses
     from .service_accounts import ServiceAccounts
+    from .topology_labels import TopologyLabels
     from .validating_policies import ValidatingPolicies
 
     live = live or Live(server)
@@ -56,16 +59,28 @@ def default_plugins(server: APIServer, live: Live | None = None) -> list[Admissi
         DefaultStorageClass(live),
         StorageObjectInUseProtection(),
         OwnerReferences(server),
+        ClaimResize(live),
         RuntimeClasses(live),
         CertificateApproval(server),
         CertificateSigning(server),
         ClusterTrustBundleAttest(server),
         CertificateSubjectRestriction(server),
         DefaultIngressClass(live),
+        TopologyLabels(live),
+        DeclaredFeatures(live),
+        PodResize(live),
         MutatingPolicies(server, live),
         ValidatingPolicies(server, live),
         ResourceQuotas(server, live),
     ]
 
 
-__all__ = ["OFF_BY_DEFAULT", "ORDER", "Live", "NamespaceLifecycle", "arranged", "default_plugins"]
+__all__ = [
+    "OFF_BY_DEFAULT",
+    "ORDER",
+    "Live",
+    "NamespaceLifecycle",
+    "arranged",
+    "check_names",
+    "default_plugins",
+]

@@ -30,6 +30,8 @@ ORDER = (
     "CertificateSubjectRestriction",
     "DefaultIngressClass",
     "PodTopologyLabels",
+    "NodeDeclaredFeatureValidator",
+    "PodResizeValidator",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "ValidatingAdmissionPolicy",
@@ -39,6 +41,50 @@ ORDER = (
 """Every plug-in by name. One that is not listed runs before the policies."""
 
 OFF_BY_DEFAULT = frozenset(("OwnerReferencesPermissionEnforcement",))
+
+WITHOUT_EFFECT = frozenset(("PodGroupProtection",))
+"""On in Kubernetes, but only for kinds that are not served."""
+
+ABSENT = frozenset(
+    (
+        "AlwaysAdmit",
+        "AlwaysDeny",
+        "AlwaysPullImages",
+        "DenyServiceExternalIPs",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "ImagePolicyWebhook",
+        "LimitPodHardAntiAffinityTopology",
+        "NamespaceAutoProvision",
+        "NamespaceExists",
+        "NodeRestriction",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
+    )
+)
+"""Plug-ins of Kubernetes that are off there and that nobody can switch on here."""
+
+
+def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
+    """`ValueError` for names that cannot be meant: unknown, not available, or both on and off."""
+    available = {*ORDER, *WITHOUT_EFFECT} - {"NoticeWrites"}
+    problems = [
+        f'enable-admission-plugins plugin "{name}" is {"not available here" if name in ABSENT else "unknown"}'
+        for name in sorted({*enable} - available)
+    ]
+    problems += [
+        f'disable-admission-plugins plugin "{name}" is unknown'
+        for name in sorted({*disable} - available - ABSENT)
+    ]
+    if problems:
+        problems.append(f"available are {', '.join(sorted(available))}")
+    both = sorted({*enable} & {*disable})
+    if both:
+        problems.append(
+            f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped"
+        )
+    if problems:
+        raise ValueError("; ".join(problems))
 
 
 def arranged(

@@ -188,6 +188,7 @@ def keep_all_but_resources(new: Object, old: Object) -> None:
                 break
             for field in ("resources", "resizePolicy"):
                 _restore(container, one, field)
+    _restore(spec, new["spec"], "resources")
     new["spec"] = spec
     _keep_rest(new, old)
 
@@ -203,36 +204,72 @@ def resize_errors(new: Object, old: Object) -> Errors:
         current = (new.get("status") or {}).get("qosClass") or ""
         text = "Pod QOS Class may not change as a result of resizing"
         errors.append(fe.invalid("spec", current, text))
+    errors += _resize_whole(new["spec"].get("resources"), old["spec"].get("resources"))
+    moved = _reordered(new["spec"], old["spec"])
+    if moved:
+        return errors + moved
+    for kind in ("initContainers", "containers"):
+        after, before = new["spec"].get(kind) or [], old["spec"].get(kind) or []
+        for position, (one, previous) in enumerate(zip(after, before, strict=True)):
+            path = f"spec.{kind}[{position}].resources"
+            errors += _removed(one.get("resources"), previous.get("resources"), path, "resource")
     for kind in ("containers", "initContainers"):
         after, before = new["spec"].get(kind) or [], old["spec"].get(kind) or []
-        if [one.get("name") for one in after] != [one.get("name") for one in before]:
-            what = "added or removed" if len(after) != len(before) else "renamed or reordered"
-            return [*errors, fe.forbidden(f"spec.{kind}", f"{kind} may not be {what} on resize")]
         for position, (one, previous) in enumerate(zip(after, before, strict=True)):
-            errors += _resize_container(one, previous, kind, position)
+            if _beyond_resize(one) != _beyond_resize(previous):
+                errors.append(
+                    fe.forbidden("spec", "only cpu and memory resources are mutable")
+                    if kind == "containers"
+                    else fe.forbidden(
+                        f"spec.initContainers[{position}]",
+                        "only cpu and memory resources for init or sidecar containers are mutable",
+                    )
+                )
     return errors
 
 
-def _resize_container(new: Object, old: Object, kind: str, position: int) -> Errors:
-    if new == old:
-        return []
-    if kind == "initContainers" and old.get("restartPolicy") != "Always":
-        return [fe.forbidden("spec", "resources for non-sidecar init containers are immutable")]
+def _resize_whole(new: Object | None, old: Object | None) -> Errors:
+    """Requests and limits of the pod as a whole."""
+    if old is not None and new is None:
+        return [fe.forbidden("spec.resources", "pod-level resources cannot be removed")]
+    errors = _removed(new, old, "spec.resources", "pod-level resource")
+    if _beyond_resize({"resources": new}) != _beyond_resize({"resources": old}):
+        errors.append(fe.forbidden("spec", "only cpu and memory resources are mutable at pod-level"))
+    return errors
+
+
+def _removed(new: Object | None, old: Object | None, path: str, what: str) -> Errors:
+    return [
+        fe.forbidden(f"{path}.{part}", f"{what} {part} cannot be removed")
+        for part in ("requests", "limits")
+        if ((old or {}).get(part) or {}).keys() - ((new or {}).get(part) or {}).keys()
+    ]
+
+
+def _reordered(new: Object, old: Object) -> Errors:
     errors: Errors = []
-    for part in ("requests", "limits"):
-        after = (new.get("resources") or {}).get(part) or {}
-        before = (old.get("resources") or {}).get(part) or {}
-        if any(name in before and name not in after for name in ("cpu", "memory")):
-            path = f"spec.{kind}[{position}].resources.{part}"
-            errors.append(fe.forbidden(path, f"resource {part} cannot be removed"))
-        if any(
-            after.get(name) != before.get(name) for name in (after.keys() | before.keys()) - {"cpu", "memory"}
-        ):
-            errors.append(fe.forbidden("spec", "only cpu and memory resources are mutable"))
-    rest = {key: value for key, value in new.items() if key != "resources"}
-    if rest != {key: value for key, value in old.items() if key != "resources"}:
-        errors.append(fe.forbidden("spec", "only cpu and memory resources are mutable"))
+    for kind in ("containers", "initContainers"):
+        after, before = new.get(kind) or [], old.get(kind) or []
+        if len(after) != len(before):
+            errors.append(fe.forbidden(f"spec.{kind}", f"{kind} may not be added or removed on resize"))
+            continue
+        for position, (one, previous) in enumerate(zip(after, before, strict=True)):
+            if one.get("name") != previous.get("name"):
+                text = f"{kind} may not be renamed or reordered on resize"
+                errors.append(fe.forbidden(f"spec.{kind}[{position}].name", text))
     return errors
+
+
+def _beyond_resize(container: Object) -> Object:
+    """A container without what a resize may change."""
+    resources = container.get("resources") or {}
+    rest = {key: value for key, value in container.items() if key != "resources"}
+    for part, amounts in resources.items():
+        if part not in ("requests", "limits"):
+            rest[f"resources.{part}"] = amounts
+        elif fixed := {name: text for name, text in amounts.items() if name not in ("cpu", "memory")}:
+            rest[f"resources.{part}"] = fixed
+    return rest
 
 
 def keep_all_but_status(new: Object, old: Object) -> None:

@@ -1,0 +1,66 @@
+"""PersistentVolumeClaimResize: claims grow only where their storage class lets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.quantity import Quantity
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+
+from .live import Live
+from .refusal import refuse
+
+Object = dict[str, Any]
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+"""Where claims named their class before there was a field for it. It still wins over the field."""
+
+
+class ClaimResize(AdmissionPlugin):
+    """A claim that is bound may grow if its class says `allowVolumeExpansion`."""
+
+    name = "PersistentVolumeClaimResize"
+    validating = True
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """Updates of claims."""
+        return (
+            request.operation == "UPDATE"
+            and request.resource.resource == "persistentvolumeclaims"
+            and not request.resource.group
+            and not request.subresource
+        )
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        """Refuse growth that nobody would carry out."""
+        new, old = request.object or {}, request.old_object or {}
+        if _size(new) <= _size(old):
+            return
+        if (old.get("status") or {}).get("phase") != "Bound":
+            raise refuse(request, "Only bound persistent volume claims can be expanded")
+        if not await self._may_grow(_class(new), _class(old)):
+            raise refuse(
+                request,
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
+                " must support resize",
+            )
+
+    async def _may_grow(self, new: str, old: str) -> bool:
+        if not new or new != old:
+            return False
+        found = await self._live.one("storage.k8s.io", "storageclasses", "", new)
+        return found is not None and bool(found.get("allowVolumeExpansion"))
+
+
+def _size(claim: Object) -> Quantity:
+    resources = (claim.get("spec") or {}).get("resources") or {}
+    return Quantity((resources.get("requests") or {}).get("storage") or 0)
+
+
+def _class(claim: Object) -> str:
+    annotations = (claim.get("metadata") or {}).get("annotations") or {}
+    if CLASS_ANNOTATION in annotations:
+        return str(annotations[CLASS_ANNOTATION])
+    return str((claim.get("spec") or {}).get("storageClassName") or "")

@@ -1,0 +1,52 @@
+"""PodTopologyLabels: pods carry the zone and the region of the node they run on.
+
+The labels are copied when a pod is bound, or created with a node already named. They follow the node at that
+moment only, and replace what the pod itself said.
+"""
+
+from __future__ import annotations
+
+from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+
+from .live import Live
+
+LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+
+
+class TopologyLabels(AdmissionPlugin):
+    """Copies the labels to pods and to bindings, whose labels end up on the pod."""
+
+    name = "PodTopologyLabels"
+    mutating = True
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        """New pods, and bindings of pods."""
+        return (
+            request.operation == "CREATE"
+            and request.resource.resource == "pods"
+            and not request.resource.group
+            and request.subresource in ("", "binding")
+        )
+
+    async def mutate(self, request: AdmissionRequest) -> bool:
+        """Copy the labels. A node that is not there has none."""
+        assert request.object is not None
+        if request.subresource:
+            target = request.object.get("target") or {}
+            node = target.get("name") if target.get("kind") == "Node" else None
+        else:
+            node = (request.object.get("spec") or {}).get("nodeName")
+        found = await self._live.get("", "nodes", "", node) if node else None
+        if found is None:
+            return False
+        labels = found["metadata"].get("labels") or {}
+        copied = {name: labels[name] for name in LABELS if name in labels}
+        if not copied:
+            return False
+        metadata = request.object.setdefault("metadata", {})
+        before = metadata.get("labels") or {}
+        metadata["labels"] = {**before, **copied}
+        return bool(metadata["labels"] != before)
