@@ -10,8 +10,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from multidict import CIMultiDict
 
-from kubewright.api.errors import Unauthorized
+from kubewright.api.errors import Forbidden, Unauthorized
 from kubewright.apiserver import AuthenticatorChain, AuthorizerUnion, PrivilegedGroups, Request, User
 from kubewright.apiserver.authentication.delegated import DelegatedTokens
 from kubewright.apiserver.authentication.requestheader import RequestHeaders
@@ -21,6 +22,7 @@ from kubewright.apiserver.authentication.x509 import ClientCertificates, PeerCer
 from kubewright.apiserver.authorization import AlwaysAllowPaths, Attributes, Decision
 from kubewright.apiserver.authorization.delegated import DelegatedAuthorizer
 from kubewright.apiserver.authorization.rbac import RBAC, BindingRules
+from kubewright.apiserver.impersonation import Impersonation
 from kubewright.apiserver.tls import Authority
 
 
@@ -270,8 +272,86 @@ async def test_impersonation(guarded, base):
     assert (status, error["message"].endswith("without impersonating a user name")) == (400, True)
     status, error = await guarded("GET", base, Authorization="Bearer ada", Impersonate_User="root")
     assert error["message"].startswith(
-        'users "root" is forbidden: User "ada" cannot impersonate resource "users"'
+        'widgets.example.com is forbidden: User "ada" cannot impersonate-on:user-info:list resource "widgets"'
     )
+
+
+class Granted:
+    """Allows exactly these (verb, resource, name)."""
+
+    def __init__(self, *rights: tuple[str, str, str]) -> None:
+        self.rights = rights
+
+    async def authorize(self, attributes):
+        asked = (attributes.verb, attributes.resource, attributes.name)
+        return (Decision.ALLOW, "") if asked in self.rights else (Decision.NO_OPINION, "")
+
+
+ADA = User("ada")
+
+
+async def acting(rights, asker=ADA, **headers):
+    request = Request("POST", "/x", headers=CIMultiDict((k.replace("_", "-"), v) for k, v in headers.items()))
+    asked = Attributes(asker, "create", resource="pods", namespace="n")
+    return await Impersonation().impersonate(request, asked, Granted(*rights))
+
+
+async def test_constrained_impersonation_needs_the_identity_and_the_request():
+    request = ("impersonate-on:user-info:create", "pods", "")
+    bob = await acting([request, ("impersonate:user-info", "users", "bob")], Impersonate_User="bob")
+    assert (bob.name, bob.groups) == ("bob", ("system:authenticated",))
+    with pytest.raises(Forbidden, match='cannot impersonate:user-info resource "users" in API group "auth'):
+        await acting([request], Impersonate_User="bob")
+    with pytest.raises(Forbidden, match='cannot impersonate-on:user-info:create resource "pods"'):
+        await acting([("impersonate:user-info", "users", "bob")], Impersonate_User="bob")
+    rights = [request, ("impersonate:user-info", "users", "bob")]
+    with pytest.raises(Forbidden, match="impersonating the system:masters group is not allowed"):
+        await acting(rights, Impersonate_User="bob", Impersonate_Group="system:masters")
+    with pytest.raises(
+        Forbidden, match=r"extra\.key: Invalid value: .scope.: must be a domain-prefixed path"
+    ):
+        await acting(rights, Impersonate_User="bob", Impersonate_Extra_Scope="x")
+    assert (await acting([("impersonate", "users", "bob")], Impersonate_User="bob")).name == "bob"
+
+
+async def test_nodes_and_service_accounts_have_modes_of_their_own():
+    arbitrary = [
+        ("impersonate-on:arbitrary-node:create", "pods", ""),
+        ("impersonate:arbitrary-node", "nodes", "n1"),
+    ]
+    node = await acting(arbitrary, Impersonate_User="system:node:n1")
+    assert node.groups == ("system:nodes", "system:authenticated")
+    own = [
+        ("impersonate-on:associated-node:create", "pods", ""),
+        ("impersonate:associated-node", "nodes", "*"),
+    ]
+    agent = User("system:serviceaccount:a:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)})
+    assert (await acting(own, agent, Impersonate_User="system:node:n1")).groups[0] == "system:nodes"
+    with pytest.raises(Forbidden, match="impersonate-on:arbitrary-node:create"):
+        await acting(own, agent, Impersonate_User="system:node:n2")
+    account = [
+        ("impersonate-on:serviceaccount:create", "pods", ""),
+        ("impersonate:serviceaccount", "serviceaccounts", "b"),
+    ]
+    bot = await acting(account, Impersonate_User="system:serviceaccount:a:b")
+    assert bot.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
+
+
+async def test_the_mode_that_worked_last_words_the_refusal():
+    impersonation, rights = Impersonation(), Granted(("impersonate", "users", "bob"))
+    asked = Attributes(User("ada"), "create", resource="pods")
+
+    async def act_as(name):
+        request = Request("POST", "/x", headers=CIMultiDict({"Impersonate-User": name}))
+        return await impersonation.impersonate(request, asked, rights)
+
+    with pytest.raises(Forbidden, match="cannot impersonate-on:user-info:create"):
+        await act_as("eve")
+    assert (await act_as("bob")).name == "bob"
+    with pytest.raises(
+        Forbidden, match='users "eve" is forbidden: User "ada" cannot impersonate resource "users"'
+    ):
+        await act_as("eve")
 
 
 async def test_too_many_at_once(new_server, talk_to, base):

@@ -39,6 +39,8 @@ _port_characters = re.compile("[-a-z0-9]+").fullmatch
 _ALNUM_ENDS: Final = "and must start and end with an alphanumeric character"
 _KEY_RULE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALNUM_ENDS}"
 
+_HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+
 SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated suffixes: no vowels, and nothing that is easily misread."""
 SUFFIX_LENGTH: Final = 5
@@ -223,6 +225,17 @@ def _check_parent_directory(value: str) -> list[str]:
     return ["must not start with '..'"] if value.startswith("..") else []
 
 
+def check_domain_prefixed_path(value: str) -> list[tuple[str, str]]:
+    """`acme.io/foo`: a DNS subdomain, a slash, a URL path. Each problem with the part that has it."""
+    host, _, path = value.partition("/")
+    if not host or not path:
+        return [(value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    problems = [(host, text) for text in check_dns_subdomain(host)]
+    if not re.fullmatch(_HTTP_PATH, path):
+        problems.append((path, _rule("Invalid path", _HTTP_PATH)))
+    return problems
+
+
 def check_http_header_name(value: str) -> list[str]:
     """Names of HTTP headers."""
     text = "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -260,6 +273,7 @@ __all__ = [
     "check_dns_1035_label",
     "check_dns_label",
     "check_dns_subdomain",
+    "check_domain_prefixed_path",
     "check_env_name",
     "check_http_header_name",
     "check_label_value",

@@ -1,21 +1,39 @@
 """Impersonation: acting as somebody else, with permission.
 
-`Impersonate-User`, `-Group`, `-Uid` and `-Extra-*` headers ask for it; each part needs the verb `impersonate`
-on the matching resource (users, groups, serviceaccounts, uids, userextras).
+`Impersonate-User`, `-Group`, `-Uid` and `-Extra-*` headers ask for it. There are two ways to be allowed:
+
+- constrained: the verb `impersonate:<mode>` on each part of the identity (users, nodes, serviceaccounts,
+  groups, uids, userextras of `authentication.k8s.io`), and `impersonate-on:<mode>:<verb>` on the request. The
+  mode follows from who is meant: `associated-node` (the node that the asking account's pod runs on),
+  `arbitrary-node`, `serviceaccount`, or `user-info` for everybody else.
+- legacy: the verb `impersonate` on each part, and then whatever that user may do.
+
+All modes that apply are tried, first the one that last worked for the same asker; when none allows it, the
+first refusal is the answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from kubewright.api.errors import BadRequest
+from kubewright.api.errors import APIError, BadRequest
+from kubewright.api.field_errors import FieldError, aggregate
+from kubewright.api.names import check_dns_subdomain, check_domain_prefixed_path
 
 from .authentication.serviceaccount import PREFIX as SERVICE_ACCOUNT_PREFIX
 from .authorization import Attributes, Authorizer, Decision, forbidden
 from .request import Request
-from .user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+from .user import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 
 _EXTRA = "impersonate-extra-"
+_NODE_PREFIX = "system:node:"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+_NODE_KEYS = "authentication.kubernetes.io/associated-node-keys"
+_IDENTITY = "authentication.k8s.io"
+_REMEMBERED = 10_000
+_LEGACY = "legacy"
 
 
 def is_impersonating(request: Request) -> bool:
@@ -26,8 +44,52 @@ def is_impersonating(request: Request) -> bool:
     return False
 
 
-async def impersonate(request: Request, authorizer: Authorizer) -> User:
-    """The user to act as; raises `Forbidden` or `BadRequest`."""
+class Impersonation:
+    """Decides who may act as whom."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+        """The mode that last worked, by the asker's name."""
+
+    async def impersonate(self, request: Request, asked: Attributes, authorizer: Authorizer) -> User:
+        """The user to act as for the request `asked` about; raises `Forbidden` or `BadRequest`."""
+        wanted = _wanted(request)
+        if wanted is None:
+            return asked.user
+        target = _target(wanted)
+        modes = list(_modes(wanted, target, asked.user))
+        last = self._last.get(asked.user.name)
+        if last in modes:
+            modes.remove(last)
+            modes.insert(0, last)
+        refusal: APIError | None = None
+        for mode in modes:
+            try:
+                for question in _questions(mode, wanted, target, asked):
+                    decision, reason = await authorizer.authorize(question)
+                    if decision is not Decision.ALLOW:
+                        raise forbidden(question, reason)
+            except APIError as error:
+                refusal = refusal or error
+                continue
+            self._last.pop(asked.user.name, None)
+            self._last[asked.user.name] = mode
+            if len(self._last) > _REMEMBERED:
+                del self._last[next(iter(self._last))]
+            return _acting(wanted, target, mode)
+        assert refusal is not None
+        raise refusal
+
+
+class _Target(NamedTuple):
+    """What a user name stands for."""
+
+    resource: str
+    name: str
+    namespace: str = ""
+
+
+def _wanted(request: Request) -> User | None:
     headers = request.headers
     getall = getattr(headers, "getall", None)
     name = headers.get("Impersonate-User", "")
@@ -38,61 +100,96 @@ async def impersonate(request: Request, authorizer: Authorizer) -> User:
         if header.lower().startswith(_EXTRA):
             values = tuple(getall(header, ())) if getall is not None else (headers[header],)
             extra[unquote(header.lower().removeprefix(_EXTRA))] = values
-    if not name:
-        if not (groups or uid or extra):
-            return request.user
+    if name:
+        return User(name, groups, uid, extra)
+    if groups or uid or extra:
         raise BadRequest(f"requested {_go_user(uid, groups, extra)} without impersonating a user name")
-    asker = request.user
-    questions: list[Attributes] = []
-    namespace = ""
-    if name.startswith(SERVICE_ACCOUNT_PREFIX) and name.count(":") == 3:
-        namespace, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
-        questions.append(
-            Attributes(
-                asker,
-                "impersonate",
-                resource="serviceaccounts",
-                namespace=namespace,
-                name=account,
-                version="v1",
-            )
-        )
-    else:
-        questions.append(Attributes(asker, "impersonate", resource="users", name=name, version="v1"))
-    questions += [
-        Attributes(asker, "impersonate", resource="groups", name=group, version="v1") for group in groups
-    ]
+    return None
+
+
+def _target(wanted: User) -> _Target:
+    if wanted.name.startswith(SERVICE_ACCOUNT_PREFIX) and wanted.name.count(":") == 3:
+        namespace, account = wanted.name.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
+        return _Target("serviceaccounts", account, namespace)
+    node = wanted.name.removeprefix(_NODE_PREFIX)
+    if node != wanted.name and not check_dns_subdomain(node):
+        return _Target("nodes", node)
+    return _Target("users", wanted.name)
+
+
+def _modes(wanted: User, target: _Target, asker: User) -> Iterator[str]:
+    """The modes that apply, in the order in which they are tried."""
+    only_name = not (wanted.uid or wanted.groups or wanted.extra)
+    if target.resource == "nodes" and only_name:
+        if asker.name.startswith(SERVICE_ACCOUNT_PREFIX) and asker.extra.get(_NODE_NAME) == (target.name,):
+            yield "associated-node"
+        yield "arbitrary-node"
+    elif target.resource == "serviceaccounts" and only_name:
+        yield "serviceaccount"
+    elif target.resource == "users":
+        yield "user-info"
+    yield _LEGACY
+
+
+def _questions(mode: str, wanted: User, target: _Target, asked: Attributes) -> Iterator[Attributes]:
+    """What a mode needs to be allowed, in order; raises for what no right can allow."""
+    asker, legacy = asked.user, mode == _LEGACY
+    resource, name, namespace = target
+    if mode == "associated-node":
+        # The right holds on every node that the account's pods run on, so it is asked without naming one.
+        asker = User(asker.name, asker.groups, asker.uid, {_NODE_KEYS: tuple(sorted(asker.extra))})
+        name = "*"
+    elif legacy and resource == "nodes":
+        resource, name = "users", wanted.name
+    part = Attributes(asker, "impersonate" if legacy else f"impersonate:{mode}", _IDENTITY, "v1")
+    whole = part._replace(group="") if legacy else part
+    if not legacy:
+        yield asked._replace(user=asker, verb=f"impersonate-on:{mode}:{asked.verb}")
+    yield whole._replace(resource=resource, namespace=namespace, name=name)
+    if wanted.uid:
+        yield part._replace(resource="uids", name=wanted.uid)
+    if not legacy:
+        _refuse_groups(wanted.groups, whole._replace(resource="groups"))
+        _refuse_extra(wanted.extra, part._replace(resource="userextras"))
+    for group in wanted.groups:
+        yield whole._replace(resource="groups", name=group)
+    for key, values in wanted.extra.items():
+        for value in values:
+            yield part._replace(resource="userextras", subresource=key, name=value)
+
+
+def _refuse_groups(groups: tuple[str, ...], about: Attributes) -> None:
+    if "" in groups:
+        raise forbidden(about, "impersonating the empty string group is not allowed")
+    if MASTERS in groups:
+        raise forbidden(about._replace(name=MASTERS), "impersonating the system:masters group is not allowed")
+
+
+def _refuse_extra(extra: Mapping[str, tuple[str, ...]], about: Attributes) -> None:
     for key, values in extra.items():
-        questions += [
-            Attributes(
-                asker,
-                "impersonate",
-                group="authentication.k8s.io",
-                version="v1",
-                resource="userextras",
-                subresource=key,
-                name=value,
-            )
-            for value in values
-        ]
-    if uid:
-        questions.append(
-            Attributes(
-                asker, "impersonate", group="authentication.k8s.io", version="v1", resource="uids", name=uid
-            )
-        )
-    for question in questions:
-        decision, reason = await authorizer.authorize(question)
-        if decision is not Decision.ALLOW:
-            raise forbidden(question, reason)
-    if not groups and namespace:
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    if name == ANONYMOUS:
-        if UNAUTHENTICATED not in groups:
-            groups = (*groups, UNAUTHENTICATED)
-    elif UNAUTHENTICATED not in groups and AUTHENTICATED not in groups:
-        groups = (*groups, AUTHENTICATED)
-    return User(name, groups, uid, extra)
+        problems = [FieldError.invalid("extra.key", *found) for found in check_domain_prefixed_path(key)]
+        if not key:
+            why = "impersonating the empty string key in extra is not allowed"
+        elif problems:
+            why = f"impersonating an invalid key in extra is not allowed: {aggregate(problems)}"
+        elif "" in values:
+            why = "impersonating the empty string value in extra is not allowed"
+        else:
+            continue
+        raise forbidden(about, why)
+
+
+def _acting(wanted: User, target: _Target, mode: str) -> User:
+    """The identity that results, with the groups that everybody of its sort is in."""
+    groups = wanted.groups
+    if target.resource == "nodes" and mode != _LEGACY:
+        groups = ("system:nodes",)
+    elif target.resource == "serviceaccounts" and not groups:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{target.namespace}")
+    user = User(wanted.name, groups, wanted.uid, wanted.extra)
+    if wanted.name == ANONYMOUS:
+        return user.with_group(UNAUTHENTICATED)
+    return user if UNAUTHENTICATED in groups else user.with_group(AUTHENTICATED)
 
 
 def _go_user(uid: str, groups: tuple[str, ...], extra: dict[str, tuple[str, ...]]) -> str:

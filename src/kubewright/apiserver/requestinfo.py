@@ -131,7 +131,7 @@ def parse(request: Request) -> RequestInfo:
     if query and info.verb in ("list", "watch", "deletecollection"):
         info.field_selector = query.get("fieldSelector")
         info.label_selector = query.get("labelSelector")
-        if info.field_selector and not info.name:
+        if info.field_selector and not info.name and info.verb != "deletecollection":
             info.name = exact_name(info.field_selector)
     return info
 

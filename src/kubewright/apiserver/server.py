@@ -44,7 +44,7 @@ from .discovery import Discovery
 from .endpoint import Endpoint
 from .feed import Feed
 from .health import HealthChecks
-from .impersonation import impersonate, is_impersonating
+from .impersonation import Impersonation, is_impersonating
 from .metrics import ServerMetrics
 from .openapi import OpenAPI
 from .request import Request, Response, page_not_found
@@ -108,6 +108,7 @@ class APIServer:
         self.log_sample = log_sample
         self.slow_request = slow_request
         self.impersonation = impersonation
+        self._impersonation = Impersonation()
         self.delete_options_wire: Any = None
         """Decodes protobuf DeleteOptions, where clients send them (an object with `decode`)."""
         self.metrics = ServerMetrics()
@@ -368,7 +369,8 @@ class APIServer:
                 raise Unauthorized("Unauthorized")
             request.user = user
         if self.impersonation and is_impersonating(request):
-            request.user = await impersonate(request, self.authorizer)
+            asked = self._question(request, info)
+            request.user = await self._impersonation.impersonate(request, asked, self.authorizer)
         mutating = info.verb in _MUTATING
         if info.verb == "watch" or MASTERS in request.user.groups:
             return await self._authorized(request, info)
@@ -384,8 +386,9 @@ class APIServer:
             self._in_flight[mutating] -= 1
             gauge.dec()
 
-    async def _authorized(self, request: Request, info: RequestInfo) -> Response:
-        attributes = Attributes(
+    @staticmethod
+    def _question(request: Request, info: RequestInfo) -> Attributes:
+        return Attributes(
             request.user,
             info.verb,
             info.group,
@@ -398,6 +401,9 @@ class APIServer:
             info.field_selector,
             info.label_selector,
         )
+
+    async def _authorized(self, request: Request, info: RequestInfo) -> Response:
+        attributes = self._question(request, info)
         decision, reason = await self.authorizer.authorize(attributes)
         if decision is not Decision.ALLOW:
             raise forbidden(attributes, reason)

@@ -228,15 +228,7 @@ def _class_errors(ingress_class: Object) -> Errors:
 def _prefixed_path_errors(value: str, path: str) -> Errors:
     if not value:
         return [fe.required(path, "")]
-    host, _, rest = value.partition("/")
-    if not host or not rest:
-        return [fe.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = dns_subdomain(host, path)
-    allowed = "/%.~!$&'()*+,;=:@_-"
-    if not all(char.isascii() and (char.isalnum() or char in allowed) for char in rest):
-        text = "Invalid path (regex used for validation is '[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+')"
-        errors.append(fe.invalid(path, rest, text))
-    return errors
+    return [fe.invalid(path, part, text) for part, text in names.check_domain_prefixed_path(value)]
 
 
 def _parameters_text(ingress_class: Object) -> str:
