@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.schema import RuleRun, SchemaVersion
+from kubewright.schema.rules import compile_rules
 from kubewright.schema.structural import Node
 
 INT = {"type": "integer"}
@@ -169,3 +170,15 @@ def test_budgets_stop_what_runs_away() -> None:
         'Invalid value: "array": validation failed due to running out of cost budget, '
         "no further validation rules will be run"
     ]
+
+
+def test_constants_that_cannot_be_converted_are_found_with_the_rule() -> None:
+    literal = Node({"x-kubernetes-validations": [{"rule": "bool('maybe')"}], **STRING})
+    assert compile_rules(literal)[0].problem == (
+        "program instantiation failed: type conversion error from 'string' to 'bool'"
+    )
+    message = {"rule": "true", "messageExpression": "string(int('x'))"}
+    computed = Node({"x-kubernetes-validations": [message], **STRING})
+    assert compile_rules(computed)[0].message_problem == (
+        "messageExpression instantiation failed: type conversion error from 'string' to 'int'"
+    )

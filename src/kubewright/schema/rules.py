@@ -87,8 +87,12 @@ def _compile(declared: dict[str, Any], node: Node, self_type: cel.Type | None) -
         rule.problem = "cel expression must evaluate to a bool"
         return rule
     rule.uses_old = "oldSelf" in checked.references
+    try:
+        rule.program = checked.compile()
+    except cel.CelError as error:
+        rule.problem = f"program instantiation failed: {error}"
+        return rule
     rule.max_cost = checked.cost.max
-    rule.program = checked.compile()
     _compile_message(rule, declared.get("messageExpression") or "", env)
     if declared.get("fieldPath"):
         try:
@@ -109,7 +113,11 @@ def _compile_message(rule: Rule, text: str, env: cel.Env) -> None:
     if checked.type.kind is not cel.Kind.STRING:
         rule.message_problem = "messageExpression must evaluate to a string"
         return
-    rule.message_program = checked.compile()
+    try:
+        rule.message_program = checked.compile()
+    except cel.CelError as error:
+        rule.message_problem = f"messageExpression instantiation failed: {error}"
+        return
     rule.message_max_cost = checked.cost.max
 
 

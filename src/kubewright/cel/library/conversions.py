@@ -31,6 +31,9 @@ from kubewright.cel.values import (
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _UNSIGNED: Final = re.compile(r"[0-9]{1,40}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL: Final = re.compile(
+    r"[+-]?0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+"
+)
 _UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _SPECIAL: Final = re.compile(r"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_DIGITS: Final = 6
@@ -87,10 +90,16 @@ def double_of_string(text: str) -> float:
     """`double(string)`."""
     if _SPECIAL.fullmatch(text):
         return float(text)
-    if _NUMBER.fullmatch(_UNDERSCORE.sub("", text)):
-        number = float(_UNDERSCORE.sub("", text))
+    plain = _UNDERSCORE.sub("", text)
+    if _NUMBER.fullmatch(plain):
+        number = float(plain)
         if math.isfinite(number):
             return number
+    elif _HEXADECIMAL.fullmatch(plain):
+        try:
+            return float.fromhex(plain)
+        except OverflowError:
+            pass
     raise conversion_error("string", "double")
 
 

@@ -8,10 +8,12 @@ from typing import Final
 
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
+from kubewright.cel.library.address_problems import address_problem, shown
 from kubewright.cel.types import opaque_type
-from kubewright.cel.values import Opaque
+from kubewright.cel.values import Opaque, no_overload
 
 _MAX_TEXT: Final = 64
+_MAX_BITS_TEXT: Final = 18
 _BITS: Final = re.compile(r"0|[1-9][0-9]*")
 
 
@@ -57,40 +59,49 @@ def _mapped(address: IPv4Address | IPv6Address) -> bool:
     return isinstance(address, IPv6Address) and address.ipv4_mapped is not None
 
 
+def _zone(address: IPv4Address | IPv6Address) -> bool:
+    return isinstance(address, IPv6Address) and bool(address.scope_id)
+
+
 def parse_ip(text: str) -> IP:
     """`ip(text)`."""
-    if "%" in text[:_MAX_TEXT]:
-        raise CelError(f'IP address "{text}" with zone value is not allowed')
     try:
         if len(text) > _MAX_TEXT:
             raise ValueError("too long")
         address = ip_address(text)
     except ValueError:
         raise CelError(
-            f'IP Address "{text}" parse error during conversion from string:'
-            f' ParseAddr("{text}"): unable to parse IP'
+            f"IP Address {shown(text)} parse error during conversion from string: {address_problem(text)}"
         ) from None
+    if _zone(address):
+        raise CelError(f"IP address {shown(text)} with zone value is not allowed")
     if _mapped(address):
-        raise CelError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+        raise CelError(f"IPv4-mapped IPv6 address {shown(text)} is not allowed")
     return IP(address)
 
 
 def parse_cidr(text: str) -> CIDR:
     """`cidr(text)`."""
     prefix = "network address parse error during conversion from string: "
-    address, slash, bits = text.partition("/")
+    address, slash, bits = text.rpartition("/")
     try:
         if not slash:
             raise ValueError("no '/'")
-        if len(text) > _MAX_TEXT or not _BITS.fullmatch(bits):
-            raise ValueError(f'bad bits after slash: "{bits}"')
-        if "%" in address:
+        try:
+            zone = _zone(ip_address(address[:_MAX_TEXT]))
+        except ValueError:
+            raise ValueError(address_problem(address)) from None
+        if zone:
             raise ValueError("IPv6 zones cannot be present in a prefix")
+        if not _BITS.fullmatch(bits) or len(bits) > _MAX_BITS_TEXT:
+            raise ValueError(f"bad bits after slash: {shown(bits)}")
+        if int(bits) > (128 if ":" in address else 32):
+            raise ValueError("prefix length out of range")
         interface = ip_interface(text)
     except ValueError as error:
-        raise CelError(f'{prefix}{prefix}netip.ParsePrefix("{text}"): {error}') from None
+        raise CelError(f"{prefix}{prefix}netip.ParsePrefix({shown(text)}): {error}") from None
     if _mapped(interface.ip):
-        raise CelError(f'{prefix}IPv4-mapped IPv6 address "{text}" is not allowed')
+        raise CelError(f"{prefix}IPv4-mapped IPv6 address {shown(text)} is not allowed")
     return CIDR(interface)
 
 
@@ -149,6 +160,14 @@ def _contains_ip(value: CIDR, ip: IP) -> bool:
     return ip.address.version == value.interface.version and ip.address in value.interface.network
 
 
+def _ip_argument(text: str) -> IP:
+    """The address a text names; what names none is an argument of the wrong type."""
+    try:
+        return parse_ip(text)
+    except CelError:
+        raise no_overload() from None
+
+
 def _contains_cidr(value: CIDR, other: CIDR) -> bool:
     mine, theirs = value.interface.network, other.interface.network
     return mine.version == theirs.version and mine.overlaps(theirs) and mine.prefixlen <= theirs.prefixlen
@@ -179,7 +198,7 @@ OVERLOADS: Final[list[Overload]] = [
         "containsIP",
         "cidr_contains_ip_string",
         "net.CIDR.(string) -> bool",
-        lambda cidr, text: _contains_ip(cidr, parse_ip(text)),
+        lambda cidr, text: _contains_ip(cidr, _ip_argument(text)),
     ),
     overload("containsIP", "cidr_contains_ip_ip", "net.CIDR.(net.IP) -> bool", _contains_ip),
     overload(

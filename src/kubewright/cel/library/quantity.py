@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 from kubewright.api.quantity import Quantity, QuantityError
 from kubewright.cel.errors import CelError
@@ -12,23 +12,30 @@ from kubewright.cel.types import opaque_type
 from kubewright.cel.values import MAX_INT, MIN_INT, Opaque
 
 _PARTS: Final = re.compile(
-    r"[+-]?[0-9]*(?:\.(?P<fraction>[0-9]*))?(?:[eE](?P<exponent>[+-]?[0-9]{1,9})|(?P<suffix>[A-Za-z]{0,2}))"
+    r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,9})|([A-Za-z]{0,2}))",
 )
-_POWERS: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_POWERS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SHIFTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_MAX_DIGITS: Final = 18
+_MAX_BINARY_DIGITS: Final = 14
+
+Scaled: TypeAlias = tuple[int, int]
+"""`value * 10**scale` where the value fits into 64 bits."""
 
 
 class QuantityValue(Opaque):
     """A quantity as an expression sees it.
 
-    `whole` says whether it was written without a fraction. Kubernetes takes `1000m` and `1.0` for fractions.
+    `scaled` is the amount where Kubernetes keeps it in 64 bits. Only such an amount can be an integer, and
+    only if it was written without a fraction: `1000m`, `1.0` and `1Ei` are none.
     """
 
-    __slots__ = ("amount", "whole")
+    __slots__ = ("amount", "scaled")
     cel_type = opaque_type("kubernetes.Quantity")
 
-    def __init__(self, amount: Quantity, whole: bool) -> None:
+    def __init__(self, amount: Quantity, scaled: Scaled | None) -> None:
         self.amount = amount
-        self.whole = whole
+        self.scaled = scaled
 
     def equals(self, other: object) -> bool:
         """Equality by amount, whatever the suffix."""
@@ -38,19 +45,40 @@ class QuantityValue(Opaque):
 def parse(text: str) -> QuantityValue:
     """`quantity(text)`."""
     try:
-        return QuantityValue(Quantity(text), _is_whole(text))
+        return QuantityValue(Quantity(text), _scaled(text))
     except QuantityError as error:
-        raise CelError(str(error)) from None
+        raise CelError(error.args[0]) from None
 
 
-def _is_whole(text: str) -> bool:
+def _scaled(text: str) -> Scaled | None:
     match = _PARTS.fullmatch(text)
     if match is None:
-        return False
-    digits, suffix, exponent = len(match["fraction"] or ""), match["suffix"] or "", match["exponent"]
-    if suffix.endswith("i"):
-        return digits == 0
-    return (int(exponent) if exponent else _POWERS.get(suffix, 0)) >= digits
+        return None
+    sign, whole, fraction, exponent, suffix = match.groups(default="")
+    whole = whole or "0"
+    if suffix in _SHIFTS:
+        shift = _SHIFTS[suffix]
+        if fraction or len(whole) + shift * 3 // 10 > _MAX_BINARY_DIGITS:
+            return None
+        value, scale = int(whole) << shift, 0
+    else:
+        scale = (int(exponent) if exponent else _POWERS.get(suffix, 0)) - len(fraction)
+        if len(whole) + len(fraction) > _MAX_DIGITS or scale < _POWERS["n"]:
+            return None
+        value = int(whole + fraction)
+    return (-value if sign == "-" else value), scale
+
+
+def _sum(left: Scaled | None, right: Scaled | None) -> Scaled | None:
+    if left is None or right is None:
+        return None
+    if not left[0] or not right[0]:
+        return left if left[0] else right if right[0] else left
+    scale = min(left[1], right[1])
+    if max(left[1], right[1]) - scale > _MAX_DIGITS:
+        return None
+    value = left[0] * 10 ** (left[1] - scale) + right[0] * 10 ** (right[1] - scale)
+    return (value, scale) if MIN_INT <= value <= MAX_INT else None
 
 
 def is_quantity(text: str) -> bool:
@@ -73,27 +101,50 @@ def _sign(value: QuantityValue) -> int:
     return (fraction > 0) - (fraction < 0)
 
 
+def _integer(value: QuantityValue) -> int | None:
+    if value.scaled is None:
+        return None
+    number, scale = value.scaled
+    if scale < 0 or scale > _MAX_DIGITS:
+        return None
+    number *= 10**scale
+    return number if MIN_INT <= number <= MAX_INT else None
+
+
 def _is_integer(value: QuantityValue) -> bool:
-    fraction = value.amount.as_fraction()
-    return value.whole and fraction.denominator == 1 and MIN_INT <= fraction <= MAX_INT
+    return _integer(value) is not None
 
 
 def _as_integer(value: QuantityValue) -> int:
-    if not _is_integer(value):
+    number = _integer(value)
+    if number is None:
         raise CelError("cannot convert value to integer")
-    return int(value.amount.as_fraction())
+    return number
+
+
+def _as_float(value: QuantityValue) -> float:
+    number, scale = value.scaled or (value.amount.nanos, -9)
+    if not number or not scale:
+        return float(number)
+    try:
+        return float(number) * float(f"1e{scale}")
+    except OverflowError:
+        return value.amount.as_approximate_float()
+
+
+def _operand(value: QuantityValue | int) -> QuantityValue:
+    return value if isinstance(value, QuantityValue) else QuantityValue(Quantity(value), (value, 0))
 
 
 def _add(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    if isinstance(right, QuantityValue):
-        return QuantityValue(left.amount.add(right.amount), left.whole and right.whole)
-    return QuantityValue(left.amount.add(right), left.whole)
+    other = _operand(right)
+    return QuantityValue(left.amount.add(other.amount), _sum(left.scaled, other.scaled))
 
 
 def _subtract(left: QuantityValue, right: QuantityValue | int) -> QuantityValue:
-    if isinstance(right, QuantityValue):
-        return QuantityValue(left.amount.sub(right.amount), left.whole and right.whole)
-    return QuantityValue(left.amount.sub(right), left.whole)
+    other = _operand(right)
+    negated = other.scaled and (-other.scaled[0], other.scaled[1])
+    return QuantityValue(left.amount.sub(other.amount), _sum(left.scaled, negated))
 
 
 def _greater(left: QuantityValue, right: QuantityValue) -> bool:
@@ -126,7 +177,7 @@ OVERLOADS: Final[list[Overload]] = [
         "asApproximateFloat",
         "quantity_get_float",
         f"{_Q}.() -> double",
-        lambda value: value.amount.as_approximate_float(),
+        _as_float,
     ),
     overload("asInteger", "quantity_get_int", f"{_Q}.() -> int", _as_integer),
     overload("isInteger", "quantity_is_integer", f"{_Q}.() -> bool", _is_integer),

@@ -23,6 +23,7 @@ _REASONS: Final = {
     "invalid repetition size": "invalid repeat count",
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression: ``",
 }
 """What Go calls the mistakes that the library names differently."""
 

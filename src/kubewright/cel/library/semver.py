@@ -75,15 +75,19 @@ def _check_identifier(item: str, what: str) -> None:
 
 
 def _normalized(text: str) -> str:
-    text = text.removeprefix("v")
-    core = re.match(r"[^-+]*", text)
-    assert core
-    parts = core[0].split(".")
-    if len(parts) < 3 and core.end() != len(text):
-        raise CelError("Short version cannot contain PreRelease/Build meta data")
-    parts += ["0"] * (3 - len(parts))
-    plain = [part.lstrip("0") or "0" if part else part for part in parts]
-    return ".".join(plain) + text[core.end() :]
+    parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
+    if len(parts) < 3:
+        if "+" in parts[-1] or "-" in parts[-1]:
+            raise CelError("short version cannot contain PreRelease/Build meta data")
+        parts += ["0"] * (3 - len(parts))
+    return ".".join(parts)
+
+
+def _without_zeros(part: str) -> str:
+    if len(part) < 2:
+        return part
+    bare = part.lstrip("0")
+    return bare if bare[:1].isascii() and bare[:1].isdigit() else "0" + bare
 
 
 def is_semver(text: str, normalize: bool = False) -> bool:

@@ -20,6 +20,7 @@ from kubewright.cel.values import Duration, Timestamp, TypeValue, UInt, type_of_
 MAX_RESULT: Final = 10_000_000
 """Characters of a string made by one call: more than the cost of a call allows to read."""
 _MAX_PRECISION: Final = 1000
+_PRECISION: Final = "could not parse formatting clause: error while parsing precision: "
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
@@ -215,12 +216,16 @@ def _number(value: Any, clause: str) -> float:
 
 def _fixed(value: Any, precision: int) -> str:
     number = _number(value, "fixed-point")
+    if precision > _MAX_PRECISION:
+        raise CelError(f"precision {precision} exceeds maximum allowed precision {_MAX_PRECISION}")
     return f"{number:,.{precision}f}" if math.isfinite(number) else _special(number)
 
 
 def _scientific(value: Any, precision: int) -> str:
     """Always six digits: in Kubernetes the precision of this clause is a width."""
     number = _number(value, "scientific")
+    if precision > _MAX_PRECISION:
+        raise CelError(f"precision {precision} exceeds maximum allowed precision {_MAX_PRECISION}")
     if not math.isfinite(number):
         return _special(number)
     mantissa, _, exponent = f"{number:.6e}".partition("e")
@@ -277,14 +282,14 @@ def format_string(template: str, args: list[Any]) -> str:
             return "".join(parts)
         parts.append(template[position:percent])
         position = percent + 1
-        if position >= len(template):
-            raise CelError("unexpected end of string")
-        if template[position] == "%":
+        if template.startswith("%", position):
             parts.append("%")
             position += 1
             continue
         if used >= len(args):
             raise CelError(f"index {used} out of range")
+        if position >= len(template):
+            raise CelError("unexpected end of string")
         precision, position = _precision(template, position)
         text = _clause(template[position : position + 1], precision, args[used])
         size += len(text)
@@ -340,12 +345,12 @@ def _precision(template: str, position: int) -> tuple[int, int]:
     while end < len(template) and template[end].isdigit() and template[end].isascii():
         end += 1
     if end >= len(template):
-        raise CelError("error while parsing precision: could not find end of precision specifier")
+        raise CelError(f"{_PRECISION}could not find end of precision specifier")
     digits = template[position + 1 : end]
-    if not digits:
-        return 6, end
-    if len(digits) > 9 or int(digits) > _MAX_PRECISION:
-        raise CelError(f"precision {digits[:20]} exceeds maximum allowed precision {_MAX_PRECISION}")
+    if not digits or len(digits.lstrip("0")) > 18:
+        reason = "value out of range" if digits else "invalid syntax"
+        shown = f'strconv.Atoi: parsing "{digits}": {reason}'
+        raise CelError(f"{_PRECISION}error while converting precision to integer: {shown}")
     return int(digits), end
 
 

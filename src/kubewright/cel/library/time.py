@@ -60,9 +60,14 @@ def checked_duration(ns: int) -> Duration:
     raise CelError("duration overflow")
 
 
+_LEAP_YEAR: Final = 2000
+
+
 def _timestamp_of(match: re.Match[str]) -> Timestamp:
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    moment = datetime(year or _LEAP_YEAR, month, day, hour, minute, second, tzinfo=UTC)
+    if not year:
+        raise CelError("timestamp overflow")
     fraction = (match[7] or "")[:9].ljust(9, "0")
     offset = 0
     zone = match[8]
@@ -165,7 +170,8 @@ def timestamp_of_seconds(seconds: int) -> Timestamp:
 
 
 @lru_cache(maxsize=256)
-def _zone(name: str) -> tzinfo:
+def _zone(name: str) -> tzinfo | timedelta:
+    """A time zone, or a plain distance from UTC where it is more than a time zone may have."""
     if ":" not in name:
         if name in ("", "UTC"):
             return UTC
@@ -183,15 +189,17 @@ def _zone(name: str) -> tzinfo:
     if not 0 <= int(minutes) <= 59:
         raise CelError(f"timezone offset minutes out of range [0, 59]: {name}")
     offset = int(hours) * 60 + int(minutes) * (-1 if name[0] == "-" else 1)
-    if abs(offset) >= 24 * 60:
-        raise CelError(f"timezone offset out of range: {name}")
-    return timezone(timedelta(minutes=offset))
+    distance = timedelta(minutes=offset)
+    return timezone(distance) if abs(offset) < 24 * 60 else distance
 
 
 def _local(value: Timestamp, zone: str) -> datetime:
     moment = _EPOCH + timedelta(seconds=value.ns // NANOS)
+    if not zone:
+        return moment
+    place = _zone(zone)
     try:
-        return moment.astimezone(_zone(zone)) if zone else moment
+        return moment + place if isinstance(place, timedelta) else moment.astimezone(place)
     except (OverflowError, ValueError):
         raise CelError("timestamp overflow") from None
 
