@@ -86,7 +86,8 @@ async def test_service_account_tokens():
     alive = [True]
 
     async def lookup(claims):
-        return alive[0] and claims["kubernetes.io"]["serviceaccount"]["uid"] == "u"
+        right = alive[0] and claims["kubernetes.io"]["serviceaccount"]["uid"] == "u"
+        return "" if right else "the account is another one"
 
     tokens = ServiceAccountTokens(issuers=["https://me/"], keys=[public], lookup=lookup)
 

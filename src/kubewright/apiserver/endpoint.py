@@ -71,6 +71,8 @@ class Endpoint:
         if verb not in self._verbs:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)
+            if named and self._verbs == {"create"}:
+                raise NotFound("the server could not find the requested resource", details={})
             raise no_such_method()
         if verb in self._handled_reads:
             return await answer_verb(self, request, info, verb)
@@ -108,9 +110,9 @@ class Endpoint:
             raise no_such_method()
         raise NotFound("the server could not find the requested resource", details={})
 
-    def accepted(self, request: Request) -> Accepted:
+    def accepted(self, request: Request, *, tables: bool = True) -> Accepted:
         """The representation that a request wants."""
-        return negotiate(request, protobuf=not self.resource.custom)
+        return negotiate(request, protobuf=not self.resource.custom, tables=tables)
 
     def go_type(self, kind: str) -> str:
         """What a Go server calls the type of a kind of this resource."""
@@ -301,6 +303,7 @@ class Endpoint:
         accepted = self.accepted(request)
         options = await self._delete_options(request)
         op = self.operation(request, info, "delete", dry_run=options.dry_run, options=options.to_object())
+        self.resource.strategy.deletion_asked(op)
         obj, gone = await deletion.delete(self.store, op, options)
         if not gone or self.resource.strategy.returns_deleted_object:
             return self.answer(request, accepted, obj)
@@ -320,6 +323,8 @@ class Endpoint:
 
         accepted = self.accepted(request)
         options = await self._delete_options(request)
+        op = self.operation(request, info, "delete", dry_run=options.dry_run, options=options.to_object())
+        self.resource.strategy.deletion_asked(op)
         page, _ = await collect(self, request, info)
         items = []
         for item in page.items:

@@ -6,13 +6,14 @@ What it is asked for has passed admission by then.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import BadRequest
 from kubewright.api.gvk import GroupVersionKind
 
 from . import writes
-from .bodies import media_type, read_object, read_plain, read_typed
+from .bodies import check_namespace, media_type, read_object, read_plain, read_typed
 from .negotiation import Accepted, encode, respond
 from .options import parse_write_options
 from .request import Request, Response
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 async def answer_verb(endpoint: Endpoint, request: Request, info: RequestInfo, verb: str) -> Response:
     """A verb that a function answers."""
-    accepted = endpoint.accepted(request)
+    accepted = endpoint.accepted(request, tables=verb in ("get", "list") or endpoint.resource.custom)
     body: Object | None = None
     if verb in ("get", "list"):
         pass
@@ -45,6 +46,8 @@ async def answer_verb(endpoint: Endpoint, request: Request, info: RequestInfo, v
             wire=endpoint.version.wire,
         )
     asked = _asked(endpoint, request, info, body, verb)
+    if verb == "create" and body is not None and not endpoint.resource.custom:
+        await _prepare_creation(endpoint, asked, body)
     result = await endpoint.resource.handlers[verb](asked)
     if isinstance(result, Response):
         return result
@@ -52,7 +55,30 @@ async def answer_verb(endpoint: Endpoint, request: Request, info: RequestInfo, v
         maker = TableMaker(endpoint.resource, endpoint.version, endpoint.include(request, accepted))
         rows = result["items"] if verb == "list" else [result]
         return respond(request, accepted, encode(maker.table(rows, result.get("metadata") or {})))
-    return respond(request, accepted, encode(result), 201 if verb == "create" else 200)
+    status = 201 if verb == "create" else 200
+    return respond(request, accepted, encode(_transformed(accepted, result)), status)
+
+
+def _transformed(accepted: Accepted, result: Object) -> Object:
+    if accepted.transform == "PartialObjectMetadata":
+        api_version = f"meta.k8s.io/{accepted.version}"
+        metadata = result.get("metadata") or {}
+        return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
+    return result
+
+
+async def _prepare_creation(endpoint: Endpoint, asked: SubresourceRequest, body: Object) -> None:
+    """What happens to every object that is created, stored or not: its namespace, its owners, admission."""
+    check_namespace(body, asked.namespace)
+    if asked.namespace:
+        body["metadata"]["namespace"] = asked.namespace
+    else:
+        body["metadata"].pop("namespace", None)
+    op, now = asked.operation, datetime.now(UTC)
+    asked.body = await endpoint.store.own(
+        endpoint.version, "", lambda owner: owner.update(None, body, op.field_manager, now)
+    )
+    await _admit_creation(endpoint, asked, None)
 
 
 async def _read_any(endpoint: Endpoint, request: Request, kind: str, wire: Any) -> Object | None:
@@ -98,7 +124,7 @@ async def answer_subresource(
     endpoint: Endpoint, request: Request, info: RequestInfo, declared: Subresource
 ) -> Response:
     """A subresource that a function answers."""
-    accepted = endpoint.accepted(request) if not declared.connects else Accepted()
+    accepted = endpoint.accepted(request, tables=False) if not declared.connects else Accepted()
     body = None
     if declared.decodes and request.method in ("POST", "PUT"):
         if declared.checks is not None and declared.kind is not None:
@@ -118,13 +144,15 @@ async def answer_subresource(
     if declared.connects:
         await _admit_connect(endpoint, asked)
     elif request.method == "POST" and declared.kind is not None and asked.body is not None:
+        if isinstance(asked.body.get("metadata"), dict):
+            check_namespace(asked.body, asked.namespace)
         await _admit_creation(endpoint, asked, declared.kind)
     assert declared.handler is not None
     result = await declared.handler(asked)
     if isinstance(result, Response):
         return result
     status = declared.status_code if request.method == "POST" else 200
-    return respond(request, accepted, encode(result), status)
+    return respond(request, accepted, encode(_transformed(accepted, result)), status)
 
 
 async def _admit_connect(endpoint: Endpoint, asked: SubresourceRequest) -> None:
@@ -136,13 +164,16 @@ async def _admit_connect(endpoint: Endpoint, asked: SubresourceRequest) -> None:
         await admission.validate(question)
 
 
-async def _admit_creation(endpoint: Endpoint, asked: SubresourceRequest, kind: GroupVersionKind) -> None:
+async def _admit_creation(
+    endpoint: Endpoint, asked: SubresourceRequest, kind: GroupVersionKind | None
+) -> None:
     """A POST to a subresource creates an object of its kind: a Binding, an Eviction, a TokenRequest."""
     admission = endpoint.server.admission
     if admission.has_mutating or admission.has_validating:
         question = writes.admission_request(endpoint.store, asked.operation, "CREATE", asked.body, None)
-        question.kind = kind
-        question.definition = question.version = question.convert = question.renew = None
+        if kind is not None:
+            question.kind = kind
+            question.definition = question.version = question.convert = question.renew = None
         await admission.mutate(question)
         asked.body = question.object
         await admission.validate(question)

@@ -81,7 +81,7 @@ def _media(wanted: str, protobuf: bool) -> str:
 
 
 @lru_cache(maxsize=512)
-def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
+def _negotiate(header: str, protobuf: bool, tables: bool) -> Accepted | str | None:
     """The choice, or the text of the refusal."""
     known = False
     binary: Accepted | None = None
@@ -100,7 +100,7 @@ def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
         if (
             clause.parameters.get("g") == "meta.k8s.io"
             and version in _TRANSFORMS.get(transform, ())
-            and not (transform == "Table" and clause.media == PROTOBUF)
+            and not (transform == "Table" and (clause.media == PROTOBUF or not tables))
         ):
             if media == PROTOBUF:
                 binary = binary or Accepted(media, transform, version)
@@ -111,12 +111,12 @@ def _negotiate(header: str, protobuf: bool) -> Accepted | str | None:
     return None if known else "unknown"
 
 
-def negotiate(request: Request, *, protobuf: bool = True) -> Accepted:
-    """What `request` wants; raises `NotAcceptable`."""
+def negotiate(request: Request, *, protobuf: bool = True, tables: bool = True) -> Accepted:
+    """What `request` wants of what there is; raises `NotAcceptable`."""
     header = request.headers.get("Accept")
     if not header or header == "application/json" or header == "*/*":
         return PLAIN
-    choice = _negotiate(header, protobuf)
+    choice = _negotiate(header, protobuf, tables)
     if isinstance(choice, Accepted):
         return choice
     if choice is None or not protobuf:

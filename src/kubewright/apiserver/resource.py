@@ -283,6 +283,9 @@ class Strategy:
         """Seconds between DELETE and removal; 0 removes at once. Pods are why this exists."""
         return 0
 
+    def deletion_asked(self, op: Operation) -> None:
+        """Before anything is looked for: somebody asks to delete one object or many (then without a name)."""
+
     def before_delete(self, op: Operation, obj: Object) -> MaybeAwait:
         """Change an object that stays for finalizers or grace; may also add finalizers."""
 

@@ -35,7 +35,7 @@ from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
 from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_authorities, read_pair
-from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, bound_objects_exist
+from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, token_invalidity
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class ControlPlane:
             issuers=[self.issuer.issuer],
             keys=self.issuer.keys,
             audiences=self.issuer.audiences,
-            lookup=bound_objects_exist(self.server, self.issuer.clock),
+            lookup=token_invalidity(self.server, self.issuer.clock),
         )
         proxy = self.front_proxy or FrontProxy(
             client_ca=self.front_proxy_authority.certificate, allowed_names=("front-proxy-client",)

@@ -104,3 +104,67 @@ async def test_every_bootstrap_role_is_there_once(send: Any) -> None:
     _, bindings = await send("GET", f"{RBAC}/clusterrolebindings")
     bound = {item["roleRef"]["name"] for item in bindings["items"]}
     assert bound <= set(names)
+
+
+async def ask(send: Any, **about: Any) -> Any:
+    question = {"verb": "list", "resource": "pods", **about}
+    path = f"{REVIEWS}/subjectaccessreviews"
+    return (await send("POST", path, {"spec": {"user": "ann", "resourceAttributes": question}}))[1]
+
+
+async def test_selectors_that_cannot_be_read_are_ignored_and_said_to_be(send: Any) -> None:
+    where = "spec.resourceAttributes"
+    answer = await ask(send, fieldSelector={"rawSelector": "a>b"}, labelSelector={"rawSelector": "a in b"})
+    assert answer["status"]["evaluationError"] == (
+        f"{where}.fieldSelector ignored due to parse error; {where}.labelSelector ignored due to parse error"
+    )
+    terms = [{"key": "a", "operator": "In", "values": ["b"]}, {"key": "c", "operator": "Exists"}]
+    answer = await ask(send, fieldSelector={"requirements": terms}, labelSelector={"requirements": terms})
+    assert (
+        answer["status"]["evaluationError"] == f"{where}.fieldSelector partially ignored due to parse error"
+    )
+    assert "evaluationError" not in (await ask(send, fieldSelector={"rawSelector": "a=b"}))["status"]
+
+
+async def test_requirements_of_selectors_are_checked(send: Any) -> None:
+    terms = [{"key": "", "operator": "In"}, {"key": "c", "operator": "Exists", "values": ["x"]}]
+    answer = await ask(send, fieldSelector={"requirements": terms})
+    assert [
+        (cause["field"].rpartition(".requirements")[2], cause["message"]) for cause in causes(answer)
+    ] == [
+        ("[0].key", "Required value: must be specified"),
+        ("[0].values", "Required value: must be specified when `operator` is 'In' or 'NotIn'"),
+        ("[1].values", "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"),
+    ]
+    answer = await ask(
+        send, labelSelector={"requirements": [{"key": "a b", "operator": "New", "values": ["-"]}]}
+    )
+    assert [cause["field"][-9:] for cause in causes(answer)] == ["ts[0].key", "values[0]"]
+
+
+def causes(answer: Any) -> list[Any]:
+    return list(answer["details"]["causes"])
+
+
+async def test_reviews_are_only_ever_created(send: Any) -> None:
+    path, body = f"{REVIEWS}/subjectaccessreviews", {"spec": {"user": "a", "nonResourceAttributes": {}}}
+    assert (await send("GET", path))[0] == 405
+    assert (await send("GET", f"{path}/x"))[0] == 404
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    assert (await send("POST", path, body, **table))[0] == 406
+    partial = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+    assert (await send("POST", path, body, **partial))[1]["kind"] == "PartialObjectMetadata"
+    assert (await send("POST", path, body | {"metadata": {"namespace": "x"}}))[0] == 201
+    named = (await send("POST", path, body | {"metadata": {"labels": {"a": "b"}, "name": "x"}}))[1]
+    assert causes(named)[0]["message"].startswith(
+        'Invalid value: {"name":"x","labels":{"a":"b"},"managedFields":[{"manager":"unknown",'
+    )
+    local = {"metadata": {"namespace": "x"}, **body}
+    status, answer = await send("POST", f"{REVIEWS}/namespaces/default/localsubjectaccessreviews", local)
+    assert (status, answer["message"][:32]) == (400, "the namespace of the provided ob")
+
+
+async def test_deleting_many_asks_for_no_single_name(send: Any) -> None:
+    path = "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Da"
+    assert (await send("DELETE", path, user=ANN))[1]["message"].startswith("configmaps is forbidden")
+    assert (await send("GET", path, user=ANN))[1]["message"].startswith('configmaps "a" is forbidden')

@@ -100,3 +100,23 @@ async def test_the_published_keys_verify_tokens(send: Any, plane: Any) -> None:
     assert claims["iss"] == plane.issuer.issuer
     _, discovery = await send("GET", "/.well-known/openid-configuration")
     assert discovery["jwks_uri"].endswith("/openid/v1/jwks")
+
+
+async def test_a_review_says_why_a_token_counts_no_more(send: Any) -> None:
+    await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
+    secrets = "/api/v1/namespaces/default/secrets"
+    await send("POST", secrets, {"metadata": {"name": "s"}})
+    bound = {"kind": "Secret", "apiVersion": "v1", "name": "s"}
+    tied = (await token_for(send, "bob", boundObjectRef=bound))[1]["status"]["token"]
+    free = (await token_for(send, "bob"))[1]["status"]["token"]
+
+    async def why(token: str) -> str:
+        text: str = (await send("POST", REVIEW, {"spec": {"token": token}}))[1]["status"]["error"]
+        return text
+
+    await send("DELETE", f"{secrets}/s")
+    assert await why(tied) == "[invalid bearer token, service account token has been invalidated]"
+    await send("DELETE", f"{ACCOUNTS}/bob")
+    assert await why(free) == '[invalid bearer token, serviceaccounts "bob" not found]'
+    await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
+    assert (await why(free)).startswith("[invalid bearer token, service account UID (")

@@ -18,8 +18,16 @@ from .tokens import bearer_token
 
 PREFIX = "system:serviceaccount:"
 Claims = dict[str, Any]
-Lookup = Callable[[Claims], Awaitable[bool]]
-"""Whether the account, and the object its token is bound to, exist with the uids that the claims say."""
+Lookup = Callable[[Claims], Awaitable[str]]
+"""Why a token counts no more: its account, or the object it is bound to, is gone. Empty if it does."""
+
+
+class TokenInvalidated(Unauthorized):
+    """A token that was good once. Clients are only told that they are unauthorized; `why` is for reviews."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("Unauthorized")
+        self.why = why
 
 
 def service_account_user(namespace: str, name: str, uid: str = "", **extra: tuple[str, ...]) -> User:
@@ -87,8 +95,10 @@ class ServiceAccountTokens:
             or account.get("name") != name
         ):
             raise Unauthorized("Unauthorized")
-        if self.lookup is not None and not await self.lookup(claims):
-            raise Unauthorized("Unauthorized")
+        if self.lookup is not None:
+            why = await self.lookup(claims)
+            if why:
+                raise TokenInvalidated(why)
         extra: dict[str, tuple[str, ...]] = {}
         if claims.get("jti"):
             extra["authentication.kubernetes.io/credential-id"] = (f"JTI={claims['jti']}",)

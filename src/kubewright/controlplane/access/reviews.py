@@ -10,18 +10,22 @@ from typing import Any
 
 from kubewright.api.errors import BadRequest, invalid
 from kubewright.api.field_errors import FieldError
+from kubewright.api.go_text import GoStruct
 from kubewright.api.gvk import GroupKind
+from kubewright.api.meta import ManagedFieldsEntry, ObjectMeta
 from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
 from kubewright.apiserver.resource import SubresourceRequest
 from kubewright.apiserver.user import User
 
 from .live_rules import LiveRules
+from .review_selectors import read_field_selector, read_label_selector, selector_errors
 
 Object = dict[str, Any]
 GROUP = "authorization.k8s.io"
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _NOT_BOTH = "cannot be specified in combination with resourceAttributes"
-_SYMBOLS = {"In": "in", "NotIn": "notin"}
+_METADATA = ObjectMeta.__struct_encode_fields__
+_MANAGED = ManagedFieldsEntry.__struct_encode_fields__
 
 
 class AccessReviews:
@@ -53,11 +57,11 @@ class AccessReviews:
         """May that user, in this namespace?"""
         review = asked.body or {}
         spec = review.get("spec") or {}
-        metadata = review.setdefault("metadata", {})
-        metadata.setdefault("namespace", asked.namespace)
+        metadata = review["metadata"]
         errors = _spec_errors(spec) + _user_errors(spec)
         if any(metadata[key] for key in metadata if key not in ("namespace", "managedFields")):
-            errors.append(FieldError.invalid("metadata", metadata, "must be empty except for namespace"))
+            text = "must be empty except for namespace"
+            errors.append(FieldError.invalid("metadata", _ordered(metadata), text))
         about = spec.get("resourceAttributes")
         if about is not None and (about.get("namespace") or "") != metadata["namespace"]:
             errors.append(
@@ -68,16 +72,10 @@ class AccessReviews:
                 )
             )
         if spec.get("nonResourceAttributes") is not None:
-            errors.append(
-                FieldError.invalid(
-                    "spec.nonResourceAttributes",
-                    spec["nonResourceAttributes"],
-                    "disallowed on this kind of request",
-                )
-            )
+            shown = _shown_path(spec["nonResourceAttributes"])
+            text = "disallowed on this kind of request"
+            errors.append(FieldError.invalid("spec.nonResourceAttributes", shown, text))
         _refuse(errors)
-        if metadata["namespace"] != asked.namespace:
-            raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {asked.namespace}")
         return await self._answer(review, spec, _subject_of(spec))
 
     async def own(self, asked: SubresourceRequest) -> Object:
@@ -89,7 +87,11 @@ class AccessReviews:
 
     async def _answer(self, review: Object, spec: Object, user: User) -> Object:
         about = spec.get("resourceAttributes")
+        unread: list[str] = []
         if about is not None:
+            fields, fields_unread = read_field_selector(about.get("fieldSelector"))
+            labels, labels_unread = read_label_selector(about.get("labelSelector"))
+            unread = [text for text in (fields_unread, labels_unread) if text]
             attributes = Attributes(
                 user,
                 about.get("verb") or "",
@@ -100,8 +102,8 @@ class AccessReviews:
                 about.get("namespace") or "",
                 about.get("name") or "",
                 "",
-                _selector(about.get("fieldSelector")),
-                _selector(about.get("labelSelector")),
+                fields,
+                labels,
             )
         else:
             path = spec.get("nonResourceAttributes") or {}
@@ -112,6 +114,8 @@ class AccessReviews:
             status["denied"] = True
         if reason:
             status["reason"] = reason
+        if unread:
+            status["evaluationError"] = "; ".join(unread)
         return {**review, "status": status}
 
     async def rules(self, asked: SubresourceRequest) -> Object:
@@ -159,32 +163,18 @@ def _spec_errors(spec: Object) -> list[FieldError]:
     about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     errors = []
     if about is not None and path is not None:
-        shown = {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
-        errors.append(FieldError.invalid("spec.nonResourceAttributes", shown, _NOT_BOTH))
+        errors.append(FieldError.invalid("spec.nonResourceAttributes", _shown_path(path), _NOT_BOTH))
     elif about is None and path is None:
         errors.append(FieldError.invalid("spec.resourceAttributes", None, _ONE_OF))
     for field in ("fieldSelector", "labelSelector"):
         selector = (about or {}).get(field)
         if selector is not None:
-            errors += _selector_errors(selector, f"spec.resourceAttributes.{field}")
+            errors += selector_errors(selector, f"spec.resourceAttributes.{field}")
     return errors
 
 
-def _selector_errors(selector: Object, path: str) -> list[FieldError]:
-    raw, requirements = selector.get("rawSelector"), selector.get("requirements")
-    if raw and requirements:
-        return [
-            FieldError.invalid(
-                f"{path}.rawSelector", raw, "may not specified at the same time as requirements"
-            )
-        ]
-    if not raw and not requirements:
-        return [
-            FieldError.required(
-                f"{path}.requirements", f"when {path} is specified, requirements or rawSelector is required"
-            )
-        ]
-    return []
+def _shown_path(path: Object) -> GoStruct:
+    return GoStruct({"Path": path.get("path") or "", "Verb": path.get("verb") or ""})
 
 
 def _user_errors(spec: Object) -> list[FieldError]:
@@ -200,29 +190,21 @@ def _user_errors(spec: Object) -> list[FieldError]:
 def _metadata_errors(review: Object) -> list[FieldError]:
     metadata = review.get("metadata") or {}
     if any(value for key, value in metadata.items() if key != "managedFields"):
-        return [FieldError.invalid("metadata", metadata, "must be empty")]
+        return [FieldError.invalid("metadata", _ordered(metadata), "must be empty")]
     return []
+
+
+def _ordered(metadata: Object) -> GoStruct:
+    """Metadata in the order in which it is written."""
+    shown = GoStruct({name: metadata[name] for name in _METADATA if metadata.get(name)})
+    if "managedFields" in shown:
+        shown["managedFields"] = [
+            GoStruct({name: entry[name] for name in _MANAGED if entry.get(name)})
+            for entry in shown["managedFields"]
+        ]
+    return shown
 
 
 def _refuse(errors: list[FieldError]) -> None:
     if errors:
         raise invalid(GroupKind(GROUP, ""), "", errors)
-
-
-def _selector(selector: Object | None) -> str:
-    """A selector of a review as text."""
-    if not selector:
-        return ""
-    if selector.get("rawSelector"):
-        return str(selector["rawSelector"])
-    parts = []
-    for requirement in selector.get("requirements") or ():
-        key, operator = requirement.get("key", ""), requirement.get("operator", "")
-        values = requirement.get("values") or ()
-        if operator in _SYMBOLS:
-            parts.append(f"{key} {_SYMBOLS[operator]} ({','.join(values)})")
-        elif operator == "Exists":
-            parts.append(key)
-        elif operator == "DoesNotExist":
-            parts.append(f"!{key}")
-    return ",".join(parts)

@@ -1,7 +1,7 @@
 """Who somebody is: service-account tokens and the kinds that ask about identity.
 
 `TokenIssuer` signs tokens and publishes its keys, `TokenRequests` answers `serviceaccounts/token`,
-`bound_objects_exist` says whether a token's account (and what it is bound to) is still there, and
+`token_invalidity` says why a token counts no more (its account or what it is bound to is gone), and
 `IdentityReviews` answers TokenReview and SelfSubjectReview.
 """
 
@@ -10,6 +10,6 @@ from __future__ import annotations
 from .explicit import UnlessToken
 from .issuer import TokenIssuer
 from .reviews import IdentityReviews
-from .token_requests import TokenRequests, bound_objects_exist
+from .token_requests import TokenRequests, token_invalidity
 
-__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "UnlessToken", "bound_objects_exist"]
+__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "UnlessToken", "token_invalidity"]

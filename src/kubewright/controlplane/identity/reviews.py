@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.errors import BadRequest, Unauthorized
 from kubewright.api.field_errors import quote
-from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
+from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens, TokenInvalidated
 from kubewright.apiserver.authentication.tokens import StaticTokens
 from kubewright.apiserver.resource import SubresourceRequest
 from kubewright.apiserver.user import AUTHENTICATED, User
@@ -44,6 +44,8 @@ class IdentityReviews:
         status: Object = {"user": {}}
         try:
             found = await self._identify(token, audiences)
+        except TokenInvalidated as error:
+            status["error"] = f"[invalid bearer token, {error.why}]"
         except Unauthorized as error:
             status["error"] = _why(error)
         else:

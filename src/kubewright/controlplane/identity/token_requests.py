@@ -169,35 +169,47 @@ class TokenRequests:
         return store.layout.unpack((item := await store.read(namespace, name)).value, item.mod_revision)
 
 
-def bound_objects_exist(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[bool]]:
-    """Whether a token's account, and the pod, secret or node it is bound to, exist with the same uids."""
+def token_invalidity(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[str]]:
+    """Why a token counts no more: its account, or the pod, secret or node it is bound to, is not the one that
+    it was made for."""
 
-    async def there(plural: str, namespace: str, reference: Object) -> bool:
+    async def find(plural: str, namespace: str, name: str) -> Object | None:
         store = server.store("", plural)
-        if store is None:
-            return False
-        item = await store.storage.get(store.key(namespace, reference.get("name") or ""))
-        if item is None:
-            return False
-        metadata = store.layout.unpack(item.value, item.mod_revision)["metadata"]
-        if metadata.get("uid") != reference.get("uid"):
-            return False
-        deleted = metadata.get("deletionTimestamp")
-        if not deleted:
-            return True
-        moment = parse_time(deleted)
-        return moment.timestamp() >= clock() - _LEEWAY
+        item = await store.storage.get(store.key(namespace, name)) if store is not None else None
+        if store is None or item is None:
+            return None
+        metadata: Object = store.layout.unpack(item.value, item.mod_revision)["metadata"]
+        return metadata
 
-    async def exist(claims: Claims) -> bool:
+    def is_gone(metadata: Object) -> bool:
+        deleted = metadata.get("deletionTimestamp") or ""
+        return deleted != "" and parse_time(deleted).timestamp() < clock() - _LEEWAY
+
+    async def account_problem(namespace: str, reference: Object) -> str:
+        name, claimed = reference.get("name") or "", reference.get("uid")
+        account = await find("serviceaccounts", namespace, name)
+        if account is None:
+            return f'serviceaccounts "{name}" not found'
+        if account.get("uid") != claimed:
+            return f"service account UID ({account.get('uid')}) does not match claim ({claimed})"
+        return f"service account {namespace}/{name} has been deleted" if is_gone(account) else ""
+
+    async def bound_problem(kind: str, namespace: str, reference: Object) -> str:
+        found, claimed = await find(f"{kind}s", namespace, reference.get("name") or ""), reference.get("uid")
+        if found is not None and found.get("uid") != claimed:
+            uid = found.get("uid")
+            return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({claimed})"
+        return "service account token has been invalidated" if found is None or is_gone(found) else ""
+
+    async def problem(claims: Claims) -> str:
         private = claims.get("kubernetes.io") or {}
         namespace = private.get("namespace") or ""
-        if not await there("serviceaccounts", namespace, private.get("serviceaccount") or {}):
-            return False
-        for kind, plural in (("secret", "secrets"), ("pod", "pods")):
-            if kind in private and not await there(plural, namespace, private[kind]):
-                return False
-        if "node" in private and "pod" not in private:
-            return await there("nodes", "", private["node"])
-        return True
+        found = await account_problem(namespace, private.get("serviceaccount") or {})
+        for kind in ("secret", "pod"):
+            if not found and kind in private:
+                found = await bound_problem(kind, namespace, private[kind])
+        if not found and "node" in private and "pod" not in private:
+            found = await bound_problem("node", "", private["node"])
+        return found
 
-    return exist
+    return problem

@@ -78,7 +78,7 @@ class JobStrategy(KindStrategy):
         if not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
 
-    def before_delete(self, op: Operation, obj: Object) -> None:
+    def deletion_asked(self, op: Operation) -> None:
         """Who says nothing about the pods of a job is told that they stay."""
         if not {"propagationPolicy", "orphanDependents"} & op.options.keys():
             op.warn(
