@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from kubewright.api.apps.v1 import DeploymentCondition, DeploymentStatus
+from kubewright.api.codec import decode, encode
 from kubewright.api.conditions import (
     get_condition,
     has_condition,
@@ -68,3 +69,10 @@ def test_works_on_the_conditions_of_built_in_kinds() -> None:
     assert set_condition(status, DeploymentCondition(type="Available", status="True"), now=lambda: FIRST)
     assert is_condition_true(status, "Available")
     assert (status.conditions or [])[0].last_transition_time == FIRST
+
+
+def test_an_empty_message_is_sent_as_definitions_ask_for_it() -> None:
+    ready = Condition(type="Ready", status="True", reason="Up")
+    assert encode(ready) == b'{"type":"Ready","status":"True","reason":"Up","message":""}'
+    assert decode(b'{"type":"Ready"}', Condition).message == ""
+    assert repr(ready) == "Condition(type='Ready', status='True', reason='Up')"

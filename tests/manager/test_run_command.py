@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -155,6 +156,22 @@ async def test_mistakes_end_in_one_line(project: Path, arguments: tuple[str, ...
         assert await running.process.wait() != 0
     assert complaint in text
     assert "Traceback" not in text
+
+
+async def test_a_webhook_port_in_use_ends_it_at_once(project: Path, kubeconfig: Path) -> None:
+    with (project / "shop.py").open("a") as program:
+        program.write("\noperator.default(Shop)(lambda shop: None)\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with command(
+            project, "shop", "--development", "--webhook-port", str(port), kubeconfig=kubeconfig
+        ) as running:
+            text = await running.rest()
+            assert await running.process.wait() == 1
+    assert f"Error: webhooks cannot listen on 127.0.0.1:{port}: " in text
+    assert "cut off" not in text
 
 
 async def test_a_wrong_variable_is_named(project: Path) -> None:

@@ -155,6 +155,23 @@ async def test_a_validator_sees_old_and_new_and_only_its_operations() -> None:
     assert seen == [(2, 1), (None, 2)]
 
 
+@pytest.mark.parametrize("answered", [False, True, "no", ["no"], [FieldError.required("spec"), 3]])
+async def test_what_is_no_field_error_lets_nothing_through(answered: Any) -> None:
+    with pytest.raises(TypeError, match="returns or yields FieldErrors, or nothing, or raises Denied: not "):
+        await ask(Validator(Hotel, lambda new, old: answered), review(hotel()))
+
+
+async def test_a_single_field_error_is_enough() -> None:
+    refusing: Any = lambda new, old: FieldError.required("spec.stars")  # noqa: E731
+    reply = await ask(Validator(Hotel, refusing), review(hotel()))
+    assert reply["status"]["details"]["causes"][0]["field"] == "spec.stars"
+
+
+async def test_a_defaulter_that_answers_with_something_else_is_told() -> None:
+    with pytest.raises(TypeError, match="changes the object, or returns one: not bool"):
+        await ask(Defaulter(Hotel, lambda obj: True), review(hotel()))
+
+
 async def test_denied_says_why() -> None:
     def check(new: Hotel, old: Hotel | None) -> None:
         raise Denied("the season is over")

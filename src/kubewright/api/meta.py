@@ -79,7 +79,8 @@ class Condition(Struct):
     observed_generation: int | None = None
     last_transition_time: Time | None = None
     reason: str = ""
-    message: str = ""
+    message: str = field(default_factory=str)
+    """Always sent, empty or not: definitions and API servers ask for it (a factory is never left out)."""
 
 
 class LabelSelectorRequirement(Struct):

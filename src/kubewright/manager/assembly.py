@@ -374,7 +374,17 @@ class _Registration:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Register, then wait for the end."""
-        await self._server.wait_listening()
+        listening, stopping = (
+            asyncio.create_task(self._server.wait_listening()),
+            asyncio.create_task(stop.wait()),
+        )
+        try:
+            await asyncio.wait([listening, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listening.cancel()
+            stopping.cancel()
+        if stop.is_set():  # the server could not listen, or somebody was quick
+            return
         certificates = self._server.certificates
         assert isinstance(certificates, DevelopmentCertificates)
         url = f"https://{self._server.host}:{self._server.port}"

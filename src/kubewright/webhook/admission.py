@@ -71,7 +71,11 @@ class Defaulter(Generic[T]):
         if obj is None:
             return AdmissionResponse()
         returned = await self._call(obj, request=request)
-        result = returned if isinstance(returned, self.of) else obj
+        if returned is not None and not isinstance(returned, self.of):
+            raise TypeError(
+                f"a defaulting function changes the object, or returns one: not {type(returned).__name__}"
+            )
+        result = returned if returned is not None else obj
         if result is not obj:
             result.__dict__.update(obj.__dict__)
         pair = changed(result)
@@ -100,11 +104,27 @@ class Validator(Generic[T]):
         if request.operation not in self.operations:
             return AdmissionResponse()
         new, old = _decode(request.object, self.of), _decode(request.old_object, self.of)
-        errors = tuple(await self._call(new, old, request=request) or ())
+        errors = _field_errors(await self._call(new, old, request=request))
         if not errors:
             return AdmissionResponse()
         refusal = invalid(request.kind.group_kind, request.name, errors)
         return _refused(refusal.message, errors, Invalid.code, Invalid.reason)
+
+
+def _field_errors(returned: Any) -> tuple[FieldError, ...]:
+    """What a validating function answered; anything but field errors lets nothing through."""
+    if returned is None:
+        return ()
+    errors = (
+        tuple(returned) if isinstance(returned, Iterable) and not isinstance(returned, str) else (returned,)
+    )
+    for error in errors:
+        if not isinstance(error, FieldError):
+            raise TypeError(
+                f"a validating function returns or yields FieldErrors, or nothing, or raises Denied: "
+                f"not {error!r}"
+            )
+    return errors
 
 
 def _decode(reader: Callable[[type[T]], T | None], of: type[T]) -> T | None:
