@@ -2,7 +2,8 @@
 
 Version 3 is one document per group version, found through an index whose links carry a hash: a link that is
 still right may be cached for ever, one that is not redirects to the one that is. Version 2 is one document of
-everything. Both are made when they are first asked for and kept until the resources change.
+everything. Both are made when they are first asked for and kept until the resources change, in JSON and, for
+clients that ask for it, in protobuf.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kubewright.api import builtin_schema
 from kubewright.api.gvk import GroupVersion
 
-from .negotiation import encode, json_response, parse_accept
+from .negotiation import JSON, encode, json_response, parse_accept
+from .openapi_v2 import simplify
 from .openapi_words import API_VERSION, KIND, METADATA, describe
 from .request import Request, Response
 
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_PROTOBUF_2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUF_3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 _STATUS_DESCRIPTION = "What became of a request that has no object to answer with."
 
 
@@ -34,6 +40,7 @@ class OpenAPI:
         self._server = server
         self._v3: dict[str, tuple[bytes, str]] = {}
         self._v2: tuple[bytes, str] | None = None
+        self._protobuf: dict[str, bytes] = {}
         self.meta: Callable[[], Mapping[str, Schema]] = meta_definitions
         """Definitions of the shared metadata types, by name."""
         self.external: Callable[[], Mapping[str, str]] = dict
@@ -45,6 +52,7 @@ class OpenAPI:
         """Forget documents: the resources have changed."""
         self._v3.clear()
         self._v2 = None
+        self._protobuf.clear()
 
     def _group_versions(self) -> dict[str, GroupVersion]:
         found = {}
@@ -83,7 +91,9 @@ class OpenAPI:
         path = request.path.removeprefix("/openapi/v3").strip("/")
         if path != "version" and path not in self._group_versions():
             return Response(404, content_type="")
-        negotiate_json(request)
+        media = _negotiate(request, _PROTOBUF_3)
+        if not media:
+            return _not_acceptable()
         body, digest = self._document(path)
         headers: dict[str, str | list[str]] = {"ETag": f'"{digest}"', "Vary": "Accept"}
         asked = request.query.get("hash")
@@ -95,11 +105,13 @@ class OpenAPI:
             headers["Expires"] = _in_a_year()
         if request.headers.get("If-None-Match") == headers["ETag"]:
             return Response(304, headers=headers)
-        return Response(200, body, headers=headers)
+        return self._answer(path, body, media, headers)
 
     async def v2(self, request: Request) -> Response:
         """`/openapi/v2`: everything in one document."""
-        negotiate_json(request)
+        media = _negotiate(request, _PROTOBUF_2)
+        if not media:
+            return _not_acceptable()
         if self._v2 is None:
             body = encode(self._build_v2())
             self._v2 = (body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
@@ -107,7 +119,18 @@ class OpenAPI:
         headers: dict[str, str | list[str]] = {"ETag": etag, "Vary": "Accept"}
         if request.headers.get("If-None-Match") == etag:
             return Response(304, headers=headers)
-        return Response(200, body, headers=headers)
+        return self._answer("", body, media, headers)
+
+    def _answer(self, path: str, body: bytes, media: str, headers: dict[str, str | list[str]]) -> Response:
+        """A document in the form that was asked for; version 2 has no path."""
+        if media == JSON:
+            return Response(200, body, headers=headers)
+        made = self._protobuf.get(path)
+        if made is None:
+            from .openapi_protobuf import V2, V3
+
+            made = self._protobuf[path] = (V3 if path else V2).encode(msgspec.json.decode(body))
+        return Response(200, made, headers=headers, content_type=media)
 
     def _served(self, group_version: GroupVersion) -> list[tuple[Resource, Version]]:
         return sorted(
@@ -159,11 +182,16 @@ class OpenAPI:
             for resource, version in self._served(group_version):
                 _add_definitions(definitions, resource, version)
                 paths.update(resource_paths(resource, version, v2=True))
+        definitions = relink(definitions, "#/definitions/")
+        for schema in definitions.values():
+            simplify(schema)
+            if "x-kubernetes-group-version-kind" in schema:
+                schema.setdefault("type", "object")
         document = {
             "swagger": "2.0",
             "info": {"title": "Kubernetes", "version": self._server.version.git_version},
             "paths": paths,
-            "definitions": relink(definitions, "#/definitions/"),
+            "definitions": definitions,
         }
         for other in self.external_v2():
             merge_documents(document, other)
@@ -200,17 +228,19 @@ def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
     return [_renamed(value, names) for value in schema] if isinstance(schema, list) else schema
 
 
-def negotiate_json(request: Request) -> None:
-    """Only JSON is offered; raises `NotAcceptable`."""
+def _negotiate(request: Request, protobuf: str) -> str:
+    """JSON or this kind of protobuf, which some clients spell with an `@`; nothing if neither will do."""
     header = request.headers.get("Accept")
-    if header and not any(
-        clause.media in ("application/json", "application/*", "*/*")
-        or (clause.media.startswith("application/com.github.proto-openapi") and len(parse_accept(header)) > 1)
-        for clause in parse_accept(header)
-    ):
-        from kubewright.api.errors import NotAcceptable
+    for clause in parse_accept(header) if header else ():
+        if clause.media in (JSON, "application/*", "*/*"):
+            return JSON
+        if clause.media.replace("@", ".") == protobuf:
+            return protobuf
+    return "" if header else JSON
 
-        raise NotAcceptable("only the following media types are accepted: application/json")
+
+def _not_acceptable() -> Response:
+    return Response(406, headers={"Vary": "Accept"}, content_type="")
 
 
 def _in_a_year() -> str:
