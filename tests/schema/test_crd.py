@@ -331,3 +331,17 @@ def test_status_updates_check_names_only() -> None:
     made = crd(OBJECT)
     made["status"]["acceptedNames"] = {"plural": "Bad"}
     assert [error.field for error in validate_crd_status(made)] == ["status.acceptedNames.plural"]
+
+
+def test_the_default_of_an_integer_or_string_may_have_any_type() -> None:
+    either = {"x-kubernetes-int-or-string": True}
+    assert texts(crd(props(a={**either, "default": True}))) == []
+    inside = {**props(b=either), "default": {"b": [1]}}
+    assert texts(crd(props(a=inside))) == []
+    assert texts(crd(props(a={**either, "maximum": 3, "default": 4}))) != []
+
+
+def test_what_no_schema_may_have_is_named() -> None:
+    assert texts(crd(props(a={**STRING, "$schema": "x"}))) == [
+        f"{AT}: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
+    ]

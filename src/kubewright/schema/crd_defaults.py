@@ -21,6 +21,7 @@ from .rules import RuleRun, has_rules
 from .structural import NO_DEFAULT, Node, Schema
 from .validation import validate_value
 
+_INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _META_FIELDS: Final = frozenset(("metadata", "kind", "apiVersion"))
 Steps = tuple[str | None, ...]
 """The way to a place inside of a resource: names of fields, `None` for a list element."""
@@ -89,11 +90,21 @@ def _metadata_default_errors(node: Node, path: str, steps: Steps, root: bool) ->
 
 
 def _value_errors(node: Node, value: Any, path: str, root: bool) -> list[FieldError]:
-    found = validate_value(Compiled.of(node), value, path)
+    found = validate_value(Compiled.of(_of_any_type(node)), value, path)
     if not found and has_rules(node):
         found = RuleRun(ratchet=False).validate(node, value, value, path, root=root).errors
         found = found or RuleRun(ratchet=False).validate(node, value, None, path, root=root).errors
     return found
+
+
+def _of_any_type(node: Node) -> Node:
+    """Kubernetes does not look at the type of a default for what is an integer or a string."""
+    if not any(_INT_OR_STRING in inner for inner in every_schema(node.raw)):
+        return node
+    loosened = copy_value(node.raw)
+    for inner in every_schema(loosened):
+        inner.pop(_INT_OR_STRING, None)
+    return Node(loosened)
 
 
 def has_defaults(schema: Schema) -> bool:

@@ -59,7 +59,8 @@ def unsupported(schema: Schema) -> str:
         "definitions",
     ):
         if schema.get(keyword):
-            return f"OpenAPIV3Schema '{keyword}' is not supported"
+            name = "schema" if keyword == "$schema" else keyword
+            return f"OpenAPIV3Schema '{name}' is not supported"
     if isinstance(schema.get("items"), list):
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:

@@ -39,6 +39,19 @@ async def test_a_dry_run_serves_nothing(talk, base):
     assert (await talk("GET", CRD))[0] == 404
 
 
+async def test_each_mistake_in_metadata_is_told_once(talk):
+    nameless = {**definition(), "metadata": {}}
+    status, refused = await talk("POST", CRDS, nameless)
+    assert status == 422
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["metadata.name"]
+    labelled = definition()
+    labelled["metadata"] = {"name": "others.example.com", "labels": {"a b": "c"}}
+    status, refused = await talk("POST", CRDS, labelled)
+    assert status == 422
+    fields = sorted(cause["field"] for cause in refused["details"]["causes"])
+    assert fields == ["metadata.labels", "metadata.name"]
+
+
 async def test_names_go_to_whoever_comes_first(talk):
     await talk.ok("POST", CRDS, definition(names={"shortNames": ["wd"]}))
     other = definition(names={"plural": "others", "shortNames": ["wd", "ot"]})

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from kubewright import schema as rules
 from kubewright.api.field_errors import FieldError
-from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object, Operation, Strategy, Version
 
 from . import conditions
@@ -34,8 +33,8 @@ class DefinitionStrategy(Strategy):
         self._owner = owner
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """The whole name follows from the spec; validation says how."""
-        return check_path_segment(name, prefix=prefix)
+        """The whole name follows from the spec; `validate` says how."""
+        return []
 
     def default(self, version: Version, obj: Object) -> None:
         """Names, conversion and stored versions that can be told from the rest."""
@@ -62,8 +61,11 @@ class DefinitionStrategy(Strategy):
         return bool(obj.get("spec") != old.get("spec"))
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """Everything that is wrong with a new definition."""
-        return rules.validate_crd(obj)
+        """Everything that is wrong with a new definition and its name; other metadata the server checks."""
+        for error in rules.validate_crd(obj):
+            names = error.field in ("metadata.name", "metadata.generateName")
+            if not error.field.startswith("metadata.") or (names and error.reason != "FieldValueRequired"):
+                yield error
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """Everything that is wrong with a change."""
