@@ -1,7 +1,8 @@
 """Deleting objects: finalizers, grace, propagation, preconditions.
 
 An object with finalizers, or with a period of grace, stays: it gets a deletionTimestamp and goes when the
-last finalizer is removed (see `writes`). Otherwise it is gone at once.
+last finalizer is removed (see `writes`). Otherwise it is gone at once; of a kind that knows grace, it is first
+marked and then removed.
 """
 
 from __future__ import annotations
@@ -100,8 +101,18 @@ async def _delete_once(
                 metadata["resourceVersion"] = str(revision)
                 await settle(strategy.stored(op, obj, obj))
         return await store.convert(obj, version.name, op.version.name), False
+    revision = item.mod_revision
+    if strategy.graceful and metadata != before:
+        # Who has no grace left is told so before being gone: watchers and webhooks see both.
+        if not op.dry_run:
+            value = await store.pack(obj, version.name)
+            revision = await store.storage.update(item.key, value, expected=revision, ttl=strategy.ttl)
+            item = KeyValue(item.key, value, item.create_revision, revision)
+        if admit and admission.has_validating:
+            told = await store.load(item, op.version)
+            await admission.validate(admission_request(store, op, "DELETE", None, told))
     if not op.dry_run:
-        store.written = await store.storage.delete(item.key, expected=item.mod_revision)
+        store.written = await store.storage.delete(item.key, expected=revision)
         await settle(strategy.deleted(op, obj))
         before["resourceVersion"] = metadata["resourceVersion"] = str(store.written)
     if not strategy.graceful:
@@ -110,21 +121,21 @@ async def _delete_once(
 
 
 def _check_preconditions(store: Store, op: Operation, obj: Object, options: DeleteOptions) -> None:
-    metadata = obj["metadata"]
-    kind = GroupResource(store.resource.group, store.resource.kind)
-    if options.uid is not None and options.uid != metadata.get("uid"):
+    metadata, resource = obj["metadata"], store.resource
+    for what, wanted, found, why in (
+        ("UID", options.uid, metadata.get("uid"), "deleted and then recreated"),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "modified"),
+    ):
+        if wanted is None or wanted == found:
+            continue
+        if resource.strategy.checks_deletion_itself:
+            text = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            raise conflict(resource.group_resource, op.name, text)
         raise conflict(
-            kind,
+            GroupResource(resource.group, resource.kind),
             op.name,
-            f"the UID in the precondition ({options.uid}) does not match the UID in record "
-            f"({metadata.get('uid')}). The object might have been deleted and then recreated",
-        )
-    if options.resource_version is not None and options.resource_version != metadata["resourceVersion"]:
-        raise conflict(
-            kind,
-            op.name,
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
-            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have been modified",
+            f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). "
+            f"The object might have been {why}",
         )
 
 

@@ -214,6 +214,8 @@ class Strategy:
     """PUT without a resourceVersion overwrites whatever is there."""
     returns_deleted_object = False
     """DELETE answers with the object instead of a Status."""
+    checks_deletion_itself = False
+    """Preconditions of a deletion that fail are told in the words of kinds with a deletion of their own."""
     default_propagation: Literal["Background", "Orphan", "Foreground"] = "Background"
     ttl: int | None = None
     """Seconds after which objects vanish (events)."""

@@ -156,6 +156,33 @@ async def test_deletion_waits_for_instances_with_finalizers(talk, base):
     assert (await talk("GET", "/apis/example.com"))[0] == 404
 
 
+async def test_who_watches_sees_the_instances_go_with_their_definition(talk, base):
+    await talk.ok("POST", CRDS, definition())
+    for number in range(3):
+        await talk.ok("POST", base, widget(f"w{number}"))
+    stream = (await talk.send("GET", f"{base}?watch=1")).stream
+    await talk.ok("DELETE", CRD)
+    async with asyncio.timeout(10):
+        events = [json.loads(line) async for chunk in stream for line in chunk.splitlines()]
+    assert [event["type"] for event in events] == ["ADDED"] * 3 + ["DELETED"] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [(CRD, "customresourcedefinitions.apiextensions.k8s.io"), ("/api/v1/namespaces/default", "namespaces")],
+)
+async def test_a_deletion_with_its_own_check_of_preconditions(talk, path, resource):
+    await talk.ok("POST", CRDS, definition())
+    live = await talk.ok("GET", path)
+    for what, field in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        status, answer = await talk("DELETE", path, {"kind": "DeleteOptions", "preconditions": {field: "0"}})
+        assert status == 409
+        assert answer["message"] == (
+            f'Operation cannot be fulfilled on {resource} "{live["metadata"]["name"]}": Precondition failed: '
+            f"{what} in precondition: 0, {what} in object meta: {live['metadata'][field]}"
+        )
+
+
 async def test_what_was_deleted_does_not_come_back(talk, base):
     await talk.ok("POST", CRDS, definition())
     for number in range(3):

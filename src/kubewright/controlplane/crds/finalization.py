@@ -90,6 +90,8 @@ async def _empty(definitions: CustomResourceDefinitions, name: str, store: Store
     try:
         await _delete_all(store)
         await _wait_until_empty(definitions, name, store)
+        # Whoever watches, and the garbage collector, hears of the last instance before its kind is gone.
+        await store.server.feed.passed(await store.storage.revision())
     except Incomplete as error:
         reason, message = error.reason, str(error)
 

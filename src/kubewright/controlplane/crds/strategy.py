@@ -29,6 +29,8 @@ _NOT_KEPT: Final = (CLEANUP, "orphan", "foregroundDeletion")
 class DefinitionStrategy(Strategy):
     """The rules of `customresourcedefinitions`."""
 
+    checks_deletion_itself = True
+
     def __init__(self, owner: CustomResourceDefinitions) -> None:
         self._owner = owner
 

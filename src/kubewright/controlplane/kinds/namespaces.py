@@ -23,6 +23,7 @@ class NamespaceStrategy(KindStrategy):
     """The rules of namespaces."""
 
     returns_deleted_object = True
+    checks_deletion_itself = True
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """A label."""
