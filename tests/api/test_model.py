@@ -156,3 +156,16 @@ def test_round_trip(meta: ObjectMeta) -> None:
     assert from_plain(plain, ObjectMeta) == meta
     assert loads(encode(meta)) == plain
     assert meta.copy() == meta
+
+
+def test_name_and_namespace_are_text_whether_they_are_there_or_not() -> None:
+    from kubewright.api import ObjectMeta, Unstructured
+    from kubewright.api.core.v1 import ConfigMap
+
+    for made in (
+        ConfigMap(metadata=ObjectMeta(name="a", namespace="b")),
+        Unstructured({"metadata": {"name": "a", "namespace": "b"}}),
+    ):
+        assert (made.name, made.namespace) == ("a", "b")
+    assert (ConfigMap().name, ConfigMap().namespace) == ("", "")
+    assert (Unstructured().name, Unstructured({"metadata": None}).namespace) == ("", "")

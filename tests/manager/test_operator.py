@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from kubewright.api import CustomResource, FieldError, ObjectMeta, Spec, Status, resource
+from kubewright.api import (
+    CustomResource,
+    FieldError,
+    ObjectMeta,
+    PartialObjectMetadata,
+    Spec,
+    Status,
+    resource,
+)
 from kubewright.api.core.v1 import ConfigMap, Pod
 from kubewright.api.declare import Rbac, Webhook
 from kubewright.client import Client
@@ -147,6 +155,103 @@ def test_other_mistakes_fail_at_registration_too(operator) -> None:
     operator.default(Box)(lambda one: None)
     with pytest.raises(InjectionError, match="Box has a defaulting function already"):
         operator.default(Box)(lambda one: None)
+
+
+@pytest.mark.parametrize(
+    ("register", "complaint"),
+    [
+        (lambda o: o.reconcile(_wants_int), "_wants_int: name the kind in the decorator"),
+        (lambda o: o.reconcile(Box, own=(Pod,)), "reconcile.* has no option 'own'; did you mean 'owns'?"),
+        (lambda o: o.reconcile(Box, zebra=1), "has no option 'zebra'; it has: .*predicates.*workers"),
+        (lambda o: o.reconcile(Box, owns=Pod), r"owns=Pod: give several in parentheses, owns=\(Pod,\)"),
+        (lambda o: o.reconcile(Box, owns=(BoxSpec,)), "BoxSpec is not a kind"),
+        (lambda o: o.reconcile(Box, predicates=[1]), "1 is no predicate"),
+        (lambda o: o.reconcile(Box, watches=[Pod]), "watches takes pairs of a kind and a function"),
+        (lambda o: o.reconcile(Box, watches=[(Pod, 3)]), "watches takes pairs of a kind and a function"),
+        (
+            lambda o: o.reconcile(Box, watches=[(Pod, _maps_with_number)]),
+            "'number' is annotated with int; a mapping can have: Cache, CachedClient, Client",
+        ),
+        (lambda o: o.timer(Box, every=1, interval_s=3), "timer.* has no option 'interval_s'"),
+        (lambda o: o.daemon(Box, finaliser="x"), "daemon.* has no option 'finaliser'; did you mean"),
+    ],
+)
+def test_wrong_options_fail_where_they_are_written(operator, register, complaint) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        register(operator)
+
+
+def _maps_with_number(pod: Pod, number: int) -> list[Request]:
+    return []
+
+
+async def test_a_mapping_asks_an_index_through_the_client(operator, client, eventually) -> None:
+    seen: list[str] = []
+    kinds: set[str] = set()
+
+    @operator.index(Box, "colour")
+    def by_colour(thing: Box) -> list[str]:
+        return [thing.spec.colour]
+
+    async def boxes_of(config: PartialObjectMetadata, client: Client) -> list[Request]:
+        kinds.add(type(config).__name__)
+        found = await client.list(
+            Box, config.metadata.namespace, fields={"colour": config.metadata.name or ""}
+        )
+        return [Request.of(each) for each in found]
+
+    @operator.reconcile(Box, watches=[(ConfigMap, boxes_of)])
+    async def reconcile(thing: Box) -> None:
+        seen.append(thing.metadata.name or "")
+
+    rules = [each for each in operator.declarations() if isinstance(each, Rbac)]
+    assert any(rule.resources == ("configmaps",) for rule in rules)
+    async with Run(operator, client):
+        await box(client, "a", colour="red")
+        await box(client, "b", colour="blue")
+        await eventually(lambda: sorted(seen) == ["a", "b"])
+        seen.clear()
+        red = ConfigMap(metadata=ObjectMeta(name="red", namespace="default"), data={"x": "y"})
+        await client.create(red)
+        await eventually(lambda: seen == ["a"])
+    assert kinds == {"PartialObjectMetadata"}
+
+
+async def test_a_mapping_sees_whole_config_maps_that_are_kept(operator, client, eventually) -> None:
+    seen: list[Request] = []
+    operator.settings.allow = (ConfigMap,)
+
+    def named_in(config: ConfigMap) -> list[Request]:
+        return [Request("default", (config.data or {}).get("box", "none"))]
+
+    @operator.reconcile(Box, watches=[(ConfigMap, named_in)])
+    async def reconcile(request: Request) -> None:
+        seen.append(request)
+
+    async with Run(operator, client):
+        await box(client, "a")
+        await eventually(lambda: seen)
+        seen.clear()
+        await client.create(ConfigMap(metadata=ObjectMeta(name="c", namespace="default"), data={"box": "a"}))
+        await eventually(lambda: seen == [Request("default", "a")])
+
+
+async def test_a_failure_is_shown_from_the_users_function_on(operator, client, eventually, caplog) -> None:
+    @operator.reconcile(Box)
+    async def reconcile(thing: Box) -> Any:
+        if thing.metadata.name == "a":
+            raise ValueError("no")
+        return 5
+
+    async with Run(operator, client):
+        await box(client, "a")
+        await box(client, "b")
+        await eventually(lambda: "not int" in caplog.text)
+    shown = [record for record in caplog.records if record.exc_info]
+    assert {str(record.exc_info[1]) for record in shown if record.exc_info} == {"no"}
+    frame = shown[0].exc_info[2].tb_frame  # type: ignore[index,union-attr]
+    assert (frame.f_code.co_name, frame.f_code.co_filename) == ("reconcile", __file__)
+    assert "reconcile: a reconciler returns a Result or nothing, not int" in caplog.text
 
 
 def _plain_daemon(thing: Box) -> None: ...

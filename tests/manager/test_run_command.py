@@ -76,6 +76,12 @@ async def kubeconfig() -> AsyncIterator[Path]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "shop.py").write_text(PROGRAM.replace("GENERATION", "1"))
+    (tmp_path / "broken.py").write_text("def x(:\n")
+    (tmp_path / "needy.py").write_text("import no_such_library\n")
+    (tmp_path / "wrong.py").write_text(
+        "from shop import Shop, operator\n\n\n"
+        "@operator.reconcile(Shop)\nasync def reconcile(shop: Shop, size: int) -> None: ...\n"
+    )
     return tmp_path
 
 
@@ -144,7 +150,13 @@ async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("nothing",), "there is no module 'nothing'"),
+        (("nothing",), "no module named nothing: run this where the project can be imported"),
+        (("./shop.py:other",), "./shop.py has no operator called 'other'; it has ./shop.py:operator"),
+        (("../shop.py",), "../shop.py is not below the current directory"),
+        (("broken",), "cannot import broken: broken.py:1: SyntaxError: invalid syntax"),
+        (("needy.py",), "cannot import needy: needy.py:1: No module named 'no_such_library'"),
+        (("wrong",), "cannot import wrong: wrong.py:4: reconcile: parameter 'size' is annotated with int"),
+        (("shop", "--probe-port", "99999"), "99999 is not in the range"),
         (("shop:other",), "shop has no operator called 'other'; it has shop:operator"),
         (("shop", "--log-level", "loud"), "LOUD"),
         (("shop", "--kubeconfig", "/no/such/file"), "/no/such/file"),

@@ -182,6 +182,16 @@ class MetaObject(Object):
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
+    @property
+    def name(self) -> str:
+        """The name in the metadata; empty where there is none yet."""
+        return self.metadata.name or ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in the metadata; empty for objects of the cluster."""
+        return self.metadata.namespace or ""
+
 
 class PartialObjectMetadata(MetaObject):
     """Any object reduced to its metadata; `api_version` and `kind` are those of this representation."""

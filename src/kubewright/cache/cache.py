@@ -304,31 +304,35 @@ class Cache:
     def _sources(
         self, gvk: GroupVersionKind, namespaced: bool, options: KindOptions, metadata_only: bool
     ) -> dict[str, ClientSource]:
-        namespaces: Sequence[str] = (
-            self._namespaces if options.namespaces is None else options.namespaces
-        ) or ()
-        if not namespaced or not namespaces or "" in namespaces or ALL_NAMESPACES in namespaces:
-            namespaces = ("",)
-        if not metadata_only and namespaces == ("",):
-            self._guard(gvk, options)
+        namespaces = self._namespaces_of(options) if namespaced else ("",)
+        if not metadata_only and not self.keeps_whole(gvk):
+            raise Refused(
+                f"not every {gvk.kind} of the cluster is kept in memory unless you ask for it. "
+                f"Narrow it down with kinds={{{gvk.kind}: KindOptions(labels=...)}} or "
+                f"KindOptions(namespaces=(...,)), "
+                f"follow metadata_of({gvk.kind}), read it through `client.live`, "
+                f"or keep them all with allow=({gvk.kind},); in an operator, kinds and allow are "
+                "operator.settings.kinds and operator.settings.allow"
+            )
         kind: Kind = metadata_of(gvk) if metadata_only else gvk
         return {
             namespace: ClientSource(self.client, kind, namespace, options.labels, options.fields)
             for namespace in namespaces
         }
 
-    def _guard(self, gvk: GroupVersionKind, options: KindOptions) -> None:
-        if gvk.group_kind not in GUARDED or options.labels or options.fields:
-            return
-        if any(gvk == each or gvk.kind == each for each in self._allowed):
-            return
-        raise Refused(
-            f"not every {gvk.kind} of the cluster is kept in memory unless you ask for it. "
-            f"Narrow it down with kinds={{{gvk.kind}: KindOptions(labels=...)}} or "
-            f"KindOptions(namespaces=(...,)), "
-            f"follow metadata_of({gvk.kind}), read it through `client.live`, "
-            f"or keep them all with allow=({gvk.kind},)"
-        )
+    def _namespaces_of(self, options: KindOptions) -> Sequence[str]:
+        """The namespaces that are followed one by one; an empty name stands for all of them."""
+        found = (self._namespaces if options.namespaces is None else options.namespaces) or ("",)
+        return ("",) if "" in found or ALL_NAMESPACES in found else found
+
+    def keeps_whole(self, kind: Kind) -> bool:
+        """Whether whole objects of a kind may be followed here: all but every Secret and every ConfigMap."""
+        gvk = _named(kind)
+        if isinstance(gvk, str) or gvk.group_kind not in GUARDED:
+            return True
+        options = self._options_of(gvk)
+        narrowed = bool(options.labels or options.fields or "" not in self._namespaces_of(options))
+        return narrowed or any(gvk == each or gvk.kind == each for each in self._allowed)
 
     def _forget_views(self, gvk: GroupVersionKind) -> None:
         for kind in [kind for kind, view in self._views.items() if view.informer.gvk == gvk]:

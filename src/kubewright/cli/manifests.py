@@ -12,8 +12,6 @@ What is not said on the command line comes from `[tool.kubewright]` in `pyprojec
 
 from __future__ import annotations
 
-import os
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,8 @@ from kubewright.manifests import (
     write,
 )
 from kubewright.manifests.rbac import DEFAULT_ROLE
+
+from .importing import make_importable, shorten
 
 _SETTINGS = {
     "output": str,
@@ -122,10 +122,7 @@ def _read_settings() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
-    for folder in ("src", ""):
-        path = str(Path.cwd() / folder)
-        if Path(path).is_dir() and path not in sys.path:
-            sys.path.insert(0, path)
+    make_importable()
     options = Options(
         allow_floats=settings.get("allow-floats", False),
         embedded_object_meta=settings.get("embedded-object-meta", False),
@@ -138,10 +135,10 @@ def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
     except OSError as error:
         raise click.ClickException(f"cannot read the header: {error}") from None
     except ProjectError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(shorten(error)) from None
     except DeclarationError as error:
         for mistake in error.mistakes:
-            click.echo(str(mistake).replace(f"{Path.cwd()}{os.sep}", ""), err=True)
+            click.echo(shorten(mistake), err=True)
         count = len(error.mistakes)
         raise click.ClickException(
             f"{count} mistake{'s' if count > 1 else ''}; nothing was written"

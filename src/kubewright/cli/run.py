@@ -7,7 +7,7 @@ Settings come from the program, then from variables named `KUBEWRIGHT_<SETTING>`
 from __future__ import annotations
 
 import asyncio
-import importlib
+import logging
 import os
 import signal
 import subprocess
@@ -19,9 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .importing import make_importable, shorten
+
 if TYPE_CHECKING:
     from kubewright.manager import Operator
 
+logger = logging.getLogger(__name__)
+
+_PORT = click.IntRange(0, 65535)
 _LOOK_SECONDS = 0.5
 """How often to look whether a file has changed."""
 
@@ -40,12 +45,12 @@ _LOOK_SECONDS = 0.5
 )
 @click.option("--leader-elect", is_flag=True, help="Wait to be the leader among replicas.")
 @click.option("--leader-election-namespace", default="", help="Where the lease is.")
-@click.option("--probe-port", type=int, help="Serve /healthz and /readyz.")
-@click.option("--metrics-port", type=int, help="Serve /metrics.")
+@click.option("--probe-port", type=_PORT, help="Serve /healthz and /readyz.")
+@click.option("--metrics-port", type=_PORT, help="Serve /metrics.")
 @click.option(
     "--metrics-insecure", is_flag=True, help="Metrics without TLS and without a check of the reader."
 )
-@click.option("--webhook-port", type=int, help="Serve webhooks here.")
+@click.option("--webhook-port", type=_PORT, help="Serve webhooks here.")
 @click.option("--webhook-certificates", default="", help="A directory with tls.crt and tls.key.")
 @click.option("--log", type=click.Choice(["console", "json"]), default=None, help="Form of log lines.")
 @click.option("--log-level", default="INFO", show_default=True)
@@ -73,20 +78,23 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
 
 def _load(target: str) -> Operator:
     from kubewright.manager import Operator
+    from kubewright.manifests import ProjectError, import_module
 
     name, _, attribute = target.partition(":")
-    sys.path.insert(0, os.getcwd())
+    make_importable()
     try:
-        module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
-    except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"there is no module {error.name!r}; run this where it can be imported"
-        ) from None
+        module = import_module(name)
+    except ProjectError as error:
+        raise click.ClickException(shorten(error)) from None
     found = getattr(module, attribute or "operator", None)
     if not isinstance(found, Operator):
         named = [key for key, value in vars(module).items() if isinstance(value, Operator)]
-        advice = f"; it has {', '.join(f'{name}:{each}' for each in named)}" if named else ""
-        raise click.ClickException(f"{name} has no operator called {attribute or 'operator'!r}{advice}")
+        advice = (
+            f"it has {', '.join(f'{name}:{each}' for each in named)}"
+            if named
+            else 'write operator = Operator("name"), or name another module'
+        )
+        raise click.ClickException(f"{name} has no operator called {attribute or 'operator'!r}; {advice}")
     return found
 
 
@@ -118,20 +126,52 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
 def _run(operator: Operator, options: dict[str, Any]) -> None:
     import gc
 
-    from kubewright.client import Client
+    from kubewright.api.errors import APIError, Unauthorized
+    from kubewright.cache.errors import CacheError
+    from kubewright.client import Client, load_config
     from kubewright.client.errors import ConfigError, ConnectionFailed
-    from kubewright.manager import GraceExceeded, LeadershipLost
+    from kubewright.controller import BuildError, SyncTimeout
+    from kubewright.manager import (
+        GraceExceeded,
+        InjectionError,
+        InstallationError,
+        LeadershipLost,
+        SettingsError,
+    )
 
+    mendable = (
+        APIError,
+        BuildError,
+        CacheError,
+        ConfigError,
+        ConnectionFailed,
+        GraceExceeded,
+        InjectionError,
+        InstallationError,
+        LeadershipLost,
+        OSError,
+        SettingsError,
+        SyncTimeout,
+    )
     gc.set_threshold(50_000, 20, 50)
     also = [_view(operator.name)] if _wants_view(options) else []
 
     async def main() -> None:
-        async with Client.connect(options["kubeconfig"], context=options["context"]) as client:
+        async with Client.connect(config) as client:
             await operator.run(client, also=also)
 
+    config = None
     try:
+        config = load_config(options["kubeconfig"], context=options["context"])
+        mode = "development" if operator.settings.development else "production"
+        logger.info("%s: %s on %s, from %s", operator.name, mode, config.server, config.source)
         asyncio.run(main())
-    except (ConfigError, ConnectionFailed, GraceExceeded, LeadershipLost, OSError) as error:
+    except Unauthorized as error:
+        where = config.source if config is not None else "the kubeconfig"
+        raise click.ClickException(
+            f"the server does not know the user of {where} ({error}): check its token or certificate"
+        ) from None
+    except mendable as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         pass

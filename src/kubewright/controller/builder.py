@@ -138,16 +138,20 @@ class ControllerBuilder(Generic[R]):
         *,
         handler: Handler[R] | None = None,
         predicates: Iterable[PredicateLike] = (),
-        metadata_only: bool = False,
+        metadata_only: bool | None = None,
         optional: bool = False,
         priority: int | None = None,
     ) -> Self:
-        """Ask for what `mapping` makes of an object of this kind when it changes.
+        """Ask for what `mapping`, plain or async, makes of an object of this kind when it changes.
 
-        It is called with the old and the new version. A `handler` gets the `Change` itself instead.
+        It is called with the old and the new version. A `handler` gets the `Change` itself instead. Of
+        Secrets and ConfigMaps it sees metadata alone (a `PartialObjectMetadata`), unless the cache keeps
+        them whole or `metadata_only=False`.
         """
         if (mapping is None) == (handler is None):
             raise BuildError(f"watches({_text(kind)}): give either a mapping or a handler")
+        if metadata_only is None:
+            metadata_only = _default_metadata_only(kind) and not self._manager.cache.keeps_whole(kind)
         wanted = _checked(kind, "watches", metadata_only)
         chosen = handler if handler is not None else mapped(_reader(wanted), cast(Any, mapping))
         self._add_kind(wanted, chosen, predicates, optional, priority)

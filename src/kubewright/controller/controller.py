@@ -43,7 +43,15 @@ Reconciler = Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | No
 SYNC_TIMEOUT = 120.0
 _TURNS = 16
 """After so many reconciles that waited for nothing, a worker lets others have the event loop."""
-_CALLERS = (__name__, call.__module__, "asyncio.futures", "concurrent.futures.thread")
+_CALLERS = (
+    __name__,
+    call.__module__,
+    "asyncio.futures",
+    "concurrent.futures.thread",
+    "kubewright.manager.assembly",
+    "kubewright.manager.injection",
+)
+"""Modules between a controller and what users write."""
 _PROGRAMMING_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -205,6 +213,9 @@ class Controller(Generic[R]):
             assert self.queue is not None
             tasks += [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.workers)]
             self._ready.set()
+            logger.info(
+                "controller %s works, with %d worker%s", self.name, self.workers, "s" * (self.workers != 1)
+            )
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             self.queue.shut_down()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -307,7 +318,10 @@ class Controller(Generic[R]):
                     raise
                 raise _ReconcileTimeout(f"took longer than {self.timeout:g} s") from None
         if result is not None and not isinstance(result, Result):
-            raise TypeError(f"a reconciler returns a Result or nothing, not {type(result).__name__}")
+            name = getattr(self._reconcile, "__qualname__", self.name)
+            raise _WrongAnswer(
+                f"{name}: a reconciler returns a Result or nothing, not {type(result).__name__}"
+            )
         return result
 
     async def _invoke(self, request: R) -> Any:
@@ -341,12 +355,20 @@ class Controller(Generic[R]):
             request,
             text,
             what_next,
-            exc_info=_readable(error) if first and not isinstance(error, _ReconcileTimeout) else None,
+            exc_info=_readable(error) if first and not isinstance(error, _Plain) else None,
             extra=fields,
         )
 
 
-class _ReconcileTimeout(Exception):
+class _Plain(Exception):
+    """A complaint of the controller itself; where it was raised tells nobody anything."""
+
+
+class _WrongAnswer(_Plain, TypeError):
+    """What a reconciler returned is no answer."""
+
+
+class _ReconcileTimeout(_Plain):
     """The controller's own deadline, as opposed to a timeout inside the reconciler."""
 
 

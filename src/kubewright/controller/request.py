@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from kubewright.api.meta import MetaObject
+    from kubewright.api.unstructured import Unstructured
 
 
 class Request(NamedTuple):
@@ -13,6 +17,11 @@ class Request(NamedTuple):
 
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, obj: MetaObject | Unstructured) -> Self:
+        """The request for an object."""
+        return cls(obj.namespace, obj.name)
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -11,11 +11,12 @@ from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .injection import InjectionError
+from .installation import InstallationError
 from .leader_election import LeaderElector, LeadershipLost
 from .manager import GraceExceeded, Manager, ManagerStopped, Runnable
 from .operator import Operator
 from .probes import Probes
-from .settings import Settings
+from .settings import Settings, SettingsError
 
 __all__ = [
     "Cluster",
@@ -23,6 +24,7 @@ __all__ = [
     "EventRecorder",
     "GraceExceeded",
     "InjectionError",
+    "InstallationError",
     "LeaderElector",
     "LeadershipLost",
     "Manager",
@@ -32,4 +34,5 @@ __all__ = [
     "Probes",
     "Runnable",
     "Settings",
+    "SettingsError",
 ]

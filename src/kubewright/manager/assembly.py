@@ -39,6 +39,7 @@ from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .http import AccessCheck, metrics_server, probe_server
+from .injection import describe
 from .installation import install_definitions, install_webhooks
 from .leader_election import LeaderElector, in_cluster_namespace
 from .manager import Manager
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from kubewright.client import Client
 
     from .operator import Handler, Operator
+
+logger = logging.getLogger(__name__)
 
 MEMORIES = 100_000
 """So many objects are remembered; of more, those that were not called about for longest are forgotten."""
@@ -184,6 +187,7 @@ class Assembly:
             answer: Result | None = await call(self.values_for(kind, obj))
             return answer
 
+        reconcile.__qualname__ = describe(handler.function)
         return reconcile
 
     def finalizers_of(self, kind: type[MetaObject]) -> Finalizers | None:
@@ -254,7 +258,7 @@ def _add_controller(made: Assembly, handler: Handler, *, first: bool) -> None:
     for owned in handler.owns:
         builder.owns(owned)
     for kind, mapping in handler.watches:
-        builder.watches(kind, mapping)
+        builder.watches(kind, mapping.bound(made.values()))
     builder.with_options(**options)
     builder.complete(made.reconciler(handler, first=first))
 
@@ -315,7 +319,10 @@ def webhook_server(operator: Operator, client: Client) -> WebhookServer:
         directory = Path(settings.webhook_certificates)
         certificates = CertificateFiles(directory / "tls.crt", directory / "tls.key")
     else:
-        namespace = settings.leader_election_namespace or in_cluster_namespace()
+        namespace = settings.leader_election_namespace or in_cluster_namespace(
+            "webhooks keep their certificates in a Secret and need its namespace (or use "
+            "--webhook-certificates, or --development on a laptop)"
+        )
         service = settings.webhook_service or f"{operator.name}-webhook-service"
         certificates = ManagedCertificates(
             client,
@@ -417,7 +424,9 @@ async def run(
 async def _prepared(operator: Operator, client: Client) -> Assembly:
     """Everything up to the start: definitions, parts, startup functions."""
     if operator.settings.development:
-        await install_definitions(client.field_owner(operator.name), operator.kinds)
+        names = await install_definitions(client.field_owner(operator.name), operator.kinds)
+        if names:
+            logger.info("installed %s", ", ".join(names))
     made = assemble(operator, client)
     values = made.values(live=True)
     for function in operator.startup:

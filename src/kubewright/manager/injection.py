@@ -47,9 +47,14 @@ def check_takes(function: Callable[..., Any], count: int, what: str) -> None:
 
 
 class Injected:
-    """A function whose parameters are filled by type. `known` maps a type to the name of its value."""
+    """A function whose parameters are filled by type. `known` maps a type to the name of its value.
 
-    def __init__(self, function: Callable[..., Any], known: Mapping[type, str], *, what: str) -> None:
+    The first `given` parameters are left to whoever calls it.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], known: Mapping[type, str], *, what: str, given: int = 0
+    ) -> None:
         self.function = function
         self.is_async = is_async(function)
         self.parameters: dict[str, str] = {}
@@ -59,7 +64,8 @@ class Injected:
             hints = typing.get_type_hints(target)
         except NameError as error:
             raise InjectionError(f"{subject}: an annotation cannot be resolved: {error}") from None
-        for parameter in inspect.signature(function).parameters.values():
+        parameters = list(inspect.signature(function).parameters.values())
+        for parameter in parameters[given:]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise InjectionError(f"{subject}: {parameter.name!r} cannot be filled by type")
             wanted = hints.get(parameter.name)
@@ -68,14 +74,14 @@ class Injected:
                 if parameter.default is not parameter.empty:
                     continue
                 names = ", ".join(sorted({each.__name__ for each in known}))
-                given = getattr(wanted, "__name__", wanted) if wanted is not None else "nothing"
+                written = getattr(wanted, "__name__", wanted) if wanted is not None else "nothing"
                 raise InjectionError(
-                    f"{subject}: parameter {parameter.name!r} is annotated with {given}; "
+                    f"{subject}: parameter {parameter.name!r} is annotated with {written}; "
                     f"a {what} can have: {names}"
                 )
             self.parameters[parameter.name] = source
 
-    def bound(self, values: Mapping[str, Any]) -> Callable[[], Any]:
+    def bound(self, values: Mapping[str, Any]) -> Callable[..., Any]:
         """The function with the values it asks for."""
         arguments = {name: values[source] for name, source in self.parameters.items()}
         return functools.partial(self.function, **arguments)

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declare import Webhook, WebhookConfiguration, resource_info, webhook_path
+from kubewright.api.errors import APIError, Forbidden, Unauthorized
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
@@ -22,6 +23,11 @@ from kubewright.manifests import crd, webhook_configurations
 
 if TYPE_CHECKING:
     from kubewright.client import Client
+
+
+class InstallationError(Exception):
+    """The cluster did not take what the operator needs there; the message says what to do instead."""
+
 
 _DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
@@ -44,7 +50,7 @@ async def install_definitions(
         if convert_at and conversion.get("strategy") == "Webhook":
             conversion["webhook"]["clientConfig"] = _client_config(f"{convert_at}/convert", authority)
         names.append(manifest["metadata"]["name"])
-        await client.apply(Unstructured(manifest), force=True)
+        await _apply(client, manifest)
     for name in names:
         await client.wait(_DEFINITION, name, until=condition("Established"), timeout=timeout)
     return names
@@ -69,9 +75,24 @@ async def install_webhooks(
     for manifest in webhook_configurations(local, named):
         for each in manifest["webhooks"]:
             each["clientConfig"]["caBundle"] = bundle
-        await client.apply(Unstructured(manifest), force=True)
+        await _apply(client, manifest)
         applied.append(manifest["metadata"]["name"])
     return applied
+
+
+async def _apply(client: Client, manifest: dict[str, Any]) -> None:
+    """Apply an object as the program declares it; a refusal says how to go on without."""
+    try:
+        await client.apply(Unstructured(manifest), force=True)
+    except Unauthorized:
+        raise
+    except APIError as error:
+        what = f"{manifest['kind']} {manifest['metadata']['name']}"
+        advice = "run as somebody who may do that, or" if isinstance(error, Forbidden) else "mend it, or"
+        raise InstallationError(
+            f"development installs {what}, and the server refuses: {error}; {advice} install the output of "
+            "`kubewright manifests` yourself and run with --production"
+        ) from error
 
 
 def _path(webhook: Webhook) -> str:

@@ -27,6 +27,8 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.api.times import now_micro
 from kubewright.client.errors import ConnectionFailed
 
+from .settings import SettingsError
+
 if TYPE_CHECKING:
     from kubewright.api.coordination.v1 import Lease
     from kubewright.client import Client
@@ -80,7 +82,7 @@ class LeaderElector:
                 f"{retry_period:g} < {renew_deadline:g} < {lease_duration:g}"
             )
         self.name = name
-        self.namespace = namespace or in_cluster_namespace()
+        self.namespace = namespace or in_cluster_namespace("leader election needs a namespace for its lease")
         self.identity = identity or default_identity()
         self.lease_duration = lease_duration
         self.renew_deadline = renew_deadline
@@ -236,8 +238,8 @@ class LeaderElector:
             return None
 
 
-def in_cluster_namespace() -> str:
-    """The namespace of the pod this runs in; outside of a cluster one has to be named."""
+def in_cluster_namespace(why: str) -> str:
+    """The namespace of the pod this runs in; outside of a cluster one has to be named, and `why` is said."""
     try:
         with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace") as file:
             return file.read().strip()
@@ -245,8 +247,8 @@ def in_cluster_namespace() -> str:
         pass
     named = os.environ.get("POD_NAMESPACE", "")
     if not named:
-        raise ValueError(
-            "leader election needs a namespace for its lease: pass leader_election_namespace, "
-            "or set POD_NAMESPACE"
+        raise SettingsError(
+            f"{why}, and this is not a pod: name one with --leader-election-namespace "
+            "(settings.leader_election_namespace) or the variable POD_NAMESPACE"
         )
     return named

@@ -71,7 +71,8 @@ class ConsoleFormatter(logging.Formatter):
         fields = fields_of(record)
         fields.setdefault("kind", fields.get("controller", ""))
         where = "/".join(str(fields[name]) for name in ("namespace", "object") if name in fields)
-        subject = f"{fields.get('kind', '')} {where}".strip()
+        # A line about a request as such names it already.
+        subject = "" if "request" in fields else f"{fields.get('kind', '')} {where}".strip()
         text = f"{moment} {record.levelname:<7} {subject + ': ' if subject else ''}{record.getMessage()}"
         if self._colours and record.levelname in _COLOURS:
             text = f"{_COLOURS[record.levelname]}{text}\x1b[0m"

@@ -16,8 +16,10 @@ or async, and the permissions and webhook configurations that they need follow f
 from __future__ import annotations
 
 import asyncio
+import difflib
+import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,8 +30,10 @@ from kubewright.cache import Cache, CachedClient
 from kubewright.cache.indexes import Index, by
 from kubewright.client import Client
 from kubewright.client.kinds import Kind
-from kubewright.controller.daemons import Stopped
+from kubewright.controller.builder import ControllerBuilder
+from kubewright.controller.daemons import Daemons, Stopped
 from kubewright.controller.request import Request
+from kubewright.controller.timers import add_timer
 from kubewright.webhook.conversion import Converter
 
 from . import permissions
@@ -41,6 +45,8 @@ from .probes import Probes
 from .settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+Watched = tuple[Kind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
+"""A kind, and a function from its objects to requests."""
 
 PROCESS: dict[type, str] = {
     CachedClient: "client",
@@ -69,7 +75,7 @@ class Handler:
     call: Injected
     options: dict[str, Any] = field(default_factory=dict)
     owns: Sequence[type[MetaObject]] = ()
-    watches: Sequence[tuple[Kind, Callable[..., Iterable[Request]]]] = ()
+    watches: Sequence[tuple[Kind, Injected]] = ()
     predicates: Sequence[Callable[..., bool]] = ()
 
 
@@ -111,7 +117,7 @@ class Operator:
         kind: type[MetaObject],
         *,
         owns: Sequence[type[MetaObject]] = (),
-        watches: Sequence[tuple[Kind, Callable[..., Iterable[Request]]]] = (),
+        watches: Sequence[Watched] = (),
         predicates: Sequence[Callable[..., bool]] = (),
         workers: int = 1,
         timeout: float | None = None,
@@ -120,15 +126,26 @@ class Operator:
     ) -> Callable[[F], F]:
         """Call the function whenever an object of `kind`, or something it owns, may need attention.
 
-        `watches` pairs other kinds with a function from their objects to requests. Further options are those
-        of `ControllerBuilder.with_options`. Objects that are being deleted are left alone; see `finalize`.
+        `watches` pairs other kinds with a function from their objects to requests; it may be async, and what
+        it asks for beside the object (a `Client`, the `Cache`) is found by type. Of Secrets and ConfigMaps it
+        sees metadata alone, unless `settings.allow` or `settings.kinds` has them kept. Further options are
+        those of `ControllerBuilder.with_options`. Objects that are being deleted are left alone; see
+        `finalize`.
         """
         check_kind(kind)
+        check_options("reconcile", options, ControllerBuilder.with_options, ("owns", "watches", "predicates"))
+        owned, tests = sequence_of("owns", owns), sequence_of("predicates", predicates)
+        for each in owned:
+            check_kind(each)
+        for test in tests:
+            if not callable(test):
+                raise TypeError(f"predicates: {test!r} is no predicate: give a function of a Change")
+        watched = [_watched(pair) for pair in sequence_of("watches", watches)]
 
         def register(function: F) -> F:
             chosen = {"workers": workers, "timeout": timeout, "name": name or None, **options}
             handler = self._handler(kind, function, "reconciler", chosen)
-            handler.owns, handler.watches, handler.predicates = tuple(owns), tuple(watches), tuple(predicates)
+            handler.owns, handler.watches, handler.predicates = owned, watched, tests
             self.reconcilers.append(handler)
             return function
 
@@ -166,6 +183,7 @@ class Operator:
         Options are those of `add_timer`: `initial_delay`, `idle`, `sharp`, `when`, `workers`, `name`, ...
         """
         check_kind(kind)
+        check_options("timer", options, add_timer, ("every",))
         if every <= 0:
             raise ValueError(f"a timer needs an interval above 0 seconds, not {every:g}")
 
@@ -182,6 +200,7 @@ class Operator:
         It may ask for `Stopped`, to end by itself; a plain function has to. Options: those of `add_daemon`.
         """
         check_kind(kind)
+        check_options("daemon", options, Daemons)
 
         def register(function: F) -> F:
             handler = self._handler(kind, function, "daemon", {}, {Stopped: "stopped"})
@@ -347,9 +366,46 @@ class Operator:
 
 def check_kind(kind: type[MetaObject]) -> None:
     """Complain about a class that is no kind."""
+    if inspect.isfunction(kind):
+        raise InjectionError(
+            f"{describe(kind)}: name the kind in the decorator, as in @operator.reconcile(Shop)"
+        )
     if getattr(kind, "gvk", None) is None:
         name = getattr(kind, "__name__", kind)
         raise TypeError(f"{name} is not a kind: put @resource(group=..., version=...) on it")
+
+
+def check_options(
+    what: str, options: Mapping[str, Any], target: Callable[..., Any], more: Sequence[str] = ()
+) -> None:
+    """Complain about options that nobody knows, where they are written and not when they are used."""
+    known = [
+        each.name for each in inspect.signature(target).parameters.values() if each.kind is each.KEYWORD_ONLY
+    ]
+    known = sorted({*known, *more})
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            advice = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known)}"
+            raise TypeError(f"{what}(...) has no option {name!r}; {advice}")
+
+
+def sequence_of(name: str, values: Any) -> tuple[Any, ...]:
+    """The values of an argument that takes several."""
+    if isinstance(values, Iterable) and not isinstance(values, str | type):
+        return tuple(values)
+    shown = getattr(values, "__name__", repr(values))
+    raise TypeError(f"{name}={shown}: give several in parentheses, {name}=({shown},)")
+
+
+def _watched(pair: Any) -> tuple[Kind, Injected]:
+    if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[1])):
+        raise TypeError(
+            "watches takes pairs of a kind and a function from its objects to requests, as in "
+            f"watches=((Region, shops_in),): not {pair!r}"
+        )
+    kind, mapping = pair
+    return kind, Injected(mapping, PROCESS, what="mapping", given=1)
 
 
 def _dashed(function: Callable[..., Any], suffix: str) -> str:

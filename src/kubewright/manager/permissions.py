@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kubewright.api.declare import Rbac, resource_info
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
+from kubewright.client.kinds import MetadataOf
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -33,8 +35,9 @@ def of(operator: Operator) -> Iterable[Rbac]:
         for owned in each.owns:
             yield for_owned(scheme, owned)
         for watched, _ in each.watches:
-            if isinstance(watched, type):
-                yield for_watched(scheme, watched)
+            base = watched.kind if isinstance(watched, MetadataOf) else watched
+            if not isinstance(base, str):
+                yield for_watched(scheme, base)
     if handlers:
         yield for_events()
     settings = operator.settings
@@ -48,7 +51,9 @@ def of(operator: Operator) -> Iterable[Rbac]:
         yield from _for_managed_certificates(operator)
 
 
-def _rule(scheme: Scheme, kind: type[MetaObject], verbs: Iterable[str], subresource: str = "") -> Rbac:
+def _rule(
+    scheme: Scheme, kind: type[MetaObject] | GroupVersionKind, verbs: Iterable[str], subresource: str = ""
+) -> Rbac:
     info = scheme.info_of(kind)
     resource = f"{info.plural}/{subresource}" if subresource else info.plural
     return Rbac(groups=(info.gvk.group or "core",), resources=(resource,), verbs=tuple(verbs), where="")
@@ -68,7 +73,7 @@ def for_owned(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
     return _rule(scheme, kind, (*READ, *WRITE))
 
 
-def for_watched(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
+def for_watched(scheme: Scheme, kind: type[MetaObject] | GroupVersionKind) -> Rbac:
     """Read it."""
     return _rule(scheme, kind, READ)
 

@@ -14,6 +14,10 @@ from kubewright.cache import KindOptions
 from kubewright.client.kinds import Kind
 
 
+class SettingsError(ValueError):
+    """A setting that is missing or wrong; the message names it and says what to write."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Settings:
     """How an operator runs. Everything has a default."""
@@ -77,20 +81,20 @@ def _parsed(name: str, of: str, text: str) -> Any:
     variable = f"KUBEWRIGHT_{name.upper()}"
     if of == "bool":
         if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise ValueError(f"{variable}={text!r}: write true or false")
+            raise SettingsError(f"{variable}={text!r}: write true or false")
         return text.lower() in ("true", "1", "yes")
     if of.startswith("int"):
         try:
             return int(text)
         except ValueError:
-            raise ValueError(f"{variable}={text!r}: write a whole number") from None
+            raise SettingsError(f"{variable}={text!r}: write a whole number") from None
     if of == "float":
         try:
             return float(text)
         except ValueError:
-            raise ValueError(f"{variable}={text!r}: write a number of seconds") from None
+            raise SettingsError(f"{variable}={text!r}: write a number of seconds") from None
     if of == "str":
         return text
     if name == "namespaces":
         return tuple(part.strip() for part in text.split(",") if part.strip()) or None
-    raise ValueError(f"{variable} cannot be given as text; set Settings.{name} in the program")
+    raise SettingsError(f"{variable} cannot be given as text; set Settings.{name} in the program")

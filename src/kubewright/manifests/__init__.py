@@ -12,7 +12,7 @@ from kubewright.schema.mistakes import DeclarationError, Mistake
 
 from .crd import crd
 from .generate import Manifests, compare, generate, leftovers, write
-from .project import Project, ProjectError, load_project, read_project
+from .project import Project, ProjectError, import_module, load_project, read_project
 from .rbac import roles
 from .webhooks import webhook_configurations
 from .yaml_text import to_yaml
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "crd",
     "generate",
+    "import_module",
     "leftovers",
     "load_project",
     "read_project",

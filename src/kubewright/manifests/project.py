@@ -13,6 +13,7 @@ import pkgutil
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -28,6 +29,8 @@ from kubewright.api.declare import (
 )
 from kubewright.api.gvk import GroupKind
 from kubewright.api.model import Object
+
+_OURS = str(Path(__file__).parents[1])
 
 
 class ProjectError(Exception):
@@ -114,14 +117,29 @@ def _on_code(value: Any) -> Iterator[Declaration]:
 
 
 def _import(name: str) -> Iterator[ModuleType]:
-    module = _import_one(name)
+    module = import_module(name)
     yield module
-    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
+    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
         if found.name.rpartition(".")[2] != "__main__":
-            yield _import_one(found.name)
+            yield import_module(found.name)
 
 
-def _import_one(name: str) -> ModuleType:
+def module_name(text: str) -> str:
+    """The module that a user means, by name or by its file below the current directory: `shops/main.py`."""
+    if not text.endswith(".py") and "/" not in text:
+        return text
+    path = Path(text)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    if path.is_absolute() or ".." in path.parts:
+        raise ProjectError(f"{text} is not below the current directory: go to where its imports start")
+    parts = path.with_suffix("").parts if path.suffix == ".py" else path.parts
+    return ".".join(parts[:-1] if parts[-1:] == ("__init__",) else parts)
+
+
+def import_module(text: str) -> ModuleType:
+    """Import a module by its name or file; what goes wrong is one line, with the place in the project."""
+    name = module_name(text)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -131,7 +149,14 @@ def _import_one(name: str) -> ModuleType:
             raise ProjectError(f"no module named {name}: {advice}") from error
         raise ProjectError(f"cannot import {name}: {_place(error)}{error}") from error
     except Exception as error:
-        raise ProjectError(f"cannot import {name}: {_place(error)}{type(error).__name__}: {error}") from error
+        place, said = _place(error), str(error)
+        if said.startswith(place):
+            place = ""
+        if isinstance(error, SyntaxError):
+            said = error.msg
+        if not type(error).__module__.startswith("kubewright."):
+            said = f"{type(error).__name__}: {said}"
+        raise ProjectError(f"cannot import {name}: {place}{said}") from error
 
 
 def _place(error: BaseException) -> str:
@@ -141,6 +166,6 @@ def _place(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and "/kubewright/" not in frame.filename
+        if "importlib" not in frame.filename and not frame.filename.startswith(_OURS)
     ]
     return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
