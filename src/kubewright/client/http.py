@@ -21,7 +21,7 @@ from .config import ClusterConfig
 from .credentials import Credentials
 from .errors import ConfigError, ConnectionFailed
 from .http1 import Connection
-from .proxy import is_local, open_tunnel, proxy_for
+from .proxy import P, Proxy, connect_through, connect_to, is_local, proxy_context, proxy_for
 from .transport import Answer, Headers, Socket, Stream
 
 CONNECT_TIMEOUT: Final = 30.0
@@ -58,7 +58,7 @@ class HTTPTransport:
         self._port = port or (443 if self._tls else 80)
         self._prefix = target.path.rstrip("/")
         self._proxy = proxy_for(config, environ)
-        plain_proxy = self._proxy is not None and self._proxy.scheme == "http" and not self._tls
+        plain_proxy = self._proxy is not None and self._proxy.scheme in ("http", "https") and not self._tls
         self._absolute = f"http://{target.netloc}" if plain_proxy else ""
         # On this machine there is no bandwidth to save, only time to lose.
         compressed = not config.disable_compression and not is_local(self._host)
@@ -66,6 +66,7 @@ class HTTPTransport:
             "gzip\r\n" if compressed else "identity\r\n"
         )
         self._stream_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: identity\r\n"
+        self._proxy_trust: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
         self._clock = clock
@@ -143,7 +144,12 @@ class HTTPTransport:
         """Open a WebSocket."""
         from .websocket import connect
 
-        return await connect(self, self._proxy, path, query, headers, protocols, timeout)
+        return await connect(self, path, query, headers, protocols, timeout)
+
+    @property
+    def proxied(self) -> bool:
+        """Whether connections go through a proxy."""
+        return self._proxy is not None
 
     def renew(self) -> bool:
         """Forget credentials that the server refused."""
@@ -217,21 +223,48 @@ class HTTPTransport:
         self._busy.discard(connection)
         connection.abort()
 
+    async def tunnel(self, factory: Callable[[], P]) -> P:
+        """A connection of its own, through the proxy, for another protocol."""
+        assert self._proxy is not None
+        context = await self.credentials.ssl_context()
+        return (await self._through(self._proxy, factory, context))[1]
+
+    async def _through(
+        self, proxy: Proxy, factory: Callable[[], P], context: ssl.SSLContext | None
+    ) -> tuple[asyncio.Transport, P]:
+        return await connect_through(
+            proxy,
+            self._host,
+            self._port,
+            factory,
+            trust=self._trust(proxy, context),
+            context=context,
+            server_hostname=self.config.tls_server_name or self._host,
+        )
+
+    def _trust(self, proxy: Proxy, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """The TLS context for the proxy; it follows that for the server, as both read the same authority."""
+        if self._proxy_trust is None or self._proxy_trust[0] is not context:
+            self._proxy_trust = (context, proxy_context(proxy, self.config))
+        return self._proxy_trust[1]
+
     async def _connect(self, context: ssl.SSLContext | None) -> Connection:
-        loop = asyncio.get_running_loop()
-        options: dict[str, Any] = {}
-        if context is not None:
-            options = {"ssl": context, "server_hostname": self.config.tls_server_name or self._host}
         where = self.config.server
         try:
             async with asyncio.timeout(self._connect_timeout):
                 if self._absolute and self._proxy is not None:
-                    options |= {"host": self._proxy.host, "port": self._proxy.port}
+                    trust = self._trust(self._proxy, context)
+                    transport, connection = await connect_to(self._proxy, Connection, trust)
                 elif self._proxy is not None:
-                    options["sock"] = await open_tunnel(self._proxy, self._host, self._port)
+                    transport, connection = await self._through(self._proxy, Connection, context)
                 else:
-                    options |= {"host": self._host, "port": self._port}
-                transport, connection = await loop.create_connection(Connection, **options)
+                    options: dict[str, Any] = {}
+                    if context is not None:
+                        name = self.config.tls_server_name or self._host
+                        options = {"ssl": context, "server_hostname": name}
+                    transport, connection = await asyncio.get_running_loop().create_connection(
+                        Connection, self._host, self._port, **options
+                    )
         except TimeoutError:
             raise ConnectionFailed(
                 f"{where} did not accept a connection within {self._connect_timeout:.0f} s", sent=False

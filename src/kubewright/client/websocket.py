@@ -14,7 +14,6 @@ from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
 
 from .errors import ConnectionFailed
-from .proxy import Proxy
 from .transport import Headers
 
 if TYPE_CHECKING:
@@ -58,7 +57,6 @@ class _Socket:
 
 async def connect(
     transport: HTTPTransport,
-    proxy: Proxy | None,
     path: str,
     query: str,
     headers: Headers | None,
@@ -79,12 +77,6 @@ async def connect(
         options["ssl"] = context
         if transport.config.tls_server_name:
             options["server_hostname"] = transport.config.tls_server_name
-    if proxy is not None:
-        if proxy.scheme != "http":
-            raise ConnectionFailed(f"WebSockets cannot go through {proxy}", sent=False)
-        options["proxy"] = str(proxy)
-        if proxy.username:
-            options["proxy_auth"] = aiohttp.BasicAuth(proxy.username, proxy.password)
     refusals: list[bytes] = []
 
     async def keep_refusal(request: Any, proceed: Any) -> Any:
@@ -94,7 +86,8 @@ async def connect(
         return response
 
     limits = aiohttp.ClientTimeout(total=None, connect=timeout)
-    session = aiohttp.ClientSession(timeout=limits, middlewares=(keep_refusal,))
+    connector = _tunnelling(transport) if transport.proxied else None
+    session = aiohttp.ClientSession(timeout=limits, connector=connector, middlewares=(keep_refusal,))
     try:
         async with asyncio.timeout(timeout):
             refusal = await _handshake(session, url, all_headers, protocols, options, refusals)
@@ -108,6 +101,17 @@ async def connect(
                 f"{transport.config.server} cannot be reached: {error}", sent=False
             ) from None
         raise
+
+
+def _tunnelling(transport: HTTPTransport) -> Any:
+    """Connections for the library that our own proxy code makes."""
+    import aiohttp
+
+    class Tunnels(aiohttp.BaseConnector):
+        async def _create_connection(self, req: Any, traces: Any, timeout: Any) -> Any:
+            return await transport.tunnel(self._factory)
+
+    return Tunnels(force_close=True)
 
 
 async def _handshake(
