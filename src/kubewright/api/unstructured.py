@@ -122,16 +122,6 @@ class Unstructured(MutableMapping[str, Any]):
         self.raw["kind"] = value
 
     @property
-    def name(self) -> str:
-        """The name in the metadata; empty where there is none yet."""
-        return (self.raw.get("metadata") or {}).get("name") or ""
-
-    @property
-    def namespace(self) -> str:
-        """The namespace in the metadata; empty for objects of the cluster."""
-        return (self.raw.get("metadata") or {}).get("namespace") or ""
-
-    @property
     def gvk(self) -> GroupVersionKind:
         """Group, version and kind."""
         return GroupVersionKind.from_api_version(self.api_version, self.kind)
