@@ -1,8 +1,8 @@
 """Deleting objects: finalizers, grace, propagation, preconditions.
 
 An object with finalizers, or with a period of grace, stays: it gets a deletionTimestamp and goes when the
-last finalizer is removed (see `writes`). Otherwise it is gone at once; of a kind that knows grace, it is first
-marked and then removed.
+last finalizer is removed (see `writes`). Otherwise it is gone at once; of a kind that knows grace, it is
+first marked and then removed.
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ def _propagated(finalizers: list[str], options: DeleteOptions, default: str) -> 
     policy = options.propagation
     if policy is None and options.orphan_dependents is not None:
         policy = "Orphan" if options.orphan_dependents else "Background"
-    if policy is None:
+    if default == "Unsupported":
+        policy = "Background"
+    elif policy is None:
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers:

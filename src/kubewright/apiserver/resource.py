@@ -216,7 +216,8 @@ class Strategy:
     """DELETE answers with the object instead of a Status."""
     checks_deletion_itself = False
     """Preconditions of a deletion that fail are told in the words of kinds with a deletion of their own."""
-    default_propagation: Literal["Background", "Orphan", "Foreground"] = "Background"
+    default_propagation: Literal["Background", "Orphan", "Foreground", "Unsupported"] = "Background"
+    """What happens to dependents where nobody says; objects of some kinds have none (`Unsupported`)."""
     ttl: int | None = None
     """Seconds after which objects vanish (events)."""
     track_managed_fields = True
@@ -353,6 +354,8 @@ class Subresource:
     wire: Any = None
     checks: Any = None
     """Reads bodies of `kind` (as `SchemaVersion.decode` does); without it, they are taken as they come."""
+    prepare: Callable[[SubresourceRequest], Awaitable[None]] | None = None
+    """Fills in what admission is to see of a POST."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+CORE = "/api/v1/namespaces/ns"
 APPS = "/apis/apps/v1/namespaces/ns"
 BATCH = "/apis/batch/v1/namespaces/ns"
 TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
@@ -127,6 +128,18 @@ async def test_a_job_selects_its_own_pods(cluster: Any) -> None:
     _, gone = await cluster.call("DELETE", f"{BATCH}/jobs/j")
     assert gone["metadata"]["finalizers"] == ["orphan"]
     assert cluster.warnings[0].startswith("child pods are preserved by default when jobs are deleted")
+
+
+async def test_what_becomes_of_dependents_unless_somebody_says(cluster: Any) -> None:
+    spec = workload() | {"selector": {"a": "b"}}
+    await cluster.create(f"{CORE}/replicationcontrollers", "rc", spec=spec)
+    _, orphaning = await cluster.call("DELETE", f"{CORE}/replicationcontrollers/rc")
+    assert orphaning["metadata"]["finalizers"] == ["orphan"]
+    involved = {"kind": "Pod", "namespace": "ns", "name": "p"}
+    await cluster.create(f"{CORE}/events", "e", involvedObject=involved)
+    status, _ = await cluster.call("DELETE", f"{CORE}/events/e?propagationPolicy=Foreground")
+    assert status == 200
+    assert (await cluster.call("GET", f"{CORE}/events/e"))[0] == 404
 
 
 async def test_pods_of_jobs_end(cluster: Any) -> None:

@@ -36,6 +36,7 @@ class ReplicationControllerStrategy(KindStrategy):
     """Replication controllers: replica sets with a plain selector."""
 
     tracks_generation = True
+    default_propagation = "Orphan"
 
     def default(self, version: Version, obj: Object) -> None:
         """Selector and labels follow from the template."""

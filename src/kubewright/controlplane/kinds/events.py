@@ -57,6 +57,7 @@ class EventStrategy(KindStrategy):
     allow_create_on_update = True
     ttl = HOUR
     error_group = ""
+    default_propagation = "Unsupported"
 
     def __init__(self, api_version: str) -> None:
         self.api_version = api_version
