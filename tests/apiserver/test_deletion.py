@@ -83,3 +83,7 @@ async def test_grace(talk, server):
     ]
     assert grace == [30, 10, 10, 0]
     assert (await talk("GET", f"{path}/p"))[0] == 404
+    made = await talk.ok("POST", path, {"apiVersion": "g.io/v1", "kind": "Pod", "metadata": {"name": "q"}})
+    gone = await talk.ok("DELETE", f"{path}/q?gracePeriodSeconds=0")
+    versions = [int(each["metadata"]["resourceVersion"]) for each in (made, gone)]
+    assert versions[1] - versions[0] == 2, "marked, then removed: two changes for those who watch"

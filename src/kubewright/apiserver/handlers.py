@@ -144,8 +144,13 @@ async def answer_subresource(
     if declared.connects:
         await _admit_connect(endpoint, asked)
     elif request.method == "POST" and declared.kind is not None and asked.body is not None:
-        if isinstance(asked.body.get("metadata"), dict):
+        metadata = asked.body.get("metadata")
+        if isinstance(metadata, dict):
             check_namespace(asked.body, asked.namespace)
+            if asked.namespace:
+                metadata["namespace"] = asked.namespace
+        if declared.prepare is not None:
+            await declared.prepare(asked)
         await _admit_creation(endpoint, asked, declared.kind)
     assert declared.handler is not None
     result = await declared.handler(asked)

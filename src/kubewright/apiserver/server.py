@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self
@@ -490,12 +491,17 @@ def _bad_timeout(value: str) -> APIError:
     return BadRequest(f'invalid timeout specified in the request URL: time: invalid duration "{value}"')
 
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
 def warning_headers(warnings: list[str]) -> list[str]:
-    """`Warning` header values: quoted, without line breaks, cut short when there are very many."""
+    """`Warning` header values: quoted, cut short when there are very many, without those that no header can
+    hold for their control characters."""
     total, values = 0, []
     shorten = sum(map(len, warnings)) > 4096
     for text in warnings:
-        text = " ".join(text.split("\n")) if "\n" in text else text
+        if _CONTROL.search(text):
+            continue
         if shorten:
             text = text[:256]
         total += len(text)

@@ -33,6 +33,7 @@ from kubewright.schema.metadata import validate_common_metadata, validate_metada
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
+from .bodies import check_namespace
 from .owners import drop_repeated_owners
 from .resource import NoConversion, Object, Operation
 from .shaping import copied, fill, prune, schema_errors
@@ -140,6 +141,7 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
             assert question.object is not None
             obj = question.object
             fill(obj, op.version, resource)
+            check_namespace(obj, op.namespace)
             metadata = obj["metadata"]
             drop_repeated_owners(op, metadata, admitted=True)
     prefix = "" if metadata.get("name") else metadata.get("generateName") or ""
@@ -366,6 +368,7 @@ async def _replace(
             assert question.object is not None
             new = question.object if guise is None else guise.take_off(question.object, new)
             fill(new, op.version, resource)
+            check_namespace(new, op.namespace)
             metadata = new["metadata"]
     drop_repeated_owners(op, metadata, admitted=True)
     _check_version(store, op, metadata, item, conditional)

@@ -8,7 +8,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kubewright.api import names
-from kubewright.api.field_errors import FieldError
+from kubewright.api.field_errors import FieldError, quote
+from kubewright.cel.library.url import malformation
 
 from . import fielderrors as fe
 
@@ -86,10 +87,9 @@ def _review_version_errors(versions: list[str], path: str, lenient: bool) -> lis
 def webhook_url_errors(path: str, url: str) -> list[FieldError]:
     """What is wrong with the URL of a webhook."""
     form = "; desired format: https://host[/path]"
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        return [fe.required(path, f"url must be a valid URL: {error}{form}")]
+    if problem := malformation(url):
+        return [fe.required(path, f"url must be a valid URL: parse {quote(url)}: {problem}{form}")]
+    parts = urlsplit(url)
     errors: list[FieldError] = []
     if parts.scheme != "https":
         errors.append(fe.invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{form}"))

@@ -396,3 +396,64 @@ async def test_posts_to_subresources_create_their_kind(talk, hooks):
     asked = [(one["operation"], one["subResource"], one["kind"]["kind"]) for one in hooks.questions("see")]
     assert asked == [("CREATE", "binding", "Binding"), ("CREATE", "eviction", "Eviction")]
     assert "nodeName" not in (await talk.ok("GET", f"{pods}/p"))["spec"]
+
+
+async def test_a_patch_may_not_move_or_rebrand_an_object(talk, hooks):
+    hooks.handlers["ns"] = patching({"op": "replace", "path": "/metadata/namespace", "value": "other"})
+    await register(talk, hooks, "Mutating", ("ns", {}), name="one")
+    text = "the namespace of the provided object does not match the namespace sent on the request"
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    assert (status, answer["message"]) == (400, text)
+    hooks.handlers["ns"] = patching({"op": "replace", "path": "/kind", "value": "Secret"})
+    status, answer = await talk("POST", MAPS, config_map("a"))
+    text = "converting (v1.Secret) to (core.ConfigMap): unknown conversion"
+    assert (status, answer["message"]) == (500, text)
+    hooks.handlers["ns"] = patching({"op": "replace", "path": "/kind", "value": "Foo"})
+    assert (
+        'no kind "Foo" is registered for version "v1"'
+        in (await talk("POST", MAPS, config_map("a")))[1]["message"]
+    )
+
+
+async def test_warnings_with_control_characters_are_dropped(talk, hooks):
+    hooks.handlers["warn"] = lambda review: reply(review, warnings=["two\nlines", "one line"])
+    await register(talk, hooks, "Validating", ("warn", {}))
+    response = await talk.send("POST", MAPS, config_map("a"))
+    assert response.headers["Warning"] == ['299 - "one line"']
+
+
+async def test_a_pod_without_grace_is_marked_before_it_goes(talk, hooks):
+    hooks.handlers["see"] = reply
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await talk.ok("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    await register(talk, hooks, "Validating", ("see", {"rules": [{**RULE, "resources": ["pods"]}]}))
+    await talk.ok("DELETE", f"{pods}/p")
+    first, second = (one["oldObject"]["metadata"] for one in hooks.questions("see"))
+    assert ("deletionTimestamp" in first, first["generation"]) == (False, 1)
+    assert (second["deletionGracePeriodSeconds"], second["generation"]) == (0, 2)
+
+
+async def test_what_is_seen_of_a_token_request(talk, hooks):
+    hooks.handlers["see"] = reply
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot"}}
+    made = await talk.ok("POST", accounts, account)
+    await register(
+        talk, hooks, "Validating", ("see", {"rules": [{**RULE, "resources": ["serviceaccounts/token"]}]})
+    )
+    await talk.ok("POST", f"{accounts}/bot/token", {"spec": {"audiences": ["a"]}})
+    (asked,) = hooks.questions("see")
+    assert (asked["object"]["metadata"]["name"], asked["object"]["metadata"]["uid"]) == (
+        "bot",
+        made["metadata"]["uid"],
+    )
+    assert asked["object"]["spec"]["expirationSeconds"] == 3600
+
+
+async def test_reviews_of_access_are_admitted_too(talk, hooks):
+    hooks.handlers["deny"] = lambda review: reply(review, allowed=False)
+    rule = {**RULE, "apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"]}
+    await register(talk, hooks, "Validating", ("deny", {"rules": [rule]}))
+    body = {"spec": {"user": "a", "nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    assert (await talk("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body))[0] == 400

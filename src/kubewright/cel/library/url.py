@@ -98,6 +98,17 @@ def _host_problem(host: str) -> str | None:
     return None
 
 
+def malformation(text: str) -> str:
+    """Why a text is no URL at all, not even a relative one; else empty."""
+    parts = _reason(text)
+    if not isinstance(parts, str) or parts == "empty url":
+        return ""
+    if parts == "invalid URI for request":
+        clash = ":" in text.partition("/")[0]
+        return "first path segment in URL cannot contain colon" if clash else ""
+    return parts
+
+
 def parse(text: str) -> URL:
     """`url(text)`."""
     parts = _reason(text)

@@ -42,25 +42,21 @@ class TokenRequests:
         """The declaration of `token`."""
         return Subresource(
             handler=self.create,
+            prepare=self.prepare,
             verbs=("create",),
             kind=GroupVersionKind(GROUP, "v1", "TokenRequest"),
             status_code=201,
         )
 
-    async def create(self, asked: SubresourceRequest) -> Object:
-        """Sign a token for the service account in the URL."""
+    async def prepare(self, asked: SubresourceRequest) -> None:
+        """Say for whom and for what the token will be: the account's identity and the defaults."""
         request: Object = asked.body or {}
         metadata, spec = dict(request.get("metadata") or {}), dict(request.get("spec") or {})
         name, namespace = asked.name, asked.namespace
-        for field, wanted, what in (("name", name, "name"), ("namespace", namespace, "namespace")):
-            given = metadata.get(field)
-            if given and given != wanted:
-                raise self._invalid(
-                    name,
-                    FieldError.invalid(
-                        f"metadata.{field}", given, f"must match the service account {what} if specified"
-                    ),
-                )
+        given = metadata.get("name")
+        if given and given != name:
+            why = "must match the service account name if specified"
+            raise self._invalid(name, FieldError.invalid("metadata.name", given, why))
         account = await asked.get()
         uid = account["metadata"]["uid"]
         if metadata.get("uid") and metadata["uid"] != uid:
@@ -70,9 +66,19 @@ class TokenRequests:
                 f"the UID in the token request ({metadata['uid']}) does not match the UID of the service "
                 f"account ({uid})",
             )
-        audiences = [str(each) for each in spec.get("audiences") or self._issuer.audiences]
-        seconds = spec.get("expirationSeconds")
-        seconds = 3600 if seconds is None else seconds
+        created = format_time(datetime.fromtimestamp(int(self._issuer.clock()), UTC))
+        metadata.update(name=name, namespace=namespace, uid=uid, creationTimestamp=created)
+        spec["audiences"] = [str(each) for each in spec.get("audiences") or self._issuer.audiences]
+        if spec.get("expirationSeconds") is None:
+            spec["expirationSeconds"] = 3600
+        asked.body = {**request, "metadata": metadata, "spec": spec}
+
+    async def create(self, asked: SubresourceRequest) -> Object:
+        """Sign a token for the service account in the URL."""
+        request: Object = asked.body or {}
+        metadata, spec = request["metadata"], request["spec"]
+        name, namespace, uid = asked.name, asked.namespace, metadata["uid"]
+        audiences, seconds = spec["audiences"], spec["expirationSeconds"]
         self._check_duration(seconds)
         bound: Object = {}
         reference = spec.get("boundObjectRef")
@@ -82,11 +88,9 @@ class TokenRequests:
         lifetime, warn_after = seconds, 0
         if "pod" in bound and seconds == _PROJECTED and tuple(audiences) == self._issuer.audiences:
             lifetime, warn_after = _YEAR, seconds
-        now = datetime.fromtimestamp(int(self._issuer.clock()), UTC)
         token = self._issuer.sign(
             namespace, name, uid, audiences=audiences, seconds=lifetime, bound=bound, warn_after=warn_after
         )
-        metadata.update(name=name, namespace=namespace, uid=uid, creationTimestamp=format_time(now))
         return {
             "kind": "TokenRequest",
             "apiVersion": f"{GROUP}/v1",

@@ -16,8 +16,9 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright import cel
+from kubewright.api.builtin import definition_name, resource_of_kind
 from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
-from kubewright.api.gvk import GroupResource
+from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.typed_json import TypedError
 from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
 from kubewright.apiserver.negotiation import encode
@@ -285,11 +286,28 @@ class MutatingWebhooks(_Webhooks):
         if type(patched) is not dict or type(patched.get("metadata")) is not dict:
             raise internal_error(f'the patch of admission webhook "{hook.name}" leaves no object')
         if definition is not None and version is not None and request.operation != "CONNECT":
+            if not definition.custom:
+                _check_kind(patched, form.kind)
             try:
                 read(patched, version, definition)
             except (MetadataError, TypedError, TooDeepError) as error:
                 raise internal_error(str(error)) from None
         return patched
+
+
+def _check_kind(patched: Object, kind: GroupVersionKind) -> None:
+    """A patch must not turn an object into one of another kind."""
+    made = GroupVersionKind.from_api_version(patched.get("apiVersion") or "", patched.get("kind") or "")
+    if made == kind:
+        return
+    if resource_of_kind(made) is not None:
+        inside = definition_name(kind).split(".")[-3]
+        text = f"converting ({made.version}.{made.kind}) to ({inside}.{kind.kind}): unknown conversion"
+        raise APIError(text)
+    raise internal_error(
+        f'no kind "{made.kind}" is registered for version "{patched.get("apiVersion")}" in scheme '
+        '"pkg/api/legacyscheme/scheme.go:30"'
+    )
 
 
 class ValidatingWebhooks(_Webhooks):

@@ -60,7 +60,9 @@ class ServiceResolver:
         if candidates:
             return self._rng.choice(candidates)
         address = spec.get("clusterIP")
-        if address and address != "None":
+        if address == "None":
+            raise ServiceNotResolved('cannot route to service with ClusterIP "None"')
+        if address:
             return address, port
         raise ServiceNotResolved(
             f'no endpoints available for service "{name}"; create an EndpointSlice for it in namespace '

@@ -172,7 +172,7 @@ def _check_kind(body: Object, expected: str) -> None:
     if kind != "AdmissionReview" or api_version not in (f"{_GROUP}/v1", f"{_GROUP}/v1beta1"):
         raise Undecodable(
             f'no kind "{kind}" is registered for version "{api_version}" in scheme '
-            '"k8s.io/apiserver/pkg/util/webhook/client.go:74"'
+            '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
         )
     if api_version != expected:
         given, wanted = api_version.rpartition("/")[2], expected.rpartition("/")[2]
