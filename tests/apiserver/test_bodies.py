@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from kubewright.apiserver.bodies import load_yaml
+from kubewright.apiserver.yaml_text import load_yaml
 
 
 def _laughs(levels: int, width: int) -> bytes:
@@ -21,9 +21,9 @@ def _laughs(levels: int, width: int) -> bytes:
         (_laughs(9, 9), "excessive aliasing"),
         (b"big: &a " + b"x" * 100_000 + b"\nall: [" + b"*a," * 1000 + b"]", "excessive aliasing"),
         (b"a: &x [*x]", "contains itself"),
-        (b"a: *nowhere", "undefined alias"),
+        (b"a: *nowhere", "unknown anchor"),
         (b"a: " + b"9" * 5000, "cannot be read"),
-        (b"a: !!int x", "cannot be read"),
+        (b"a: !!int x", "cannot decode"),
         (b"a: !!binary eA==", "constructor"),
         (b"a: !!python/object/apply:os.getcwd []", "constructor"),
         (b"a: \xff", "unacceptable character"),

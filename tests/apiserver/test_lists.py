@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -143,3 +144,29 @@ async def test_media_types(talk, base, five):
     yaml = b"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: three}\nspec: {size: 3}\n"
     made = await talk.ok("POST", base, yaml, Content_Type="application/yaml")
     assert made["spec"]["size"] == 3
+
+
+async def test_tokens_that_nobody_gave_out(talk, base):
+    for token, why in (
+        ({"v": "bogus"}, "server does not recognize this encoded version bogus"),
+        ({"v": "meta.k8s.io/v1", "rv": 0, "start": "a"}, "incorrect encoded start resourceVersion"),
+        ({"v": "meta.k8s.io/v1", "rv": 5, "start": ""}, "encoded start key empty"),
+        ({"v": "meta.k8s.io/v1", "rv": 1, "start": "/../"}, "/../"),
+    ):
+        text = base64.urlsafe_b64encode(json.dumps(token).encode()).rstrip(b"=").decode()
+        status, error = await talk("GET", f"{base}?continue={text}")
+        assert status == 400
+        assert error["message"].startswith(f"invalid continue token: continue key is not valid: {why}")
+
+
+async def test_a_page_of_one_named_object_is_the_last(talk, widget, base):
+    for name in "ab":
+        await talk.ok("POST", base, widget(name))
+    page = await talk.ok("GET", f"{base}?limit=1&fieldSelector=metadata.name=a")
+    assert [item["metadata"]["name"] for item in page["items"]] == ["a"]
+    assert not page["metadata"].get("continue")
+
+
+async def test_numbers_in_queries_are_numbers(talk, base):
+    for query in ("limit=", "limit=x", "limit=1.5", "timeoutSeconds="):
+        assert (await talk("GET", f"{base}?{query}"))[0] == 400

@@ -206,3 +206,45 @@ async def test_an_owner_that_is_named_twice_is_kept_once(talk, base, widget):
     replaced = await talk.send("PUT", f"{base}/a", kept)
     assert replaced.headers["Warning"] == [f'{start}{middle}u2"']
     assert json.loads(replaced.body)["metadata"]["ownerReferences"] == [two]
+
+
+async def test_a_patch_leaves_an_object_what_it_is(talk, base, widget):
+    await talk.ok("POST", base, widget("a"))
+    status, error = await talk("PATCH", f"{base}/a", {"kind": None}, Content_Type=MERGE)
+    assert status == 422
+    assert "Object 'Kind' is missing in " in error["message"]
+    status, error = await talk("PATCH", f"{base}/a", {"apiVersion": None}, Content_Type=MERGE)
+    assert (status, error["reason"]) == (500, "InternalError")
+    status, error = await talk("PATCH", f"{base}/a", {"apiVersion": "x/v1"}, Content_Type=MERGE)
+    assert (status, error["details"]["group"]) == (422, "x")
+    status, error = await talk(
+        "PATCH", f"{base}/a", {"metadata": {"resourceVersion": None}}, Content_Type=MERGE
+    )
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+
+
+async def test_bodies_that_are_no_patch(talk, base, widget):
+    await talk.ok("POST", base, widget("a"))
+    for body, word in ((b"[]", "array"), (b"5", "number"), (b'"x"', "string")):
+        status, error = await talk("PATCH", f"{base}/a", body, Content_Type=MERGE)
+        assert status == 400
+        assert f"cannot unmarshal {word} into Go value of type map[string]interface {{}}" in error["message"]
+        status, error = await talk("PATCH", f"{base}/a?fieldManager=m", body, Content_Type=APPLY)
+        assert (status, error["message"].partition(": ")[0]) == (400, "error decoding YAML")
+    assert (await talk("PATCH", f"{base}/a", b"null", Content_Type=MERGE))[1][
+        "message"
+    ] == "Invalid JSON Patch"
+    assert (await talk("PATCH", f"{base}/a", b"null", Content_Type=JSON_PATCH))[0] == 200
+    assert (await talk("PATCH", f"{base}/a", b"[null]", Content_Type=JSON_PATCH))[0] == 422
+
+
+async def test_media_types_with_broken_parameters_are_unknown(talk, base, widget):
+    for media, status in (
+        ("application/json; charset=utf-8", 201),
+        ("APPLICATION/JSON;", 201),
+        ('application/json; a="b;c"', 201),
+        ("application/json;;;", 415),
+        ("application/json; charset", 415),
+    ):
+        made = widget(metadata={"generateName": "w-"})
+        assert (await talk("POST", base, made, Content_Type=media))[0] == status

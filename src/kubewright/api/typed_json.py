@@ -31,7 +31,30 @@ _ABSENT: Final[tuple[Any, ...]] = (None, "", 0, [], {})
 
 
 class TypedError(ValueError):
-    """A value that does not fit its field, in the words of the JSON reader of typed servers."""
+    """A value that does not fit its field, in the words of the JSON reader of typed servers.
+
+    `converted` says the same in the words of a server that goes from plain data to its types directly, as
+    it does for strategic and apply patches.
+    """
+
+    def __init__(self, text: str, converted: str = "") -> None:
+        super().__init__(text)
+        self.converted = converted or text
+
+
+def conversion_error(value: Any, wanted: str, base: str) -> str:
+    """What is wrong with plain data that is to become a Go value of type `wanted`, a `base` if a scalar."""
+    kinds = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
+    kind = kinds.get(type(value), "invalid")
+    if wanted.startswith("map["):
+        return f"cannot restore map from {kind}"
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {kind}"
+    if not base:
+        return f"cannot restore struct from: {kind}"
+    if (kind, base) == ("int64", "string") or (kind, base[:3]) == ("float64", "int"):
+        return f"cannot convert {kind} to {wanted}"
+    return f"unrecognized type: {base}"
 
 
 def _word(value: Any) -> str:
@@ -42,36 +65,38 @@ def _word(value: Any) -> str:
     return {int: "number", float: "number", list: "array", dict: "object"}.get(type(value), "null")
 
 
-def _mismatch(value: Any, wanted: str, place: str, *, literal: bool = False) -> TypedError:
+def _mismatch(value: Any, wanted: str, place: str, *, base: str = "", literal: bool = False) -> TypedError:
     shown = f"{_word(value)} {value}" if literal else _word(value)
     where = f"struct field {place}" if place else "value"
-    return TypedError(f"json: cannot unmarshal {shown} into Go {where} of type {wanted}")
+    converted = conversion_error(value, wanted, base)
+    return TypedError(f"json: cannot unmarshal {shown} into Go {where} of type {wanted}", converted)
 
 
 def _read_string(value: Any, wanted: str, place: str) -> str:
     if type(value) is not str:
-        raise _mismatch(value, wanted, place)
+        raise _mismatch(value, wanted, place, base="string")
     return value
 
 
 def _read_integer(value: Any, wanted: str, place: str, type_: str) -> int:
+    base = "int32" if type_ == "i" else "int64"
     if type(value) not in (int, float):
-        raise _mismatch(value, wanted, place)
+        raise _mismatch(value, wanted, place, base=base)
     low, high = _RANGES[type_]
     if type(value) is float or not low <= value <= high:
-        raise _mismatch(value, wanted, place, literal=True)
+        raise _mismatch(value, wanted, place, base=base, literal=True)
     return value  # type: ignore[no-any-return]
 
 
 def _read_boolean(value: Any, wanted: str, place: str) -> bool:
     if type(value) is not bool:
-        raise _mismatch(value, wanted, place)
+        raise _mismatch(value, wanted, place, base="bool")
     return value
 
 
 def _read_number(value: Any, wanted: str, place: str) -> float:
     if type(value) not in (int, float):
-        raise _mismatch(value, wanted, place)
+        raise _mismatch(value, wanted, place, base="float64")
     return value  # type: ignore[no-any-return]
 
 
@@ -79,7 +104,8 @@ def _read_bytes(value: Any, wanted: str, place: str) -> str:
     text = _read_string(value, wanted, place)
     bad = _base64_error(text)
     if bad is not None:
-        raise TypedError(f"illegal base64 data at input byte {bad}")
+        text = f"illegal base64 data at input byte {bad}"
+        raise TypedError(text, f"error decoding from json: {text}")
     return base64.b64encode(base64.b64decode(text)).decode()
 
 

@@ -27,114 +27,22 @@ from .negotiation import JSON, MEDIA_TYPES, PROTOBUF, YAML, encode
 from .request import Request
 from .resource import Object, Resource, Version
 from .shaping import read
+from .yaml_text import load_yaml
 
 _decode = msgspec.json.Decoder().decode
 
-_YAML_DEPTH = 200
-_YAML_EXPANDED = 3 * 1024 * 1024
-"""Characters a document may have once its aliases are written out; a longer one may have its own size."""
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as JSON sees it: dates stay text, and there are no sets, bytes or ordered pairs."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
-    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.yaml_constructors = {
-    tag: build
-    for tag, build in yaml.SafeLoader.yaml_constructors.items()
-    if tag is None or tag.rpartition(":")[2] not in ("binary", "omap", "pairs", "set", "timestamp")
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), list("yYnN"))
-_Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
-
-
-def load_yaml(data: bytes) -> tuple[Any, list[str]]:
-    """Plain data, and one complaint per repeated key; raises `YAMLError`, whatever is wrong."""
-    if data[:1] == b"{":
-        # JSON is YAML, most clients send it, and reading it as such is far faster.
-        try:
-            obj = _decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-        else:
-            if data.count(b'"') == encode(obj).count(b'"'):
-                return obj, []
-    _bound_yaml(data)
-    loader = _Loader(data)
-    duplicates: list[str] = []
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None, []
-        _find_duplicates(node, duplicates)
-        return loader.construct_document(node), duplicates
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # A tag that does not fit its text: `!!int x`.
-        raise yaml.YAMLError(f"a value cannot be read: {error}") from None
-    finally:
-        loader.dispose()
-
-
-def _bound_yaml(data: bytes) -> None:
-    """Refuse what would exhaust the stack or the memory: composing recurses, and aliases multiply."""
-    loader = _Loader(data)
-    most = max(len(data), _YAML_EXPANDED)
-    weights: dict[str | None, int | None] = {}
-    above: list[tuple[str | None, int]] = []
-    weight = 0
-    try:
-        while loader.check_event():
-            event = loader.get_event()
-            if isinstance(event, yaml.AliasEvent):
-                # An unknown alias is the composer's to complain about.
-                added = weights.get(event.anchor, 0)
-                if added is None:
-                    raise yaml.YAMLError(f"anchor '{event.anchor}' value contains itself")
-                weight += added
-            elif isinstance(event, yaml.ScalarEvent):
-                weight += len(event.value) + 1
-                if event.anchor:
-                    weights[event.anchor] = len(event.value) + 1
-            elif isinstance(event, yaml.CollectionStartEvent):
-                if len(above) == _YAML_DEPTH:
-                    raise yaml.YAMLError("exceeded max depth")
-                if event.anchor:
-                    weights[event.anchor] = None
-                above.append((event.anchor, weight))
-                weight = 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                anchor, before = above.pop()
-                if anchor:
-                    weights[anchor] = weight
-                weight += before
-            if weight > most:
-                raise yaml.YAMLError("document contains excessive aliasing")
-    finally:
-        loader.dispose()
-
-
-def _find_duplicates(node: Any, found: list[str]) -> None:
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
-                seen.add(key.value)
-            _find_duplicates(value, found)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _find_duplicates(item, found)
+_PARAMETERS = re.compile(
+    r"""(?:;\s*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*")\s*)*;?\s*"""
+)
 
 
 def media_type(request: Request) -> str:
-    """The media type of the body; none is JSON."""
+    """The media type of the body; none is JSON, and one with broken parameters is unknown as a whole."""
     header = request.headers.get("Content-Type", "")
-    return header.partition(";")[0].strip().lower() or JSON
+    kind, separator, rest = header.partition(";")
+    if separator and not _PARAMETERS.fullmatch(separator + rest):
+        return header
+    return kind.strip().lower() or JSON
 
 
 def duplicate_fields(data: bytes, obj: Any) -> list[str]:
@@ -212,8 +120,7 @@ def read_plain(data: bytes, media: str, kind: str, wire: Any = None) -> tuple[An
         try:
             obj, duplicates = load_yaml(data)
         except yaml.YAMLError as error:
-            problem = getattr(error, "problem", None) or str(error)
-            raise unrecognized(kind, f"yaml: {problem}", data) from None
+            raise unrecognized(kind, str(error), data) from None
         return obj, duplicates
     if media == PROTOBUF and wire is not None:
         try:
@@ -248,7 +155,7 @@ def read_object(
     """
     kind = kind or resource.kind
     obj, duplicates = read_plain(data, media, kind, wire)
-    if obj is None and not resource.custom:
+    if obj is None and (media == YAML or not resource.custom):
         obj = {}
     if type(obj) is not dict:
         shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
@@ -405,6 +312,10 @@ def shape(
     obj: Object, resource: Resource, version: Version, kind: str, *, keep_nulls: bool = False
 ) -> list[str]:
     """Coerce metadata, prune, default; returns one complaint per unknown field, in order."""
+    metadata = obj.get("metadata")
+    if not resource.custom and type(metadata) is dict and metadata.get("managedFields") == []:
+        # An empty list asks to forget all owners; one empty entry says the same and is not left out.
+        metadata["managedFields"] = [{}]
     try:
         unknown = read(obj, version, resource, keep_nulls=keep_nulls)
     except (MetadataError, TooDeepError, TypedError) as error:
@@ -413,7 +324,7 @@ def shape(
             text = text.replace("Go struct field ObjectMeta.", "Go struct field ObjectMeta.metadata.")
         raise BadRequest(
             f'{kind} in version "{version.name}" cannot be handled as a {kind}: {text}'
-        ) from None
+        ) from error
     return [f'unknown field "{path}"' for path in unknown]
 
 

@@ -336,7 +336,7 @@ class Endpoint:
                 continue
             items.append(item)
         metadata: Object = {"resourceVersion": str(page.revision)}
-        if self.resource.custom:
+        if self.resource.custom and not accepted.transform:
             metadata["continue"] = ""
         representation = self.store.representation(self.version, accepted, self.include(request, accepted))
         return respond(request, accepted, await representation.many(items, metadata))

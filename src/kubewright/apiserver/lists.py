@@ -40,11 +40,15 @@ def read_continue(token: str) -> tuple[int, str]:
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         value = msgspec.json.decode(raw)
-        if value["v"] != "meta.k8s.io/v1" or not value["start"]:
-            raise ValueError("incorrect encoded continue token version")
-        revision, start = int(value["rv"]), str(value["start"])
-        if any(part == ".." for part in start.split("/")):
-            raise ValueError("the start key is outside of the range")
+        version, revision, start = value.get("v", ""), int(value.get("rv", 0)), str(value.get("start", ""))
+        if version != "meta.k8s.io/v1":
+            raise ValueError(f"server does not recognize this encoded version {version}")
+        if not revision:
+            raise ValueError(f"incorrect encoded start resourceVersion (version {version})")
+        if not start:
+            raise ValueError(f"encoded start key empty (version {version})")
+        if any(part in ("", ".", "..") for part in start.removeprefix("/").split("/")):
+            raise ValueError(start)
     except msgspec.DecodeError:
         first = raw.decode("utf-8", "backslashreplace").lstrip()[:4]
         shown = first if first.startswith("\\x") else first[:1]
@@ -52,7 +56,7 @@ def read_continue(token: str) -> tuple[int, str]:
             "invalid continue token: continue key is not valid: "
             f"invalid character '{shown}' looking for beginning of value"
         ) from None
-    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+    except (ValueError, AttributeError, TypeError, binascii.Error) as error:
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
     return revision, start
 
@@ -65,6 +69,9 @@ async def collect(endpoint: Endpoint, request: Request, info: RequestInfo) -> tu
     if options.continue_:
         return await _next_page(endpoint, namespace, options, selection), options
     wanted = parse_version(options.resource_version, "invalid resource version")
+    if options.fields is not None and options.fields.exact("metadata.name") is not None:
+        # One object at most: there is no next page.
+        options = options._replace(limit=0) if namespace or not endpoint.resource.namespaced else options
     exact = wanted if options.match == "Exact" or (wanted and options.limit and not options.match) else 0
     if wanted and wanted > endpoint.server.feed.revision:
         await endpoint.server.feed.reach(wanted, endpoint.server.freshness_timeout)

@@ -10,6 +10,7 @@ from kubewright.api.fields import FieldSelector, parse_field_selector
 from kubewright.api.gvk import GroupKind
 from kubewright.api.selectors import Selector, SelectorError, parse_selector
 from kubewright.schema import fielderrors as fe
+from kubewright.schema.metadata import field_manager_errors
 
 from .request import Request
 from .requestinfo import is_watch_value
@@ -50,13 +51,13 @@ def parse_list_options(request: Request, *, watch: bool = False) -> ListOptions:
     options = ListOptions(
         labels if labels is not None and not labels.empty else None,
         fields if fields is not None and not fields.empty else None,
-        max(integer(query.get("limit")), 0),
+        max(integer(query.get("limit")), 0) if "limit" in query else 0,
         query.get("continue"),
         query.get("resourceVersion"),
         query.get("resourceVersionMatch"),
         is_watch_value(initial) if initial else None,
         "allowWatchBookmarks" in query and is_watch_value(query.get("allowWatchBookmarks")),
-        integer(query.get("timeoutSeconds")),
+        integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else 0,
     )
     errors = _watch_errors(options) if watch else _list_errors(options)
     if errors:
@@ -65,10 +66,8 @@ def parse_list_options(request: Request, *, watch: bool = False) -> ListOptions:
 
 
 def integer(text: str) -> int:
-    """A number in a query; absent is 0."""
-    if not text:
-        return 0
-    sign = text[1:] if text[0] in "+-" else text
+    """A number in a query."""
+    sign = text[1:] if text[:1] in ("+", "-") else text
     if not (sign.isascii() and sign.isdigit()):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     value = int(text)
@@ -183,7 +182,7 @@ def parse_write_options(request: Request, kind: str, *, apply: bool | None = Non
             errors.append(fe.required("fieldManager", "is required for apply patch"))
         if not apply and force is not None:
             errors.append(fe.forbidden("force", "may not be specified for non-apply patch"))
-    errors += _manager_errors(manager)
+    errors += field_manager_errors(manager, "fieldManager")
     errors += dry_run_errors(dry_run)
     if validation not in ("", "Ignore", "Strict", "Warn"):
         errors.append(fe.not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
@@ -195,23 +194,6 @@ def parse_write_options(request: Request, kind: str, *, apply: bool | None = Non
 def dry_run_errors(dry_run: list[str]) -> list[FieldError]:
     """`All` is the only thing that may be said."""
     return [fe.not_supported("dryRun", dry_run, ("All",))] if set(dry_run) - {"All"} else []
-
-
-def _manager_errors(manager: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if len(manager.encode()) > 128:
-        errors.append(fe.too_long("fieldManager", 128))
-    for position, char in enumerate(manager):
-        if not char.isprintable():
-            errors.append(
-                fe.invalid(
-                    "fieldManager",
-                    manager,
-                    f"invalid character U+{ord(char):04X} (at position {position})",
-                )
-            )
-            break
-    return errors
 
 
 class DeleteOptions(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kubewright.api.errors import BadRequest, UnsupportedMediaType
+from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType, internal_error
 
 from . import writes
 from .bodies import (
@@ -64,10 +64,9 @@ async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, 
     validation = options.field_validation
     if applying:
         if patch.repeated and validation == "Strict":
-            listed = "\n".join(f"  {text}" for text in patch.repeated)
-            raise BadRequest(f"error strict decoding YAML: yaml: unmarshal errors:\n{listed}")
-        if not isinstance(patch.body, dict):
-            raise BadRequest("error decoding YAML: the patch must be an object")
+            listed = "".join(f"\n  {text}" for text in patch.repeated)
+            complaint = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
+            raise BadRequest(f"error strict decoding YAML: {complaint}")
         if validation == "Warn":
             for text in patch.repeated:
                 request.warn(text)
@@ -132,6 +131,11 @@ def _patched(
         if patch.kind in (JSON_PATCH, MERGE_PATCH):
             _check_still_itself(endpoint, new)
         new["apiVersion"], new["kind"] = api_version, endpoint.resource.kind
+    elif not new.get("kind"):
+        shown = encode_as_shown(new, True)
+        raise patch_invalid(shown, f"Object 'Kind' is missing in '{shown}'")
+    elif not new.get("apiVersion"):
+        raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
     before = encode_as_shown(new, endpoint.resource.custom) if validation == "Strict" and not applying else ""
     try:
         unknown = shape(
@@ -142,11 +146,16 @@ def _patched(
             keep_nulls=applying and endpoint.resource.custom,
         )
     except BadRequest as error:
+        converted = getattr(error.__cause__, "converted", "")
         if applying:
-            raise
+            if endpoint.resource.custom or not converted:
+                raise
+            raise _inconvertible(endpoint, patch.body, converted) from None
+        if patch.kind == STRATEGIC_PATCH and converted:
+            raise patch_invalid(go_text(patch.body), converted) from None
         shown = encode_as_shown(new, endpoint.resource.custom)
         raise patch_invalid(shown, str(error.message).partition(": ")[2]) from None
-    if (unknown or patch.repeated) and not applying:
+    if (unknown or patch.repeated) and not applying and validation != "Ignore":
         if validation == "Strict":
             shown = go_text(patch.body) if patch.kind == STRATEGIC_PATCH else before
             raise strict_patch_error(shown, patch.repeated + unknown)
@@ -161,6 +170,18 @@ def _patched(
     check_name(new, op.name)
     check_namespace(new, op.namespace)
     return endpoint.isolate(new, live, subresource)
+
+
+def _inconvertible(endpoint: Endpoint, config: Object, why: str) -> APIError:
+    """500 for an applied configuration that fits the schema, but not the type."""
+    metadata, kind = config.get("metadata") or {}, endpoint.resource.kind
+    name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    gvk = f"{endpoint.resource.group}/{endpoint.version.name}, Kind={kind}"
+    return APIError(
+        f"failed to convert new object ({name}; {gvk}) to proper version: "
+        f"unable to convert unstructured object to {gvk}: {why}",
+        code=500,
+    )
 
 
 def _check_still_itself(endpoint: Endpoint, patched: Object) -> None:

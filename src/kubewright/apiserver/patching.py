@@ -12,12 +12,13 @@ import yaml
 
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
 from kubewright.api.gvk import GroupVersion
-from kubewright.patch import FieldManager, FieldSet, VersionGone, json_patch, merge_patch, zero_value
+from kubewright.patch import FieldManager, FieldSet, VersionGone, gotext, json_patch, merge_patch, zero_value
 from kubewright.patch.fieldset import fields_path
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.structural import Node
 
-from .bodies import json_complaint, load_yaml
+from .bodies import json_complaint
+from .yaml_text import load_yaml
 
 if TYPE_CHECKING:
     from .resource import Object, Resource, Version
@@ -132,6 +133,10 @@ def patch_invalid(shown: str, why: str) -> APIError:
     return Invalid(f' "" is invalid: {error}', details={"causes": [error.cause()]})
 
 
+def _not_a_map(value: Any) -> str:
+    return f"json: cannot unmarshal {gotext.json_kind(value)} into Go value of type map[string]interface {{}}"
+
+
 class Patch:
     """A patch that has been read: `apply(live)` gives the patched object, without touching `live`."""
 
@@ -149,18 +154,23 @@ class Patch:
             try:
                 body, self.repeated = load_yaml(self.data)
             except yaml.YAMLError as error:
-                raise BadRequest(f"error decoding YAML: {getattr(error, 'problem', None) or error}") from None
+                raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+            body = {} if body is None else body
+            if not isinstance(body, dict):
+                raise BadRequest(
+                    f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {_not_a_map(body)}"
+                )
             return body
+        prefix = "" if self.kind == STRATEGIC_PATCH else "error decoding patch: "
         try:
             body = _decode(self.data)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise BadRequest(f"error decoding patch: {json_complaint(self.data, error)}") from None
+            raise BadRequest(prefix + json_complaint(self.data, error)) from None
         if self.kind != JSON_PATCH:
+            if body is None and self.kind == STRATEGIC_PATCH:
+                return {}
             if not isinstance(body, dict):
-                raise BadRequest(
-                    "error decoding patch: json: cannot unmarshal into Go value of type "
-                    "map[string]interface {}"
-                )
+                raise BadRequest("Invalid JSON Patch" if body is None else prefix + _not_a_map(body))
             self.repeated = [f'duplicate field "{path}"' for path in duplicate_fields(self.data, body)]
         return body
 

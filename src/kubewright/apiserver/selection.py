@@ -104,6 +104,8 @@ def selection_of(
 
 def unsupported_field(resource: Resource, label: str) -> BadRequest:
     """400 for a field that cannot be selected."""
+    if (resource.group, resource.kind) == ("batch", "Job"):
+        return BadRequest(f'field label "{label}" not supported for Job')
     if resource.custom or any(version.field_selectors for version in resource.versions):
         return BadRequest(f"field label not supported: {label}")
     return BadRequest(f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')

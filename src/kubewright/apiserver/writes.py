@@ -25,11 +25,16 @@ from kubewright.api.errors import (
     not_found,
 )
 from kubewright.api.field_errors import FieldError
-from kubewright.api.gvk import GroupKind, GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource
 from kubewright.api.names import generate_name
 from kubewright.patch import keep_times_if_unchanged, managed_fields
 from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import validate_common_metadata, validate_metadata
+from kubewright.schema.metadata import (
+    manager_errors,
+    validate_common_metadata,
+    validate_metadata,
+    validate_notes,
+)
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
@@ -228,7 +233,9 @@ def _check_convertible(store: Store, op: Operation, obj: Object, old: Object | N
 
 def _invalid(store: Store, obj: Object, errors: list[FieldError]) -> APIError:
     group = store.resource.strategy.error_group
-    kind = GroupKind(store.resource.group if group is None else group, obj.get("kind") or store.resource.kind)
+    if group is None:
+        group = GroupVersion.parse(obj["apiVersion"]).group if store.resource.custom else store.resource.group
+    kind = GroupKind(group, obj.get("kind") or store.resource.kind)
     return invalid(kind, obj["metadata"].get("name") or "", errors)
 
 
@@ -397,9 +404,7 @@ async def _replace(
         metadata["generation"] = generation + 1 if changed else generation
     else:
         metadata.pop("generation", None)
-    errors = _metadata_update_errors(metadata, old["metadata"]) + validate_common_metadata(
-        metadata, "metadata"
-    )
+    errors = _metadata_update_errors(metadata, old["metadata"])
     errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
     errors += await validate_object(op, new, old, hub)
     if errors:
@@ -465,7 +470,7 @@ def _check_version(store: Store, op: Operation, metadata: Object, item: KeyValue
     resource = store.resource
     given = metadata.get("resourceVersion")
     if not given:
-        if conditional and not resource.strategy.allow_unconditional_update:
+        if (conditional or op.verb == "patch") and not resource.strategy.allow_unconditional_update:
             error = fe.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(GroupKind(resource.group, resource.plural), op.name, [error])
         return
@@ -496,6 +501,7 @@ def _restore_metadata(store: Store, metadata: Object, old: Object) -> None:
 
 
 def _metadata_update_errors(metadata: Object, old: Object) -> list[FieldError]:
+    """The rules for every object, those for updates, and the latter once more with the kind's own."""
     errors: list[FieldError] = []
     if "deletionTimestamp" in old:
         known = set(old.get("finalizers") or ())
@@ -512,5 +518,6 @@ def _metadata_update_errors(metadata: Object, old: Object) -> list[FieldError]:
     for field in _IMMUTABLE:
         if metadata.get(field) != old.get(field):
             errors.append(fe.invalid(f"metadata.{field}", metadata.get(field), "field is immutable"))
-    # The rules for metadata run once for every object and once more with the kind's own: both report.
-    return errors * 2
+    errors += validate_notes(metadata, "metadata")
+    errors += manager_errors(metadata.get("managedFields") or [], "metadata.managedFields")
+    return validate_common_metadata(metadata, "metadata") + errors * 2

@@ -31,6 +31,8 @@ Operation = dict[str, Any]
 @bounded_depth
 def apply(document: Any, patch: Any, *, max_copied: int = MAX_COPIED_BYTES) -> Any:
     """The document after all operations. The input stays as it is."""
+    if patch is None:
+        return document
     if not isinstance(patch, list):
         raise _undecodable(patch, "value of type []handlers.jsonPatchOp")
     if len(patch) > MAX_OPERATIONS:
@@ -38,7 +40,8 @@ def apply(document: Any, patch: Any, *, max_copied: int = MAX_COPIED_BYTES) -> A
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
         )
     run = _Run(document, max_copied)
-    for operation in patch:
+    for entry in patch:
+        operation = {} if entry is None else entry
         if not isinstance(operation, dict):
             raise _undecodable(operation, "value of type handlers.jsonPatchOp")
         for field in ("op", "path", "from"):
@@ -163,7 +166,7 @@ class _Run:
     def _replace(self, path: str, value: Any) -> None:
         if path == "":
             if not isinstance(value, (dict, list)):
-                raise PatchDoesNotApply("replace operation value must be object or array")
+                raise PatchDoesNotApply("replace operation value must be object or array: %!w(<nil>)")
             self.document = value
             return
         container, key = self._container(path, "replace", change=True)

@@ -82,8 +82,8 @@ def _validate(value: Any, shape: Shape, path: str, errors: list[tuple[str, str]]
             child = shape.child(name)
             if child is None:
                 errors.append((f"{path}.{name}", "field not declared in schema"))
-            else:
-                _validate(item, child, f"{path}.{name}", errors, duplicates)
+                return
+            _validate(item, child, f"{path}.{name}", errors, duplicates)
     elif value.__class__ is not list:
         errors.append((path, f"expected list, got &{{{gotext.plain(value)}}}"))
     else:

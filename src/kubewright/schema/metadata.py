@@ -16,6 +16,7 @@ from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
 from kubewright.api.times import format_time, parse_time
+from kubewright.api.typed_json import conversion_error
 
 from . import fielderrors as fe
 from .fielderrors import go_json
@@ -81,7 +82,11 @@ _KEPT_EMPTY: Final = frozenset(("apiVersion", "kind", "name", "uid"))
 
 
 class MetadataError(ValueError):
-    """Metadata that cannot be read; the text is what Go's decoder says."""
+    """Metadata that cannot be read; the text is what Go's decoder says, `converted` what converters say."""
+
+    def __init__(self, text: str, converted: str = "") -> None:
+        super().__init__(text)
+        self.converted = converted or text
 
 
 def metadata_is_plain(value: Any) -> bool:
@@ -153,7 +158,10 @@ def coerce_metadata(value: Any, *, drop_malformed: bool = False) -> tuple[dict[s
     if type(value) is not dict:
         if drop_malformed:
             return None, []
-        raise MetadataError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.ObjectMeta")
+        raise MetadataError(
+            f"json: cannot unmarshal {_json_kind(value)} into Go value of type v1.ObjectMeta",
+            conversion_error(value, "v1.ObjectMeta", ""),
+        )
     unknown: list[str] = []
     return _read_struct(value, METADATA_FIELDS, "ObjectMeta", "", "", unknown, drop_malformed), unknown
 
@@ -283,13 +291,20 @@ def _json_kind(value: Any, *, integer: bool = False) -> str:
 
 def _mismatch(value: Any, where: str, kind: str) -> NoReturn:
     shown = _json_kind(value, integer=kind is _INT)
-    raise MetadataError(f"json: cannot unmarshal {shown} into Go struct field {where} of type {kind}")
+    base = {"types.UID": "string", "v1.ManagedFieldsOperationType": "string"}.get(kind, kind)
+    scalar = base if base in (_STRING, _BOOL, _INT) else ""
+    raise MetadataError(
+        f"json: cannot unmarshal {shown} into Go struct field {where} of type {kind}",
+        conversion_error(value, kind, scalar),
+    )
 
 
 NameRule = Callable[..., list[str]]
 """A `check_*` function of `kubewright.api.names` that knows about prefixes."""
 
 _MAX_ANNOTATIONS: Final = 256 * 1024
+_MAX_MANAGER: Final = 128
+_MAX_SUBRESOURCE: Final = 256
 
 
 def validate_metadata(
@@ -328,6 +343,13 @@ def validate_metadata(
 
 def validate_common_metadata(metadata: dict[str, Any], path: str) -> list[FieldError]:
     """What is checked on create and on update alike: labels, annotations, owners, finalizers, managers."""
+    errors = validate_notes(metadata, path)
+    errors += finalizer_errors(metadata.get("finalizers") or [], fe.child(path, "finalizers"))
+    return errors + manager_errors(metadata.get("managedFields") or [], fe.child(path, "managedFields"))
+
+
+def validate_notes(metadata: dict[str, Any], path: str) -> list[FieldError]:
+    """What is wrong with labels, annotations and owners."""
     errors = label_errors(metadata.get("labels") or {}, fe.child(path, "labels"))
     annotations = metadata.get("annotations") or {}
     where = fe.child(path, "annotations")
@@ -335,8 +357,29 @@ def validate_common_metadata(metadata: dict[str, Any], path: str) -> list[FieldE
         errors += [fe.invalid(where, key, text) for text in names.check_qualified_name(key.lower())]
     if sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items()) > _MAX_ANNOTATIONS:
         errors.append(fe.too_long(where, _MAX_ANNOTATIONS))
-    errors += owner_errors(metadata.get("ownerReferences") or [], fe.child(path, "ownerReferences"))
-    errors += finalizer_errors(metadata.get("finalizers") or [], fe.child(path, "finalizers"))
+    return errors + owner_errors(metadata.get("ownerReferences") or [], fe.child(path, "ownerReferences"))
+
+
+def field_manager_errors(manager: str, path: str) -> list[FieldError]:
+    """The name of a field manager that is too long or cannot be printed."""
+    errors = [fe.too_long(path, _MAX_MANAGER)] if len(manager.encode()) > _MAX_MANAGER else []
+    position = 0
+    for char in manager:
+        if not char.isprintable():
+            text = f"invalid character U+{ord(char):04X} (at position {position})"
+            errors.append(fe.invalid(path, manager, text))
+        position += len(char.encode())
+    return errors
+
+
+def manager_errors(entries: list[dict[str, Any]], path: str) -> list[FieldError]:
+    """Names of field managers and subresources that are too long or cannot be printed."""
+    errors: list[FieldError] = []
+    for position, entry in enumerate(entries):
+        where = f"{path}[{position}]"
+        errors += field_manager_errors(entry.get("manager") or "", fe.child(where, "manager"))
+        if len((entry.get("subresource") or "").encode()) > _MAX_SUBRESOURCE:
+            errors.append(fe.too_long(fe.child(where, "subresource"), _MAX_SUBRESOURCE))
     return errors
 
 

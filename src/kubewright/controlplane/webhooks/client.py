@@ -28,7 +28,8 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, from_response
-from kubewright.apiserver.bodies import json_complaint, load_yaml
+from kubewright.apiserver.bodies import json_complaint
+from kubewright.apiserver.yaml_text import load_yaml
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -281,7 +282,7 @@ def _decode(data: bytes) -> Any:
         try:
             answer, _ = load_yaml(data)
         except yaml.YAMLError as error:
-            problem = getattr(error, "problem", None) or error
+            problem = str(error).removeprefix("yaml: ")
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
     if not isinstance(answer, dict):
         kind = _GO_KINDS.get(type(answer), "string")

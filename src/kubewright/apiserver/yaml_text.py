@@ -1,0 +1,197 @@
+"""YAML as Kubernetes reads it: the first document of a text, as the JSON data that it stands for.
+
+Plain scalars follow YAML 1.1 where clients rely on it (`yes` and `on` are booleans, `017` is octal), but
+times of day and dates stay text. Keys are always text: `1: a` has the key "1", and `y: b` has the key "true".
+Composing recurses and aliases multiply, so a text is measured before it is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+import yaml
+
+from .negotiation import encode
+
+_decode = msgspec.json.Decoder().decode
+
+_DEPTH = 200
+_EXPANDED = 3 * 1024 * 1024
+"""Characters a document may have once its aliases are written out; a longer one may have its own size."""
+
+_TAG = "tag:yaml.org,2002:"
+_NULLS = ("", "~", "null", "Null", "NULL")
+_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_INTEGER = re.compile(r"[-+]?(?:0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9]*)\Z")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
+_NUMBER = re.compile(r"[-+]?[0-9][0-9a-fA-FxXoO_.+-]*\Z|\.[0-9]+(?:[eE][-+]?[0-9]+)?\Z")
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a plain scalar stands for, if it does."""
+    plain = text if text[:1] == "." else text.replace("_", "")
+    if _INTEGER.match(plain):
+        digits = plain.lstrip("+-")
+        octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
+        value = int(digits, 8) if octal else int(digits, 0 if digits[0] == "0" else 10)
+        value = -value if plain[0] == "-" else value
+        if -(1 << 63) <= value < 1 << 64:
+            return value
+    if not _FLOAT.match(plain):
+        return None
+    fraction = float(plain)
+    if math.isinf(fraction):
+        return None
+    return int(fraction) if fraction.is_integer() and abs(fraction) < 1e21 else fraction
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as JSON sees it: there are no dates, sets, bytes or ordered pairs."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode and implicit[0]:
+            if value in _NULLS:
+                return _TAG + "null"
+            if value in _TRUE or value in _FALSE:
+                return _TAG + "bool"
+            if value == "<<":
+                return _TAG + "merge"
+            return _TAG + "float" if _NUMBER.match(value) and _number(value) is not None else _TAG + "str"
+        return super().resolve(kind, value, implicit)  # type: ignore[no-any-return]
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        value = _number(self.construct_scalar(node))
+        if value is None:
+            tag = node.tag.removeprefix(_TAG)
+            raise yaml.YAMLError(f"yaml: cannot decode !!str `{node.value}` as a !!{tag}")
+        return value
+
+    def construct_boolean(self, node: yaml.ScalarNode) -> bool:
+        if node.value not in _TRUE and node.value not in _FALSE:
+            raise yaml.YAMLError(f"yaml: cannot decode !!str `{node.value}` as a !!bool")
+        return node.value in _TRUE
+
+
+_Loader.yaml_constructors = {
+    tag: build
+    for tag, build in yaml.SafeLoader.yaml_constructors.items()
+    if tag is None or tag.rpartition(":")[2] not in ("binary", "omap", "pairs", "set", "timestamp")
+}
+_Loader.add_constructor(_TAG + "int", _Loader.construct_number)
+_Loader.add_constructor(_TAG + "float", _Loader.construct_number)
+_Loader.add_constructor(_TAG + "bool", _Loader.construct_boolean)
+
+
+def load_yaml(data: bytes) -> tuple[Any, list[str]]:
+    """Plain data, and one complaint per repeated key; raises `YAMLError`, whatever is wrong."""
+    if data[:1] == b"{":
+        # JSON is YAML, most clients send it, and reading it as such is far faster.
+        try:
+            obj = _decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        else:
+            if data.count(b'"') == encode(obj).count(b'"'):
+                return obj, []
+    try:
+        _bound(data)
+        return _read(data)
+    except yaml.MarkedYAMLError as error:
+        raise yaml.YAMLError(_complaint(error)) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise yaml.YAMLError(f"yaml: a value cannot be read: {error}") from None
+
+
+def _read(data: bytes) -> tuple[Any, list[str]]:
+    loader = _Loader(data)
+    duplicates: list[str] = []
+    try:
+        if not loader.check_node():
+            return None, []
+        node = loader.get_node()
+        _settle_keys(node, duplicates)
+        return loader.construct_document(node), duplicates
+    finally:
+        loader.dispose()
+
+
+def _complaint(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong and where, in the words of clients' own parsers. The first line is not named."""
+    line = error.problem_mark.line if error.problem_mark is not None else 0
+    if line:
+        line += isinstance(error, yaml.scanner.ScannerError)
+    elif error.context_mark is not None:
+        line = error.context_mark.line
+    return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
+
+
+def _bound(data: bytes) -> None:
+    """Refuse what would exhaust the stack or the memory; only the first document counts."""
+    loader = _Loader(data)
+    most = max(len(data), _EXPANDED)
+    weights: dict[str | None, int | None] = {}
+    above: list[tuple[str | None, int]] = []
+    weight = 0
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            if isinstance(event, yaml.AliasEvent):
+                if event.anchor not in weights:
+                    raise yaml.YAMLError(f"yaml: unknown anchor '{event.anchor}' referenced")
+                added = weights[event.anchor]
+                if added is None:
+                    raise yaml.YAMLError(f"yaml: anchor '{event.anchor}' value contains itself")
+                weight += added
+            elif isinstance(event, yaml.ScalarEvent):
+                weight += len(event.value) + 1
+                if event.anchor:
+                    weights[event.anchor] = len(event.value) + 1
+            elif isinstance(event, yaml.CollectionStartEvent):
+                if len(above) == _DEPTH:
+                    raise yaml.YAMLError("yaml: exceeded max depth")
+                if event.anchor:
+                    weights[event.anchor] = None
+                above.append((event.anchor, weight))
+                weight = 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                anchor, before = above.pop()
+                if anchor:
+                    weights[anchor] = weight
+                weight += before
+            elif isinstance(event, yaml.DocumentEndEvent):
+                return
+            if weight > most:
+                raise yaml.YAMLError("yaml: document contains excessive aliasing")
+    finally:
+        loader.dispose()
+
+
+def _settle_keys(node: Any, found: list[str]) -> None:
+    """Make text of every key, and note the keys that a mapping has twice."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _TAG + "merge":
+                _settle_key(key, value)
+                if key.value in seen:
+                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                seen.add(key.value)
+            _settle_keys(value, found)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _settle_keys(item, found)
+
+
+def _settle_key(key: yaml.ScalarNode, value: Any) -> None:
+    if key.tag == _TAG + "null":
+        shown = f'"{value.value}"' if isinstance(value, yaml.ScalarNode) else "..."
+        raise yaml.YAMLError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}")
+    if key.tag == _TAG + "bool":
+        key.value = "true" if key.value in _TRUE else "false"
+    elif key.tag in (_TAG + "int", _TAG + "float"):
+        key.value = str(_number(key.value))
+    key.tag = _TAG + "str"

@@ -1,0 +1,96 @@
+"""Patches and applied configurations of built-in kinds: what they cannot be, and how servers say so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubewright.apiserver import Request
+from kubewright.apiserver.user import SYSTEM
+
+NS = "/api/v1/namespaces/ns"
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        ({"data": {"a": 5}}, "cannot convert int64 to string"),
+        ({"data": {"a": True}}, "unrecognized type: string"),
+        ({"data": [1]}, "cannot restore map from slice"),
+        ({"immutable": "x"}, "unrecognized type: bool"),
+        ({"metadata": {"labels": {"a": 5}}}, "cannot convert int64 to string"),
+        ({"metadata": {"labels": "x"}}, "cannot restore map from string"),
+    ],
+)
+async def test_a_strategic_patch_of_the_wrong_type(cluster: Any, patch: Any, problem: str) -> None:
+    await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
+    status, error = await cluster.call("PATCH", f"{NS}/configmaps/a", patch, type=STRATEGIC)
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "patch")
+    assert error["message"].endswith(problem)
+
+
+async def test_an_applied_value_that_fits_the_schema_but_not_the_type(cluster: Any) -> None:
+    config = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "no base64!"}}
+    status, error = await cluster.call("PATCH", f"{NS}/secrets/s?fieldManager=m", config, type=APPLY)
+    assert (status, error["message"]) == (
+        500,
+        "failed to convert new object (/s; /v1, Kind=Secret) to proper version: unable to convert "
+        "unstructured object to /v1, Kind=Secret: error decoding from json: illegal base64 data at input "
+        "byte 2",
+    )
+
+
+@pytest.mark.parametrize("kind", [STRATEGIC, JSON_PATCH])
+async def test_a_null_patch_changes_nothing(cluster: Any, kind: str) -> None:
+    made = await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
+    answer = await cluster.server.handle(
+        Request("PATCH", f"{NS}/configmaps/a", headers={"Content-Type": kind}, body=b"null", user=SYSTEM)
+    )
+    assert answer.status == 200
+    assert made["metadata"]["resourceVersion"].encode() in answer.body
+
+
+async def test_fields_that_nobody_knows_are_ignored_in_silence_if_asked(cluster: Any) -> None:
+    await cluster.create(f"{NS}/configmaps", "a")
+    await cluster.call("PATCH", f"{NS}/configmaps/a?fieldValidation=Ignore", {"foo": 1}, type=STRATEGIC)
+    assert cluster.warnings == []
+    await cluster.call("PATCH", f"{NS}/configmaps/a", {"foo": 1}, type=STRATEGIC)
+    assert cluster.warnings == ['unknown field "foo"']
+
+
+async def test_an_empty_list_of_owners_forgets_them(cluster: Any) -> None:
+    await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
+    body = {"metadata": {"name": "a", "managedFields": []}, "data": {"a": "2"}}
+    status, written = await cluster.call("PUT", f"{NS}/configmaps/a", body)
+    assert status == 200
+    assert "managedFields" not in written["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "text"),
+    [
+        ({"manager": "q\n"}, "manager", "invalid character U+000A (at position 1)"),
+        ({"manager": "m" * 129}, "manager", "Too long: may not be more than 128 bytes"),
+        ({"manager": "q", "subresource": "s" * 257}, "subresource", "Too long"),
+    ],
+)
+async def test_owners_have_names_that_can_be_shown(cluster: Any, entry: Any, field: str, text: str) -> None:
+    await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
+    owner = {
+        "operation": "Update",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:a": {}}},
+        **entry,
+    }
+    status, error = await cluster.call(
+        "PATCH", f"{NS}/configmaps/a", {"metadata": {"managedFields": [owner]}}, type=MERGE
+    )
+    assert status == 422
+    assert f"metadata.managedFields[0].{field}: " in error["message"]
+    assert text in error["message"]
