@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .admission import AdmissionChain, AdmissionPlugin, AdmissionRequest
     from .authentication import AuthenticatorChain
     from .authorization import AlwaysAllow, Attributes, AuthorizerUnion, Decision, PrivilegedGroups
+    from .delegation import Delegation, api_services
     from .http import Front, serve
     from .request import Request, Response, WebSocket
     from .resource import (
@@ -50,6 +51,7 @@ _HOMES = {
     "AuthorizerUnion": "authorization",
     "Column": "resource",
     "Decision": "authorization",
+    "Delegation": "delegation",
     "Front": "http",
     "HubConverter": "resource",
     "Operation": "resource",
@@ -68,6 +70,7 @@ _HOMES = {
     "Version": "resource",
     "VersionInfo": "version",
     "WebSocket": "request",
+    "api_services": "delegation",
     "resource_of": "typed",
     "serve": "http",
 }
@@ -92,6 +95,7 @@ __all__ = [
     "AuthorizerUnion",
     "Column",
     "Decision",
+    "Delegation",
     "Front",
     "HubConverter",
     "Operation",
@@ -109,6 +113,7 @@ __all__ = [
     "Version",
     "VersionInfo",
     "WebSocket",
+    "api_services",
     "resource_of",
     "serve",
 ]

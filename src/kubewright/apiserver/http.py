@@ -15,6 +15,7 @@ import base64
 import contextlib
 import logging
 import re
+import signal
 import socket
 import time
 import zlib
@@ -273,6 +274,18 @@ class Front:
         if self._listener is not None:
             await self._listener.shutdown(grace)
             self._listener = None
+
+    async def until_stopped(self) -> None:
+        """Wait for SIGINT or SIGTERM; the last line of a server's `main`."""
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        wanted = (signal.SIGINT, signal.SIGTERM)
+        for number in wanted:
+            loop.add_signal_handler(number, stop.set)
+        try:
+            await stop.wait()
+        finally:
+            for number in wanted:
+                loop.remove_signal_handler(number)
 
     def write_kubeconfig(
         self, path: str | Path, *, token: str = "", client: KeyPair | None = None, name: str = "kubewright"

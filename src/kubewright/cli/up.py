@@ -76,7 +76,7 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     multiple=True,
     callback=_pairs,
     metavar="SVC.NS=URL",
-    help="Where a service that webhooks refer to can be reached.",
+    help="Where a service that webhooks or APIServices refer to can be reached.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 def up_command(**options: Any) -> None:

@@ -1,0 +1,134 @@
+"""An API server behind a cluster's: whom it believes, whom it asks, and how the cluster learns of it.
+
+The cluster's API server has already identified the user and passes the request on, as a front proxy: it shows
+a certificate and names the user in headers. Which certificate and which headers stands in the config map
+`kube-system/extension-apiserver-authentication`. Clients that come straight to the server are known by a
+certificate of the cluster's authority or by a token, which the cluster is asked about (TokenReview). What
+somebody may do is always the cluster's decision (SubjectAccessReview).
+
+    async with Client.connect() as cluster:
+        access = await Delegation.read(cluster)
+        server = APIServer(storage, authenticator=access.authenticator, authorizer=access.authorizer)
+        server.add(resource_of(Toy))
+        async with serve(
+            server, port=8443, hosts=("toys.default.svc",), client_authorities=access.authorities
+        ) as front:
+            for each in api_services(front, service="toys", namespace="default"):
+                await cluster.apply(each, field_owner="toys", force=True)
+
+It needs the cluster role `system:auth-delegator`, and the role `extension-apiserver-authentication-reader` in
+`kube-system`; to apply the APIServices also `patch` and `create` of them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.errors import NotFound
+from kubewright.api.gvk import version_priority
+from kubewright.api.meta import ObjectMeta
+from kubewright.api.unstructured import Unstructured
+
+from .authentication import AuthenticatorChain
+from .authentication.delegated import DelegatedTokens
+from .authentication.requestheader import RequestHeaders
+from .authentication.x509 import ClientCertificates
+from .authorization import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
+from .authorization.delegated import DelegatedAuthorizer
+
+if TYPE_CHECKING:
+    from kubewright.api.apiregistration.v1 import APIService
+    from kubewright.client import Client
+
+    from .authentication import Authenticator
+    from .http import Front
+
+NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """What a cluster says about identities, for an `APIServer` and its `Front`. Read at the start."""
+
+    authenticator: AuthenticatorChain
+    authorizer: AuthorizerUnion
+    authorities: tuple[bytes, ...]
+    """`client_authorities` of the server's port: whose certificates are looked at."""
+
+    @classmethod
+    async def read(cls, cluster: Client) -> Delegation:
+        """Ask the cluster of a client."""
+        try:
+            found = await cluster.get("configmaps", NAME, NAMESPACE)
+        except NotFound:
+            raise NotFound(
+                f"the cluster has no config map {NAMESPACE}/{NAME}, so it does not aggregate API servers"
+            ) from None
+        data: dict[str, str] = found.get("data") or {}
+
+        async def review(question: dict[str, Any]) -> dict[str, Any]:
+            return (await cluster.create(Unstructured(question))).raw
+
+        authenticators: list[Authenticator] = []
+        authorities = []
+        if proxies := data.get("requestheader-client-ca-file", "").encode():
+            authorities.append(proxies)
+            authenticators.append(_request_headers(proxies, data))
+        if clients := data.get("client-ca-file", "").encode():
+            authorities.append(clients)
+            authenticators.append(ClientCertificates(clients))
+        authenticators.append(DelegatedTokens(review))
+        authorizer = AuthorizerUnion([PrivilegedGroups(), AlwaysAllowPaths(), DelegatedAuthorizer(review)])
+        return cls(AuthenticatorChain(authenticators), authorizer, tuple(authorities))
+
+
+def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaders:
+    def names(key: str) -> list[str]:
+        return list(json.loads(data.get(f"requestheader-{key}") or "[]"))
+
+    given = {
+        "username_headers": names("username-headers"),
+        "uid_headers": names("uid-headers"),
+        "group_headers": names("group-headers"),
+        "extra_prefixes": names("extra-headers-prefix"),
+    }
+    known: dict[str, Any] = {setting: value for setting, value in given.items() if value}
+    return RequestHeaders(authorities, allowed_names=names("allowed-names"), **known)
+
+
+def api_services(
+    front: Front, *, service: str, namespace: str, port: int = 443, group_priority: int = 1000
+) -> list[APIService]:
+    """The APIServices of every group version that a server serves, for the cluster to send requests to.
+
+    `service` is the Service in front of it; the certificate must be valid for `<service>.<namespace>.svc`
+    (`serve(..., hosts=...)`).
+    """
+    from kubewright.api.apiregistration.v1 import APIService, APIServiceSpec, ServiceReference
+
+    served = {
+        (store.resource.group, version.name)
+        for store in front.server.stores
+        for version in store.resource.versions
+        if version.served and store.resource.group
+    }
+    best_last = sorted(served, key=lambda each: (each[0], version_priority(each[1])), reverse=True)
+    return [
+        APIService(
+            metadata=ObjectMeta(name=f"{version}.{group}"),
+            spec=APIServiceSpec(
+                group=group,
+                version=version,
+                group_priority_minimum=group_priority,
+                version_priority=rank,
+                ca_bundle=front.authority_pem,
+                service=ServiceReference(name=service, namespace=namespace, port=port),
+            ),
+        )
+        for rank, (group, version) in enumerate(best_last, 10)
+    ]
+
+
+__all__ = ["Delegation", "api_services"]
