@@ -5,20 +5,30 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.errors import APIError, BadRequest, internal_error, invalid
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.errors import APIError, BadRequest, conflict, internal_error, invalid
+from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
 from kubewright.api.paths import SimplePath
-from kubewright.patch import FieldManager, from_scale, to_scale
+from kubewright.patch import FieldManager, from_scale, gotext, to_scale
 from kubewright.patch.fieldset import fields_path
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.columns import CREATED_DESCRIPTION
 from kubewright.schema.structural import Node
 
 from . import writes
-from .bodies import check_typed, encode_as_shown, media_type, read_plain
+from .bodies import (
+    check_name,
+    check_namespace,
+    check_typed,
+    encode_as_shown,
+    go_text,
+    media_type,
+    read_plain,
+    report,
+    strict_patch_error,
+)
 from .negotiation import Accepted, encode, respond
 from .options import parse_write_options
-from .patching import APPLY_PATCH, Patch, patch_invalid, unsupported_patch
+from .patching import APPLY_PATCH, STRATEGIC_PATCH, Patch, patch_invalid, unsupported_patch
 from .representation import partial
 from .request import Request, Response
 from .requestinfo import RequestInfo
@@ -31,6 +41,11 @@ if TYPE_CHECKING:
 
 _MAX = (1 << 31) - 1
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+_UNREADABLE = (
+    "no kind is registered for the type v1.Scale in scheme "
+    '"k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go:781"'
+)
+"""What is said of any body that is not a Scale, where the scaled resource is a custom one."""
 
 
 def scale_of(
@@ -98,11 +113,15 @@ async def serve_scale(
         patch = Patch(media, await endpoint.body(request), None)
     else:
         options = parse_write_options(request, "UpdateOptions")
-        read, _ = read_plain(await endpoint.body(request), media, "Scale", declared.wire)
-        if not isinstance(read, dict):
-            raise BadRequest("the object provided is unrecognized (must be of type Scale)")
-        check_typed(read, SCALE.api_version, SCALE.kind, SCALE.version)
-        body = read
+        data = await endpoint.body(request)
+        try:
+            body = _read(data, media, declared, options.field_validation, request)
+        except BadRequest:
+            if endpoint.resource.custom:
+                raise BadRequest(_UNREADABLE) from None
+            raise
+        check_name(body, info.parts[1])
+        check_namespace(body, namespace)
     op = endpoint.operation(
         request,
         info,
@@ -123,27 +142,27 @@ async def serve_scale(
         if patch is None:
             wanted = body
         elif applying:
-            owners = _owned_replicas(endpoint, declared, op, live, patch.body, bool(options.force))
-            wanted = {**before, "spec": patch.body.get("spec") or {}}
+            wanted, owners = _applied(endpoint, declared, op, live, patch.body, bool(options.force))
         else:
+            entries = to_scale(live["metadata"].get("managedFields") or [], _paths(endpoint, declared))
+            if entries:
+                before["metadata"]["managedFields"] = entries
             wanted = patch.apply(before)
+            problem = _kind_problem(wanted, endpoint.resource.custom) or _replicas_problem(wanted)
+            if problem:
+                raise patch_invalid(_shown(wanted), problem)
+            _report_unknown(wanted, patch, options.field_validation, request)
+            check_name(wanted, op.name)
+            check_namespace(wanted, op.namespace)
         metadata = wanted.get("metadata") or {}
-        if metadata.get("name", op.name) != op.name:
-            raise BadRequest(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({op.name})"
-            )
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
-        if type(replicas) is not int or replicas > _MAX:
-            what = "string" if isinstance(replicas, str) else "number"
-            text = f"json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32"
-            if patch is not None:
-                raise patch_invalid(encode_as_shown(wanted, False), text)
-            raise BadRequest(f'Scale in version "v1" cannot be handled as a Scale: {text}')
-        if replicas < 0:
+        replicas = (wanted.get("spec") or {}).get("replicas") or 0
+        checks = version.checks if endpoint.resource.custom else None
+        if replicas < 0 and (checks is None or checks.scale is None):
             raise _negative(endpoint, declared, op.name, replicas)
         new: Object = copied(live)
-        if applying:
-            new["metadata"]["managedFields"] = owners
+        if endpoint.resource.strategy.track_managed_fields:
+            tracked = owners if applying else _owners(endpoint, declared, op, live, replicas)
+            new["metadata"]["managedFields"] = tracked
         SimplePath.parse(declared.spec_replicas_path).set(new, replicas)
         if patch is None or "resourceVersion" in (patch.body if isinstance(patch.body, dict) else {}).get(
             "metadata", {}
@@ -151,8 +170,12 @@ async def serve_scale(
             given = metadata.get("resourceVersion")
             if given:
                 new["metadata"]["resourceVersion"] = given
-        if metadata.get("uid") and metadata["uid"] != live["metadata"].get("uid"):
-            raise writes.uid_conflict(store, op, metadata["uid"], live["metadata"].get("uid", ""))
+        uid, found = metadata.get("uid"), live["metadata"].get("uid", "")
+        if uid and uid != found:
+            if patch is None:
+                raise writes.uid_conflict(store, op, uid, found)
+            if not endpoint.resource.custom:
+                raise _another(endpoint, op.name, uid, found)
         return new
 
     def show(obj: Object) -> Object:
@@ -165,7 +188,7 @@ async def serve_scale(
 
     kind = declared.kind or SCALE
     obj, _ = await writes.update(
-        store, op, compute, own_fields=not applying, guise=writes.Guise(kind, show, take_off)
+        store, op, compute, own_fields=False, guise=writes.Guise(kind, show, take_off)
     )
     return _answer(endpoint, request, accepted, scale_of(endpoint, declared, obj))
 
@@ -181,21 +204,117 @@ def _answer(endpoint: Endpoint, request: Request, accepted: Accepted, scale: Obj
     return respond(request, accepted, encode(scale))
 
 
-def _owned_replicas(
-    endpoint: Endpoint, declared: ScaleSubresource, op: Operation, live: Object, config: Object, force: bool
+def _read(data: bytes, media: str, declared: ScaleSubresource, validation: str, request: Request) -> Object:
+    """The Scale in a body."""
+    read, _ = read_plain(data, media, "Scale", declared.wire)
+    if not isinstance(read, dict):
+        raise BadRequest("the object provided is unrecognized (must be of type Scale)")
+    check_typed(read, SCALE.api_version, SCALE.kind, SCALE.version)
+    problem = _replicas_problem(read)
+    if problem:
+        raise BadRequest(f'Scale in version "v1" cannot be handled as a Scale: {problem}')
+    if validation != "Ignore":
+        report([], _unknown(read), SCALE.version, SCALE.kind, validation, request.warn)
+    read["metadata"] = read.get("metadata") or {}
+    return read
+
+
+def _replicas_problem(scale: Object) -> str:
+    """What keeps the wanted replicas of a Scale from being a number, or nothing."""
+    spec = scale.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        what = gotext.json_kind(spec)
+        return f"json: cannot unmarshal {what} into Go struct field Scale.spec of type v1.ScaleSpec"
+    replicas = (spec or {}).get("replicas")
+    if replicas is None or (type(replicas) is int and abs(replicas) <= _MAX):
+        return ""
+    what = gotext.json_kind(replicas)
+    if what == "number":
+        what = f"number {go_text(replicas)}"
+    return f"json: cannot unmarshal {what} into Go struct field ScaleSpec.spec.replicas of type int32"
+
+
+def _shown(scale: Object) -> str:
+    spec = scale.get("spec")
+    ordered = dict(sorted(spec.items())) if isinstance(spec, dict) else spec
+    return encode_as_shown({**scale, "spec": ordered}, False)
+
+
+def _kind_problem(scale: Object, custom: bool) -> str:
+    """What a patch made of the type of a Scale, if that is another one."""
+    kind, version = scale.get("kind"), scale.get("apiVersion")
+    if (kind, version) == (SCALE.kind, SCALE.api_version):
+        return ""
+    scheme = "k8s.io/client-go/scale/util.go:146" if custom else "pkg/api/legacyscheme/scheme.go:30"
+    return f'no kind "{kind}" is registered for version "{version}" in scheme "{scheme}"'
+
+
+def _unknown(scale: Object) -> list[str]:
+    """One complaint for each field that a Scale does not have."""
+    strangers = [name for name in scale if name not in _NODE.properties]
+    for part in ("spec", "status"):
+        inside = scale.get(part)
+        if isinstance(inside, dict):
+            strangers += [
+                f"{part}.{name}" for name in inside if name not in _NODE.properties[part].properties
+            ]
+    return [f'unknown field "{name}"' for name in sorted(strangers)]
+
+
+def _report_unknown(wanted: Object, patch: Patch, validation: str, request: Request) -> None:
+    problems = _unknown(wanted) if validation != "Ignore" else []
+    if problems and validation == "Strict":
+        strategic = patch.kind == STRATEGIC_PATCH
+        shown = go_text(patch.body) if strategic else _shown(wanted)
+        raise strict_patch_error(shown, problems)
+    for text in problems:
+        request.warn(text)
+
+
+def _manager() -> FieldManager:
+    return FieldManager(SCALE.api_version, SCALE.kind, _NODE, subresource="scale", node_for=lambda _: _NODE)
+
+
+def _owners(
+    endpoint: Endpoint, declared: ScaleSubresource, op: Operation, live: Object, replicas: int
 ) -> list[Object]:
-    """The managed fields of the parent after an apply of its Scale, which conflicts like any other apply."""
+    """The managed fields of the parent after its replicas were written; a Scale without any owns nothing.
+
+    What nobody owns of a custom resource stays without an owner.
+    """
+    paths = _paths(endpoint, declared)
+    entries: list[Object] = live["metadata"].get("managedFields") or []
+    scale = scale_of(endpoint, declared, live, before_update=True)
+    owned = scale["metadata"]["managedFields"] = to_scale(entries, paths)
+    if endpoint.resource.custom and not owned:
+        return entries
+    written: Object = copied(scale)
+    written["spec"] = {"replicas": replicas} if replicas else {}
+    tracked = _manager().update(scale, written, op.field_manager, datetime.now(UTC))
+    return from_scale(
+        entries, tracked["metadata"].get("managedFields") or [], paths, endpoint.plain.api_version
+    )
+
+
+def _applied(
+    endpoint: Endpoint, declared: ScaleSubresource, op: Operation, live: Object, config: Object, force: bool
+) -> tuple[Object, list[Object]]:
+    """An applied Scale, and the managed fields of the parent after it; it conflicts like any other apply."""
     paths = _paths(endpoint, declared)
     entries = live["metadata"].get("managedFields") or []
     scale = scale_of(endpoint, declared, live, before_update=True)
-    scale["metadata"]["managedFields"] = to_scale(entries, paths)
-    manager = FieldManager(
-        SCALE.api_version, SCALE.kind, _NODE, subresource="scale", node_for=lambda _: _NODE
-    )
-    applied = manager.apply(scale, config, op.field_manager, datetime.now(UTC), force=force)
-    return from_scale(
+    replicas = scale["spec"].get("replicas")
+    owned = scale["metadata"]["managedFields"] = to_scale(entries, paths)
+    of_its_type = (config.get("kind"), config.get("apiVersion")) == (SCALE.kind, SCALE.api_version)
+    if endpoint.resource.custom and not owned and of_its_type:
+        raise _unconvertible("failed to create manager for existing fields: ", "live", "/")
+    applied = _manager().apply(scale, config, op.field_manager, datetime.now(UTC), force=force)
+    if endpoint.resource.custom and (applied.get("spec") or {}).get("replicas") != replicas:
+        raise _unconvertible("", "new", f"{op.namespace}/{op.name}")
+    owners = from_scale(
         entries, applied["metadata"].get("managedFields") or [], paths, endpoint.plain.api_version
     )
+    return applied, owners
 
 
 _NODE = Node(
@@ -223,15 +342,25 @@ _SHOWN = Version(
 )
 
 
-def _negative(endpoint: Endpoint, declared: ScaleSubresource, name: str, replicas: int) -> APIError:
-    resource = endpoint.resource
-    if resource.custom:
-        path = declared.spec_replicas_path
-        return invalid(
-            resource.group_kind, name, [fe.invalid(path, replicas, "should be a non-negative integer")]
-        )
-    from kubewright.api.gvk import GroupKind
+def _unconvertible(context: str, which: str, name: str) -> APIError:
+    """Kubernetes cannot convert the Scale of a custom resource, which an apply that changes it needs."""
+    return APIError(
+        f"{context}failed to convert {which} object ({name}; autoscaling/v1, Kind=Scale) to proper version: "
+        "request to convert CR to an invalid group/version: autoscaling/v1",
+        code=500,
+    )
 
+
+def _another(endpoint: Endpoint, name: str, wanted: str, found: str) -> APIError:
+    resource = endpoint.resource.group_resource
+    text = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    return conflict(GroupResource(resource.group, f"{resource.resource}/scale"), name, text)
+
+
+def _negative(endpoint: Endpoint, declared: ScaleSubresource, name: str, replicas: int) -> APIError:
+    if endpoint.resource.custom:
+        error = fe.invalid(declared.spec_replicas_path, replicas, "should be a non-negative integer")
+        return invalid(endpoint.resource.group_kind, name, [error])
     error = fe.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
     return invalid(GroupKind("autoscaling", "Scale"), name, [error])
 

@@ -27,7 +27,7 @@ from kubewright.api.errors import (
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource
 from kubewright.api.names import generate_name
-from kubewright.patch import keep_times_if_unchanged, managed_fields
+from kubewright.patch import keep_times_if_unchanged
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import (
     manager_errors,
@@ -363,8 +363,6 @@ async def _replace(
             op.version, op.subresource, lambda owner: owner.update(live, sent, op.field_manager, now)
         )
         metadata = new["metadata"]
-        if op.subresource == "scale":
-            _forget_times_of_scales(metadata)
     admission = server.admission
     question: AdmissionRequest | None = None
     if admission.has_mutating or admission.has_validating:
@@ -424,19 +422,6 @@ async def _replace(
     if new is not old:
         new = await _swap(store, op, item, new, old, hub)
     return new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
-
-
-def _forget_times_of_scales(metadata: Object) -> None:
-    """Who wrote through a Scale is kept without a time."""
-    entries = metadata.get("managedFields")
-    if entries:
-        timeless = [
-            {name: value for name, value in entry.items() if name != "time"}
-            if entry.get("subresource") == "scale"
-            else entry
-            for entry in entries
-        ]
-        metadata["managedFields"] = managed_fields.encode(managed_fields.decode(timeless, trusted=True))
 
 
 async def _swap(store: Store, op: Operation, item: KeyValue, new: Object, old: Object, hub: str) -> Object:

@@ -90,11 +90,12 @@ def _fields(path: str) -> list[str]:
 
 def _lookup(obj: dict[str, Any], path: str) -> Any:
     value: Any = obj
-    for name in _fields(path):
+    fields = _fields(path)
+    for depth, name in enumerate(fields):
         if type(value) is not dict:
             if value is None:
                 return None
-            raise _accessor_error(path, value, "map[string]interface{}")
+            raise _accessor_error(".".join(fields[: depth + 1]), value, "map[string]interface{}")
         if name not in value:
             return None
         value = value[name]

@@ -186,6 +186,39 @@ async def test_a_scale_written_without_change_stays_as_it_was(cluster: Any) -> N
     assert first == again
 
 
+async def test_a_scale_names_itself_and_has_no_other_fields(cluster: Any) -> None:
+    await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
+    path = f"{APPS}/deployments/d/scale"
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 1, "other": 2}}
+    status, error = await cluster.call("PUT", path, body)
+    assert (status, error["message"]) == (
+        400,
+        "the name of the object (d based on URL) was undeterminable: name must be provided",
+    )
+    body["metadata"] = {"name": "d", "namespace": "elsewhere"}
+    assert (await cluster.call("PUT", path, body))[0] == 400
+    body["metadata"] = {"name": "d"}
+    status, error = await cluster.call("PUT", f"{path}?fieldValidation=Strict", body)
+    assert (status, 'strict decoding error: unknown field "spec.other"' in error["message"]) == (400, True)
+    assert (await cluster.call("PUT", path, body))[0] == 200
+    patched = await cluster.patch(f"{path}?fieldValidation=Strict", {"spec": {"other": 1}})
+    assert (patched[0], patched[1]["reason"]) == (422, "Invalid")
+    for wrong in ({"kind": "Other"}, {"apiVersion": "v1"}, {"spec": 5}, {"spec": {"replicas": 1.5}}):
+        assert (await cluster.patch(path, wrong))[0] == 422
+    assert (await cluster.patch(path, {"metadata": {"namespace": "elsewhere"}}))[0] == 400
+    assert (await cluster.call("PUT", path, {**body, "spec": "x"}))[0] == 400
+    status, scale = await cluster.call("PUT", path, {**body, "spec": {"replicas": None}})
+    assert (status, scale["spec"]) == (200, {})
+
+
+async def test_applying_a_scale_without_replicas_leaves_them(cluster: Any) -> None:
+    await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {}}
+    path = f"{APPS}/deployments/d/scale?fieldManager=two"
+    status, applied = await cluster.call("PATCH", path, scale, type=APPLY)
+    assert (status, applied["spec"]) == (200, {"replicas": 3})
+
+
 async def test_scales_have_tables_and_metadata(cluster: Any) -> None:
     await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
     path = f"{APPS}/deployments/d/scale"
