@@ -53,8 +53,13 @@ def default_crd(crd: dict[str, Any]) -> None:
             crd["status"] = {**status, "storedVersions": stored[:1]}
 
 
-def validate_crd(crd: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
-    """Everything wrong with a CRD that was defaulted; `old` is the stored one that it replaces."""
+def validate_crd(
+    crd: dict[str, Any], old: dict[str, Any] | None = None, *, metadata: bool = True
+) -> list[FieldError]:
+    """Everything wrong with a CRD that was defaulted; `old` is the stored one that it replaces.
+
+    Without `metadata`, only the name of its metadata is checked: the server has seen to the rest.
+    """
     form = CRDForm(crd)
     errors: list[FieldError] = []
     if old is None:
@@ -65,9 +70,12 @@ def validate_crd(crd: dict[str, Any], old: dict[str, Any] | None = None) -> list
                 problems.append('must be spec.names.plural+"."+spec.group')
             return problems
 
-        errors += validate_metadata(
-            crd.get("metadata") or {}, "metadata", namespaced=False, name_rule=name_rule
-        )
+        given = crd.get("metadata") or {}
+        if metadata:
+            errors += validate_metadata(given, "metadata", namespaced=False, name_rule=name_rule)
+        elif given.get("name"):
+            problems = name_rule(given["name"])
+            errors += [fe.invalid("metadata.name", given["name"], problem) for problem in problems]
         errors += _spec_errors(form, SchemaOptions(), None, {})
     else:
         before = CRDForm(old)

@@ -50,6 +50,11 @@ async def test_each_mistake_in_metadata_is_told_once(talk):
     assert status == 422
     fields = sorted(cause["field"] for cause in refused["details"]["causes"])
     assert fields == ["metadata.labels", "metadata.name"]
+    protected = definition(group="example.k8s.io")
+    status, refused = await talk("POST", CRDS, protected)
+    assert status == 422
+    fields = [cause["field"] for cause in refused["details"]["causes"]]
+    assert fields == ["metadata.annotations[api-approved.kubernetes.io]"]
 
 
 async def test_names_go_to_whoever_comes_first(talk):

@@ -63,11 +63,8 @@ class DefinitionStrategy(Strategy):
         return bool(obj.get("spec") != old.get("spec"))
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """Everything that is wrong with a new definition and its name; other metadata the server checks."""
-        for error in rules.validate_crd(obj):
-            names = error.field in ("metadata.name", "metadata.generateName")
-            if not error.field.startswith("metadata.") or (names and error.reason != "FieldValueRequired"):
-                yield error
+        """Everything that is wrong with a new definition and its name."""
+        return rules.validate_crd(obj, metadata=False)
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """Everything that is wrong with a change."""
