@@ -412,7 +412,7 @@ async def run(
     """Install what development needs, call the startup functions, run, and clean up."""
     stop = stop if stop is not None else asyncio.Event()
     with stopping_on_signals(stop):
-        made = await _unless(stop, _prepared(operator, client))
+        made = await _unless(stop, prepare(operator, client))
         if made is None:
             return
         made.manager.handle_signals = False
@@ -421,7 +421,7 @@ async def run(
         await made.manager.run(stop)
 
 
-async def _prepared(operator: Operator, client: Client) -> Assembly:
+async def prepare(operator: Operator, client: Client) -> Assembly:
     """Everything up to the start: definitions, parts, startup functions."""
     if operator.settings.development:
         names = await install_definitions(client.field_owner(operator.name), operator.kinds)

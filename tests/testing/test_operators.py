@@ -1,0 +1,136 @@
+"""An operator for the length of a test: what the page about testing shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated
+
+import pytest
+
+from kubewright import (
+    Client,
+    Condition,
+    Context,
+    CustomResource,
+    FieldError,
+    ObjectMeta,
+    Operator,
+    Result,
+    Spec,
+    Status,
+    resource,
+    set_condition,
+)
+from kubewright.api import ListMap
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.errors import Invalid
+from kubewright.client import condition
+from kubewright.testing import fake_time, running, served
+
+
+class ShopSpec(Spec):
+    size: int = 1
+    opens_in: int = 0
+
+
+class ShopStatus(Status):
+    conditions: Annotated[list[Condition], ListMap("type")] | None = None
+
+
+@resource(group="testing.example.com", version="v1")
+class Shop(CustomResource[ShopSpec, ShopStatus]):
+    """A shop."""
+
+
+def shop(name: str, **spec: int) -> Shop:
+    return Shop(metadata=ObjectMeta(name=name, namespace="default"), spec=ShopSpec(**spec))
+
+
+def make_operator(said: list[str]) -> Operator:
+    operator = Operator("shops")
+
+    @operator.reconcile(Shop, owns=(ConfigMap,))
+    async def reconcile(shop: Shop, ctx: Context[Shop]) -> Result | None:
+        if shop.spec.opens_in and not ctx.memory.get("waited"):
+            ctx.memory["waited"] = True
+            return Result(requeue_after=shop.spec.opens_in)
+        await ctx.ensure([ConfigMap(metadata=ObjectMeta(name=shop.name), data={"size": str(shop.spec.size)})])
+        shop.status = shop.status or ShopStatus()
+        set_condition(shop.status, Condition(type="Ready", status="True", reason="Open"))
+        await ctx.update_status()
+        return None
+
+    @operator.on_startup
+    def begin() -> None:
+        said.append("begun")
+
+    @operator.on_cleanup
+    def end() -> None:
+        said.append("ended")
+
+    return operator
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    async with served("in-process") as server:
+        yield server.client()
+
+
+async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> None:
+    said: list[str] = []
+    operator = make_operator(said)
+
+    @operator.validate(Shop)
+    def check(new: Shop, old: Shop | None) -> Iterable[FieldError]:
+        if new.spec.size > 10:
+            yield FieldError.invalid("spec.size", new.spec.size, "at most 10")
+
+    async with running(operator, client) as manager:
+        assert said == ["begun"]
+        assert manager.ready
+        made = await client.create(shop("a", size=3))
+        await client.wait(made, until=condition("Ready"), timeout=10)
+        assert (await client.get(ConfigMap, "a", "default")).data == {"size": "3"}
+        with pytest.raises(Invalid, match="at most 10"):
+            await client.create(shop("b", size=11))
+    assert said == ["begun", "ended"]
+    assert not operator.settings.development
+    async with running(operator, client):
+        assert said == ["begun", "ended", "begun"]
+
+
+async def test_what_ends_it_early_is_raised(client: Client) -> None:
+    operator = make_operator([])
+    with pytest.raises(OSError, match="probes cannot listen"):
+        async with served("tls") as other, running(operator, client, probe_port=other.plane.port):
+            raise AssertionError("it cannot have started")
+    failing = Operator("failing")
+
+    @failing.on_startup
+    def fail() -> None:
+        raise LookupError("nothing there")
+
+    with pytest.raises(LookupError, match="nothing there"):
+        async with running(failing, client):
+            raise AssertionError("it cannot have started")
+    assert not failing.settings.development
+
+
+async def test_an_error_in_the_block_is_the_one_that_is_seen(client: Client) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with running(make_operator([]), client):
+            raise ZeroDivisionError
+
+
+def test_an_hour_passes_at_once() -> None:
+    async def scenario() -> float:
+        async with served("in-process") as server, running(make_operator([]), server.client()):
+            client = server.client()
+            made = await client.create(shop("a", opens_in=3600))
+            began = asyncio.get_running_loop().time()
+            await client.wait(made, until=condition("Ready"), timeout=7200)
+            return asyncio.get_running_loop().time() - began
+
+    assert fake_time(scenario()) >= 3600
