@@ -85,6 +85,12 @@ def test_ages(seconds: int, text: str) -> None:
     assert human_duration(timedelta(seconds=seconds)) == text
 
 
+def test_a_date_that_is_empty_is_unknown() -> None:
+    columns = PrinterColumns([{"name": "When", "type": "date", "jsonPath": ".when"}])
+    assert columns.cells({"metadata": {"name": "a"}, "when": ""}, NOW) == ["a", "<unknown>"]
+    assert columns.cells({"metadata": {"name": "a"}, "when": "soon"}, NOW) == ["a", "<invalid>"]
+
+
 def test_selectable_fields_are_text() -> None:
     fields = SelectableFields(
         [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.n"}, {"jsonPath": ".spec.on"}]

@@ -135,13 +135,15 @@ class Endpoint:
 
     async def _get(self, request: Request, info: RequestInfo) -> Response:
         accepted = self.accepted(request)
-        if accepted.transform == "PartialObjectMetadataList":
-            raise _not_a_list(self.go_type(self.resource.kind))
         if request.query:
             wanted = parse_version(request.query.get("resourceVersion"))
             if wanted:
                 await self.server.feed.reach(wanted, self.server.freshness_timeout)
         item = await self.store.read(info.namespace if self.resource.namespaced else "", info.parts[1])
+        if accepted.transform == "PartialObjectMetadataList":
+            if self.resource.custom:
+                raise APIError("content is not a list", code=500)
+            raise _not_a_list(self.go_type(self.resource.kind))
         representation = self.store.representation(self.version, accepted, self.include(request, accepted))
         return respond(request, accepted, await representation.one(item.value, item.mod_revision))
 

@@ -104,6 +104,8 @@ def _text(value: Any) -> str:
 
 def age(text: str, at: datetime | None = None) -> str:
     """How long ago a time was, for humans."""
+    if not text:
+        return "<unknown>"
     try:
         then = parse_time(text)
     except ValueError:

@@ -83,6 +83,15 @@ async def test_status_and_scale(talk, base):
     assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"replicas": 4}
 
 
+async def test_one_object_is_no_list_of_metadata(talk, base):
+    await talk.ok("POST", CRDS, definition())
+    await talk.ok("POST", base, widget("a"))
+    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    status, error = await talk("GET", f"{base}/a", Accept=accept)
+    assert (status, error["message"]) == (500, "content is not a list")
+    assert (await talk("GET", f"{base}/none", Accept=accept))[0] == 404
+
+
 async def test_columns_and_selectable_fields(talk, base):
     crd = definition(schema=schema(size={"type": "integer"}, color={"type": "string"}))
     crd["spec"]["versions"][0] |= {
