@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         load_config,
     )
     from .credentials import Credentials
-    from .errors import ConfigError, ConnectionFailed, CredentialsError, NoKindMatch
+    from .errors import AnswerTooLarge, ConfigError, ConnectionFailed, CredentialsError, NoKindMatch
     from .http import HTTPTransport
     from .kinds import ALL_NAMESPACES, APIResource, MetadataOf, WatchEvent, metadata_of
     from .kubeconfig import Kubeconfig
@@ -59,7 +59,7 @@ _NAMES = {
     "client": "Client",
     "config": "ClusterConfig ExecPlugin Impersonation Material from_kubeconfig in_cluster load_config",
     "credentials": "Credentials",
-    "errors": "ConfigError ConnectionFailed CredentialsError NoKindMatch",
+    "errors": "AnswerTooLarge ConfigError ConnectionFailed CredentialsError NoKindMatch",
     "http": "HTTPTransport",
     "kinds": "ALL_NAMESPACES APIResource MetadataOf WatchEvent metadata_of",
     "kubeconfig": "Kubeconfig",
@@ -97,6 +97,7 @@ __all__ = [
     "REST",
     "APIResource",
     "Answer",
+    "AnswerTooLarge",
     "Backoff",
     "Call",
     "Client",

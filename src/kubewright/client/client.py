@@ -22,6 +22,7 @@ from kubewright.api.unstructured import Unstructured
 from .config import ClusterConfig, load_config
 from .core import Settings, Target
 from .http import HTTPTransport
+from .http1 import MAX_ANSWER
 from .metrics import ClientMetrics
 from .patches import merge
 from .rate_limit import TokenBucket
@@ -56,17 +57,19 @@ class Client(Reader, Writer, Streams):
         metrics: bool = True,
         registry: Any = None,
         tracing: bool = False,
+        max_answer: int = MAX_ANSWER,
     ) -> Self:
         """A client for the cluster that kubectl would talk to, or for a kubeconfig or configuration given.
 
         Connections are made when they are needed. Metrics go to the default Prometheus registry unless
-        another is given; `tracing` makes OpenTelemetry spans.
+        another is given; `tracing` makes OpenTelemetry spans. An answer of more than `max_answer` bytes is
+        `AnswerTooLarge`; watches and logs go on for ever.
         """
         config = (
             kubeconfig if isinstance(kubeconfig, ClusterConfig) else load_config(kubeconfig, context=context)
         )
         return cls.over(
-            HTTPTransport(config),
+            HTTPTransport(config, max_answer=max_answer),
             namespace=config.namespace,
             server=config.server,
             retries=retries,

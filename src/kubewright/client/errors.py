@@ -22,5 +22,9 @@ class ConnectionFailed(Exception):
         self.sent = sent
 
 
+class AnswerTooLarge(ConnectionFailed):
+    """The server's answer is longer than the client takes; asking again would not help."""
+
+
 class NoKindMatch(LookupError):
     """The server does not serve this kind or resource."""

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from .config import ClusterConfig
 from .credentials import Credentials
 from .errors import ConfigError, ConnectionFailed
-from .http1 import Connection
+from .http1 import MAX_ANSWER, Connection
 from .proxy import P, Proxy, connect_through, connect_to, is_local, proxy_context, proxy_for
 from .transport import Answer, Headers, Socket, Stream
 
@@ -41,6 +41,7 @@ class HTTPTransport:
         credentials: Credentials | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
+        max_answer: int = MAX_ANSWER,
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,6 +70,7 @@ class HTTPTransport:
         self._proxy_trust: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
+        self._max_answer = max_answer
         self._clock = clock
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
@@ -248,22 +250,25 @@ class HTTPTransport:
             self._proxy_trust = (context, proxy_context(proxy, self.config))
         return self._proxy_trust[1]
 
+    def _made(self) -> Connection:
+        return Connection(self._max_answer)
+
     async def _connect(self, context: ssl.SSLContext | None) -> Connection:
         where = self.config.server
         try:
             async with asyncio.timeout(self._connect_timeout):
                 if self._absolute and self._proxy is not None:
                     trust = self._trust(self._proxy, context)
-                    transport, connection = await connect_to(self._proxy, Connection, trust)
+                    transport, connection = await connect_to(self._proxy, self._made, trust)
                 elif self._proxy is not None:
-                    transport, connection = await self._through(self._proxy, Connection, context)
+                    transport, connection = await self._through(self._proxy, self._made, context)
                 else:
                     options: dict[str, Any] = {}
                     if context is not None:
                         name = self.config.tls_server_name or self._host
                         options = {"ssl": context, "server_hostname": name}
                     transport, connection = await asyncio.get_running_loop().create_connection(
-                        Connection, self._host, self._port, **options
+                        self._made, self._host, self._port, **options
                     )
         except TimeoutError:
             raise ConnectionFailed(

@@ -3,7 +3,7 @@
 API servers answer with a length or in chunks, and nothing is pipelined: a connection carries one exchange at
 a time. A general HTTP client spends twice as long on a request as this does, which matters in a controller
 that does little else. Bytes are parsed where they arrive, in `data_received`; a stream that is
-read too slowly stops the socket, not the process.
+read too slowly stops the socket, not the process. An answer that is read whole has a greatest length.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from typing import Any, Final
 
 from multidict import CIMultiDict
 
-from .errors import ConnectionFailed
+from .errors import AnswerTooLarge, ConnectionFailed
 from .transport import Answer
 
 MAX_HEAD: Final = 256 * 1024
-MAX_BODY: Final = 2 << 30
+MAX_ANSWER: Final = 512 << 20
+"""Bytes of a whole answer, unpacked, unless the user says otherwise."""
 HIGH_WATER: Final = 1 << 20
 """Bytes of a stream that may wait to be read before the socket is paused."""
 
+_HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 _HEAD, _LENGTH, _CHUNK_SIZE, _CHUNK, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _IDLE = range(8)
 
 
 class Connection(asyncio.Protocol):
     """A connection and the exchange on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_answer: int = MAX_ANSWER) -> None:
+        self.max_answer = max_answer
         self.transport: asyncio.Transport | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.context: object = None
@@ -91,7 +94,7 @@ class Connection(asyncio.Protocol):
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
         if body and "gzip" in self._headers.get("Content-Encoding", ""):
-            body = _gunzip(body)
+            body = _gunzip(body, self.max_answer)
         return Answer(self._status, self._headers, body)
 
     async def stream(self, method: str, request: bytes) -> BodyStream:
@@ -128,6 +131,8 @@ class Connection(asyncio.Protocol):
                 data = self._buffer + data
                 self._buffer = b""
             self._parse(data)
+        except AnswerTooLarge as error:
+            self._fail(error)
         except ValueError as error:
             self._fail(f"the server did not speak HTTP: {error}")
 
@@ -176,7 +181,10 @@ class Connection(asyncio.Protocol):
                 line = data[position:stop]
                 position = stop + 2
                 if state == _CHUNK_SIZE:
-                    self._left = int(line.split(b";", 1)[0], 16)
+                    size = line.split(b";", 1)[0].strip()
+                    if not size or len(size) > 16 or size.strip(_HEX_DIGITS):
+                        raise ValueError(f"a chunk of size {size[:20]!r}")
+                    self._left = int(size, 16)
                     self._state = _CHUNK if self._left else _TRAILER
                 elif not line:
                     self._finish()
@@ -212,9 +220,11 @@ class Connection(asyncio.Protocol):
         elif "chunked" in headers.get("Transfer-Encoding", "").lower():
             self._state = _CHUNK_SIZE
         elif (length := headers.get("Content-Length")) is not None:
-            if not length.isdecimal() or int(length) > MAX_BODY:
+            if not length.isdecimal() or len(length) > 18:
                 raise ValueError(f"Content-Length {length[:20]!r}")
             self._state, self._left = _LENGTH, int(length)
+            if not self._wants_stream and self._left > self.max_answer:
+                raise too_large(self.max_answer)
         else:
             self._state = _UNTIL_CLOSE
             self.reusable = False
@@ -227,8 +237,8 @@ class Connection(asyncio.Protocol):
             self._stream.feed(data)
             return
         self._size += len(data)
-        if self._size > MAX_BODY:
-            raise ValueError("the body is too long")
+        if self._size > self.max_answer:
+            raise too_large(self.max_answer)
         self._pieces.append(data)
 
     def _resolve(self) -> None:
@@ -242,8 +252,8 @@ class Connection(asyncio.Protocol):
         else:
             self._resolve()
 
-    def _fail(self, why: str) -> None:
-        error = ConnectionFailed(why, sent=True)
+    def _fail(self, why: str | ConnectionFailed) -> None:
+        error = ConnectionFailed(why, sent=True) if isinstance(why, str) else why
         self.abort()
         if self._stream is not None:
             self._stream.feed_end(error)
@@ -336,14 +346,23 @@ class BodyStream:
             self._wake()
 
 
-def _gunzip(body: bytes) -> bytes:
+def too_large(most: int) -> AnswerTooLarge:
+    """The error for an answer that is longer than `most` bytes."""
+    return AnswerTooLarge(
+        f"the answer is longer than {most} bytes; ask for less (a limit, a selector), or raise max_answer"
+    )
+
+
+def _gunzip(body: bytes, most: int) -> bytes:
     reader = zlib.decompressobj(wbits=31)
     try:
-        plain = reader.decompress(body, MAX_BODY)
+        plain = reader.decompress(body, most + 1)
     except zlib.error as error:
         raise ConnectionFailed(f"the answer is not gzip: {error}") from None
+    if len(plain) > most:
+        raise too_large(most)
     if not reader.eof:
-        raise ConnectionFailed("the answer is cut off, or too long")
+        raise ConnectionFailed("the answer is cut off")
     return plain
 
 

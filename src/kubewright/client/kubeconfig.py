@@ -3,6 +3,9 @@
 `KUBECONFIG` may name several files. They are merged: the first file that says something wins, for the
 current context as for every named cluster, user and context. Paths inside a file are relative to that file.
 Nothing is checked until a context is resolved; then every complaint names the file and the entry.
+
+Kubeconfigs come from elsewhere, too. A file may have `MAX_SIZE` bytes, `MAX_DEPTH` levels and `MAX_NODES`
+values, those that aliases repeat counted each time.
 """
 
 from __future__ import annotations
@@ -18,7 +21,11 @@ import yaml
 from .errors import ConfigError
 
 DEFAULT_PATH = "~/.kube/config"
+MAX_SIZE = 16 << 20
+MAX_DEPTH = 64
+MAX_NODES = 500_000
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _PATHS = {
     "clusters": ("certificate-authority",),
@@ -65,7 +72,8 @@ class Kubeconfig:
         for each in paths:
             path = Path(each).expanduser()
             try:
-                text = path.read_bytes()
+                with path.open("rb") as file:
+                    text = file.read(MAX_SIZE + 1)
             except FileNotFoundError:
                 if must_exist:
                     raise ConfigError(f"kubeconfig {path} does not exist") from None
@@ -83,8 +91,11 @@ class Kubeconfig:
         return merged
 
     def _merge(self, path: Path, text: bytes) -> None:
+        if len(text) > MAX_SIZE:
+            raise ConfigError(f"{path}: longer than {MAX_SIZE >> 20} MiB; this is no kubeconfig")
         try:
-            content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+            _check_bounds(path, text)
+            content = yaml.load(text, Loader=_LOADER)  # noqa: S506
         except yaml.YAMLError as error:
             # The error's own text quotes the line, which may hold a token.
             mark = getattr(error, "problem_mark", None)
@@ -92,6 +103,9 @@ class Kubeconfig:
             raise ConfigError(
                 f"{where}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
             ) from None
+        except ValueError as error:
+            # Text that looks like a date or a number, and is none.
+            raise ConfigError(f"{path}: {error}") from None
         if content is None:
             return
         if not isinstance(content, dict):
@@ -135,6 +149,38 @@ class Kubeconfig:
         if found is None:
             raise context.complain("contexts", f"{key} {name!r} does not exist")
         return found
+
+
+def _check_bounds(path: Path, text: bytes) -> None:
+    """Refuse what would cost more to read than a kubeconfig can be worth."""
+    inside: list[tuple[str | None, int]] = []
+    sizes: dict[str, int] = {}
+    nodes = 0
+
+    def complain(event: yaml.Event, problem: str) -> ConfigError:
+        line = event.start_mark.line + 1 if event.start_mark is not None else 1
+        return ConfigError(f"{path}:{line}: {problem}")
+
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            inside.append((event.anchor, nodes))
+            nodes += 1
+            if len(inside) > MAX_DEPTH:
+                raise complain(event, f"nested more than {MAX_DEPTH} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = inside.pop()
+            if anchor:
+                sizes[anchor] = nodes - before
+        elif isinstance(event, yaml.ScalarEvent):
+            nodes += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in inside):
+                raise complain(event, f"*{event.anchor} stands inside of what it repeats")
+            nodes += sizes.get(event.anchor or "", 0)
+        if nodes > MAX_NODES:
+            raise complain(event, f"more than {MAX_NODES} values, those of aliases included")
 
 
 def _named(path: Path, section: str, key: str, entries: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -17,6 +17,7 @@ from kubewright.api import codec
 
 from .config import Material
 from .errors import ConfigError, CredentialsError
+from .transport import read_short
 
 EARLY = 10.0
 TIMEOUT = 30.0
@@ -84,7 +85,7 @@ class OIDCToken:
 async def _fetch(request: Any) -> dict[str, Any]:
     async with request as response:
         response.raise_for_status()
-        answer = codec.loads(await response.read())
+        answer = codec.loads(await read_short(response.content.iter_any()))
         return answer if isinstance(answer, dict) else {}
 
 

@@ -89,7 +89,7 @@ class RawWatch:
 
     async def batches(self) -> AsyncIterator[list[RawEvent]]:
         """The same events, those that arrived together in one list."""
-        rest = b""
+        rest = bytearray()
         async for chunk in self._stream:
             end = chunk.rfind(b"\n")
             if end < 0:
@@ -97,8 +97,8 @@ class RawWatch:
                 if len(rest) > MAX_EVENT:
                     raise ConnectionFailed("the server sent an event that does not end")
                 continue
-            whole = rest + chunk[:end] if rest else chunk[:end]
-            rest = chunk[end + 1 :]
+            whole = bytes(rest + chunk[:end]) if rest else chunk[:end]
+            rest = bytearray(chunk[end + 1 :])
             events, error = self._read(whole)
             if events:
                 self.resource_version = _version(events[-1]) or self.resource_version

@@ -29,10 +29,10 @@ from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
 from kubewright.api.gvk import GroupResource
 
-from .errors import ConnectionFailed
+from .errors import AnswerTooLarge, ConnectionFailed
 from .metrics import ClientMetrics
 from .rate_limit import TokenBucket
-from .transport import Answer, Socket, Stream, Transport
+from .transport import Answer, Socket, Stream, Transport, read_short
 
 logger = logging.getLogger("kubewright.client")
 
@@ -147,7 +147,7 @@ class REST:
             if stream.status < 400:
                 return stream
             try:
-                body = b"".join([chunk async for chunk in stream])
+                body = await read_short(stream)
             finally:
                 await stream.aclose()
             return Answer(stream.status, stream.headers, body)
@@ -191,7 +191,8 @@ class REST:
                 answer = await once()
             except ConnectionFailed as error:
                 self._count(call, "<error>", started)
-                if unreachable >= self.retries.unreachable or (error.sent and not read):
+                hopeless = isinstance(error, AnswerTooLarge) or (error.sent and not read)
+                if hopeless or unreachable >= self.retries.unreachable:
                     raise
                 self._explain(call, str(error))
                 await self._sleep(self.retries.delay(unreachable, None, self._rng))

@@ -30,7 +30,7 @@ from kubewright.api.times import format_time
 from kubewright.api.unstructured import Unstructured
 
 from .core import Core, Place
-from .errors import ConnectionFailed
+from .errors import AnswerTooLarge, ConnectionFailed
 from .rest import Call
 from .transport import Socket, Stream
 
@@ -41,6 +41,8 @@ PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _NAMES = {_STDOUT: "stdout", _STDERR: "stderr"}
 _PIECE = 32 * 1024
+MAX_LINE = 64 << 20
+"""Bytes of one line of a log."""
 
 PodName = MetaObject | Unstructured | str
 
@@ -76,11 +78,15 @@ class Log:
     async def __aiter__(self) -> AsyncIterator[str]:
         stream = await self._open()
         try:
-            rest = b""
+            rest = bytearray()
             async for chunk in stream:
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, last = chunk.split(b"\n")
                 for line in lines:
-                    yield line.decode(errors="replace")
+                    yield (rest + line).decode(errors="replace")
+                    rest.clear()
+                rest += last
+                if len(rest) > MAX_LINE:
+                    raise AnswerTooLarge(f"the log has a line of more than {MAX_LINE >> 20} MiB")
             if rest:
                 yield rest.decode(errors="replace")
         finally:

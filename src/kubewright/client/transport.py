@@ -10,13 +10,17 @@ no answer; an answer of any status is an `Answer`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import NamedTuple, Protocol
 
 from multidict import CIMultiDict
 
 Headers = Mapping[str, str]
 """Headers of a request; a multidict may repeat a name."""
+
+
+MAX_SHORT = 1 << 20
+"""Bytes of an error that comes in place of a stream, and of what an identity provider says."""
 
 
 class Answer(NamedTuple):
@@ -107,4 +111,14 @@ class Transport(Protocol):
         """Close every connection."""
 
 
-__all__ = ["Answer", "Headers", "Socket", "Stream", "Transport"]
+async def read_short(chunks: AsyncIterable[bytes], most: int = MAX_SHORT) -> bytes:
+    """A body that ought to be short, such as an error; what goes beyond `most` bytes is not read."""
+    body = b""
+    async for chunk in chunks:
+        body += chunk
+        if len(body) >= most:
+            break
+    return body[:most]
+
+
+__all__ = ["Answer", "Headers", "Socket", "Stream", "Transport", "read_short"]

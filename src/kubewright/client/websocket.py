@@ -14,7 +14,7 @@ from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
 
 from .errors import ConnectionFailed
-from .transport import Headers
+from .transport import Headers, read_short
 
 if TYPE_CHECKING:
     from .http import HTTPTransport
@@ -82,7 +82,7 @@ async def connect(
     async def keep_refusal(request: Any, proceed: Any) -> Any:
         response = await proceed(request)
         if response.status != 101:
-            refusals.append(await response.read())
+            refusals.append(await read_short(response.content.iter_any()))
         return response
 
     limits = aiohttp.ClientTimeout(total=None, connect=timeout)

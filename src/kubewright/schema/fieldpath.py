@@ -12,6 +12,7 @@ from typing import Final
 from . import fielderrors as fe
 from .structural import Node
 
+# Linear: only the last quote can lack its end, so no part of a path is looked through more than twice.
 _TOKEN: Final = re.compile(r"'(?:.*?[^\\])??'|[.\[\]]|[^.\[\]']?[^.\[\]]*", re.DOTALL)
 _UNESCAPED: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\",

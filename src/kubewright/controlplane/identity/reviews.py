@@ -62,7 +62,7 @@ class IdentityReviews:
 
     async def _identify(self, token: str, audiences: tuple[str, ...]) -> tuple[User, tuple[str, ...]] | None:
         for table in self.static:
-            user = table.tokens.get(token)
+            user = table.user(token)
             if user is not None:
                 heard = tuple(each for each in audiences if each in self.audiences)
                 if audiences and not heard:
