@@ -19,6 +19,7 @@ from . import (
     pods,
     quotas,
     services,
+    volume_printing,
     volumes,
 )
 from .configuration import ConfigMapStrategy, SecretStrategy
@@ -188,14 +189,14 @@ KINDS = {
     ),
     "persistentvolumeclaims": Kind(
         strategy=volumes.PersistentVolumeClaimStrategy(),
-        columns=volumes.CLAIM_COLUMNS,
-        cells=volumes.claim_cells,
+        columns=volume_printing.CLAIM_COLUMNS,
+        cells=volume_printing.claim_cells,
         subresources={"status": STATUS},
     ),
     "persistentvolumes": Kind(
         strategy=volumes.PersistentVolumeStrategy(),
-        columns=volumes.VOLUME_COLUMNS,
-        cells=volumes.volume_cells,
+        columns=volume_printing.VOLUME_COLUMNS,
+        cells=volume_printing.volume_cells,
         field_selectors={"name": ".metadata.name"},
         subresources={"status": STATUS},
     ),

@@ -30,10 +30,11 @@ def schedule_error(schedule: str) -> str:
         if text.startswith("@every "):
             from kubewright.api.times import Duration
 
+            length = text.removeprefix("@every ")
             try:
-                Duration(text.removeprefix("@every "))
-            except ValueError as error:
-                return f"failed to parse duration {text}: {error}"
+                Duration(length)
+            except ValueError:
+                return f"failed to parse duration {text}: time: invalid duration {quote(length)}"
             return ""
         return f"unrecognized descriptor: {text}"
     fields = text.split()

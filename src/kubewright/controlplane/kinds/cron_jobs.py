@@ -50,12 +50,12 @@ class CronJobStrategy(KindStrategy):
         """Unwise templates."""
         if op.subresource or (old is not None and old["spec"] == obj["spec"]):
             return
-        from .podspec.warnings import host_name_warnings, pod_spec_warnings
+        from .podspec.warnings import host_name_warnings, pod_warnings
 
         if old is None:
             yield from host_name_warnings(obj)
         template = obj["spec"]["jobTemplate"]["spec"]["template"]
-        yield from pod_spec_warnings(template.get("spec") or {}, "spec.jobTemplate.spec.template.spec")
+        yield from pod_warnings(template, "spec.jobTemplate.spec.template")
 
 
 def _cron_errors(spec: Object, before: Object | None) -> Errors:
@@ -102,7 +102,10 @@ def _zone_errors(zone: str | None, path: str) -> Errors:
         return [fe.invalid(path, zone, f"unknown time zone {zone}")]
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        return [fe.invalid(path, zone, text)]
+        errors = [fe.invalid(path, zone, text)]
+        if zone != "Local":
+            errors.append(fe.invalid(path, zone, f"unknown time zone {zone}"))
+        return errors
     from zoneinfo import ZoneInfo
 
     try:

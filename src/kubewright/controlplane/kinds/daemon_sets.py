@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation
 from kubewright.schema import fielderrors as fe
 
@@ -14,9 +17,27 @@ from .podspec.names_and_numbers import (
 )
 from .workloads import WorkloadStrategy, collision_errors, shown_strategy
 
+_COUNTS = (
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+    "observedGeneration",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "collisionCount",
+)
+
 
 class DaemonSetStrategy(WorkloadStrategy):
     """Daemon sets."""
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """As for other workloads, but what may not change is said first."""
+        if op.subresource == "status":
+            return self.status_errors(obj, old)
+        return self.update_errors(obj, old) + self.spec_errors(obj["spec"])
 
     def default_spec(self, spec: Object) -> None:
         """One node at a time, ten revisions."""
@@ -64,12 +85,7 @@ class DaemonSetStrategy(WorkloadStrategy):
     def status_errors(self, obj: Object, old: Object) -> Errors:
         """Counts that are counts."""
         status = obj.get("status") or {}
-        errors = [
-            error
-            for field, value in status.items()
-            if isinstance(value, int)
-            for error in non_negative(value, f"status.{field}")
-        ]
+        errors = [error for field in _COUNTS for error in non_negative(status.get(field), f"status.{field}")]
         return errors + collision_errors(obj, old)
 
 
@@ -81,9 +97,9 @@ def _daemon_strategy_errors(strategy: Object, path: str) -> Errors:
     path = f"{path}.rollingUpdate"
     rolling = strategy.get("rollingUpdate") or {}
     errors: Errors = []
-    for field in ("maxUnavailable", "maxSurge"):
-        errors += int_or_percent(rolling.get(field), f"{path}.{field}")
-        errors += at_most_all(rolling.get(field), f"{path}.{field}")
+    for check in (int_or_percent, at_most_all):
+        for field in ("maxUnavailable", "maxSurge"):
+            errors += check(rolling.get(field), f"{path}.{field}")
     unavailable, surge = amount(rolling.get("maxUnavailable")), amount(rolling.get("maxSurge"))
     if unavailable and surge:
         text = "may not be set when maxUnavailable is non-zero"

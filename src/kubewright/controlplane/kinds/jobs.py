@@ -11,6 +11,7 @@ from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.apiserver.shaping import copied
 from kubewright.schema import fielderrors as fe
 
+from .job_status import IndexesError, index_intervals, job_status_errors
 from .kind import KindStrategy
 from .podspec.defaults import default_template
 from .podspec.names_and_numbers import Errors, choice, dns_subdomain, immutable, non_negative, qualified_name
@@ -20,6 +21,8 @@ from .workloads import immutable_selector
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _MAX_INT32 = (1 << 31) - 1
+_INDEXES_LENGTH = 64 * 1024
+_EXIT_CODE_FIELDS = ("containerName", "operator", "values")
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
@@ -54,12 +57,17 @@ class JobStrategy(KindStrategy):
     default_propagation = "Orphan"
 
     def default(self, version: Version, obj: Object) -> None:
-        """Fill in a job; one without labels has those of its template."""
+        """Fill in a job."""
         spec: Object = obj.setdefault("spec", {})
         default_job_spec(spec)
         labels = (spec["template"].get("metadata") or {}).get("labels") or {}
-        final = spec.get("manualSelector") or _UID_LABELS[0] in labels
-        if labels and final and not obj["metadata"].get("labels"):
+        if spec.get("manualSelector") or _UID_LABELS[0] in labels:
+            self.canonicalize(obj)
+
+    def canonicalize(self, obj: Object) -> None:
+        """A job without labels has those of its template."""
+        labels = (obj["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
@@ -75,8 +83,6 @@ class JobStrategy(KindStrategy):
             labels.setdefault(key, obj["metadata"]["uid"])
         selector: Object = spec.setdefault("selector", {})
         selector.setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], obj["metadata"]["uid"])
-        if not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = dict(labels)
 
     def deletion_asked(self, op: Operation) -> None:
         """Who says nothing about the pods of a job is told that they stay."""
@@ -95,19 +101,25 @@ class JobStrategy(KindStrategy):
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """A changed job, or a new status of one."""
         if op.subresource == "status":
-            return _status_errors(obj, old)
+            return job_status_errors(obj, old)
         errors = job_errors(obj["spec"], "spec") + _selector_errors(obj["spec"])
-        return errors + _job_change_errors(obj, old) + _name_errors(obj)
+        return [
+            *_generated_selector_errors(obj),
+            *errors,
+            *_name_errors(obj),
+            *errors,
+            *_job_change_errors(obj, old),
+        ]
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
         """Names that make bad host names, unwise templates."""
         if op.subresource or (old is not None and old["spec"] == obj["spec"]):
             return
-        from .podspec.warnings import host_name_warnings, pod_spec_warnings
+        from .podspec.warnings import host_name_warnings, pod_warnings
 
         if old is None:
             yield from host_name_warnings(obj)
-        yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
+        yield from pod_warnings(obj["spec"]["template"], "spec.template")
 
 
 def _generated_selector_errors(obj: Object) -> Errors:
@@ -126,7 +138,7 @@ def _generated_selector_errors(obj: Object) -> Errors:
             if key not in labels:
                 errors.append(fe.required(path, f"must be '{value}'"))
             else:
-                errors.append(fe.invalid(path, labels[key], f"must be '{value}'"))
+                errors.append(fe.invalid(path, labels, f"must be '{value}'"))
     if not matches(spec["selector"], expected):
         errors.append(fe.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return errors
@@ -192,11 +204,11 @@ def job_errors(spec: Object, path: str) -> Errors:
     success = spec.get("successPolicy")
     if success is not None:
         if mode != "Indexed":
-            shown = {"Rules": success.get("rules") or []}
-            errors.append(fe.invalid(f"{path}.successPolicy", shown, "requires indexed completion mode"))
-        elif not success.get("rules"):
-            text = "at least one rules must be specified when the successPolicy is specified"
-            errors.append(fe.required(f"{path}.successPolicy.rules", text))
+            text = "requires indexed completion mode"
+            errors.append(fe.invalid(f"{path}.successPolicy", _shown_success(success), text))
+        elif spec.get("completions") is not None:
+            rules = success.get("rules") or []
+            errors += _success_policy_errors(rules, spec["completions"], f"{path}.successPolicy.rules")
     allowed = ("Failed", "TerminatingOrFailed") if policy is None else ("Failed",)
     if spec.get("podReplacementPolicy") is not None:
         errors += choice(spec["podReplacementPolicy"], allowed, f"{path}.podReplacementPolicy")
@@ -287,6 +299,84 @@ def _failure_policy_errors(spec: Object, rules: list[Object], path: str) -> Erro
     return errors
 
 
+def _success_policy_errors(rules: list[Object], completions: int, path: str) -> Errors:
+    errors: Errors = []
+    if not rules:
+        text = "at least one rules must be specified when the successPolicy is specified"
+        errors.append(fe.required(path, text))
+    if len(rules) > 20:
+        errors.append(fe.too_many(path, len(rules), 20))
+    for position, rule in enumerate(rules):
+        where, indexes, count = (
+            f"{path}[{position}]",
+            rule.get("succeededIndexes"),
+            rule.get("succeededCount"),
+        )
+        if indexes is None and count is None:
+            text = "at least one of succeededCount or succeededIndexes must be specified"
+            errors.append(fe.required(where, text))
+        named = 0
+        if indexes is not None:
+            if len(indexes) > _INDEXES_LENGTH:
+                errors.append(fe.too_long(f"{where}.succeededIndexes", _INDEXES_LENGTH))
+            try:
+                named = sum(last - first + 1 for first, last in index_intervals(indexes, completions))
+            except IndexesError as error:
+                text = f"error parsing succeededIndexes: {error}"
+                errors.append(fe.invalid(f"{where}.succeededIndexes", indexes, text))
+        if count is None:
+            continue
+        at = f"{where}.succeededCount"
+        errors += non_negative(count, at)
+        least = "must be less than or equal to"
+        if count > completions:
+            text = f"{least} {completions} (the number of specified completions)"
+            errors.append(fe.invalid(at, count, text))
+        if indexes is not None and count > named:
+            text = f"{least} {named} (the number of indexes in the specified succeededIndexes field)"
+            errors.append(fe.invalid(at, count, text))
+    return errors
+
+
+def _shown_success(policy: Object | None) -> Any:
+    """A success policy as messages show it."""
+    fields = ("succeededIndexes", "succeededCount")
+    return policy and fe.GoStruct(
+        {
+            "Rules": [
+                fe.GoStruct({f"S{field[1:]}": rule.get(field) for field in fields})
+                for rule in policy.get("rules") or ()
+            ]
+        }
+    )
+
+
+def _shown_failure(policy: Object | None) -> Any:
+    """A pod failure policy as messages show it."""
+    if policy is None:
+        return None
+    rules = []
+    for rule in policy.get("rules") or ():
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+        shown_codes = codes and fe.GoStruct(
+            {f"{field[0].upper()}{field[1:]}": codes.get(field) for field in _EXIT_CODE_FIELDS}
+        )
+        shown_conditions = conditions and [
+            fe.GoStruct({"Type": one.get("type") or "", "Status": one.get("status") or ""})
+            for one in conditions
+        ]
+        rules.append(
+            fe.GoStruct(
+                {
+                    "Action": rule.get("action") or "",
+                    "OnExitCodes": shown_codes,
+                    "OnPodConditions": shown_conditions,
+                }
+            )
+        )
+    return fe.GoStruct({"Rules": rules})
+
+
 def _exit_code_errors(codes: Object, known: set[Any], path: str) -> Errors:
     operator, values = codes.get("operator"), codes.get("values") or []
     errors = choice(operator, ("In", "NotIn"), f"{path}.operator")
@@ -324,12 +414,18 @@ def _job_change_errors(obj: Object, old: Object) -> Errors:
         errors.append(fe.invalid("spec.completions", after.get("completions"), text))
     errors += immutable_selector(after.get("selector"), before.get("selector"))
     template, earlier = after["template"], before["template"]
-    suspended = bool(before.get("suspend"))
-    if suspended and (old.get("status") or {}).get("startTime") is None:
+    status: Object = old.get("status") or {}
+    idle = status.get("startTime") is None or condition_is(old, "Suspended")
+    if before.get("suspend") and idle and not status.get("active"):
         earlier = _with_directives(earlier, template)
-    errors += immutable(template, earlier, "spec.template")
+        errors += immutable(template.get("spec"), earlier.get("spec"), "spec.template.spec")
+    else:
+        errors += immutable(template, earlier, "spec.template")
+    shown = {"podFailurePolicy": _shown_failure, "successPolicy": _shown_success}
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        errors += immutable(after.get(field), before.get(field), f"spec.{field}")
+        if after.get(field) != before.get(field):
+            value = shown[field](after.get(field)) if field in shown else after.get(field)
+            errors.append(fe.invalid(f"spec.{field}", value, "field is immutable"))
     return errors
 
 
@@ -348,6 +444,12 @@ def _with_directives(earlier: Object, template: Object) -> Object:
             merged["spec"][field] = inner[field]
         else:
             merged["spec"].pop(field, None)
+    for kind in ("containers", "initContainers"):
+        for container, one in zip(merged["spec"].get(kind) or (), inner.get(kind) or (), strict=False):
+            if len(merged["spec"][kind]) == len(inner[kind]) and container.get("name") == one.get("name"):
+                container.pop("resources", None)
+                if "resources" in one:
+                    container["resources"] = one["resources"]
     wanted = (inner.get("affinity") or {}).get("nodeAffinity")
     affinity = dict(merged["spec"].get("affinity") or {})
     if wanted is None:
@@ -359,44 +461,3 @@ def _with_directives(earlier: Object, template: Object) -> Object:
     else:
         merged["spec"].pop("affinity", None)
     return merged
-
-
-def _status_errors(obj: Object, old: Object) -> Errors:
-    status, before = obj.get("status") or {}, old.get("status") or {}
-    errors: Errors = []
-    for field in ("active", "succeeded", "failed", "ready", "terminating"):
-        errors += non_negative(status.get(field), f"status.{field}")
-    complete, failed = condition_is(obj, "Complete"), condition_is(obj, "Failed")
-    conditions = "status.conditions"
-    if complete and failed:
-        text = "cannot set Complete=True and Failed=true conditions"
-        errors.append(fe.invalid(conditions, fe.OMIT, text))
-    if failed and not condition_is(obj, "FailureTarget") and not condition_is(old, "Failed"):
-        text = "cannot set Failed=True condition without the FailureTarget=true condition"
-        errors.append(fe.invalid(conditions, fe.OMIT, text))
-    if complete and not condition_is(obj, "SuccessCriteriaMet") and not condition_is(old, "Complete"):
-        text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-        errors.append(fe.invalid(conditions, fe.OMIT, text))
-    finished = complete or failed
-    if status.get("completionTime") is not None and not complete:
-        text = "cannot set completionTime when there is no Complete=True condition"
-        errors.append(fe.invalid("status.completionTime", status["completionTime"], text))
-    if complete and status.get("completionTime") is None:
-        text = "completionTime is required for Complete jobs"
-        errors.append(fe.required("status.completionTime", text))
-    if finished and status.get("active"):
-        errors.append(fe.invalid("status.active", status["active"], "active>0 is invalid for finished job"))
-    if finished and status.get("startTime") is None:
-        errors.append(fe.required("status.startTime", "startTime is required for finished job"))
-    if (status.get("ready") or 0) > (status.get("active") or 0):
-        text = "cannot set more ready pods than active"
-        errors.append(fe.invalid("status.ready", status["ready"], text))
-    for kind in ("Failed", "Complete", "FailureTarget"):
-        if condition_is(old, kind) and not condition_is(obj, kind):
-            text = f"cannot disable the terminal {kind}=True condition"
-            errors.append(fe.invalid(conditions, fe.OMIT, text))
-    for field in ("failed", "succeeded"):
-        if (status.get(field) or 0) < (before.get(field) or 0):
-            text = f"cannot decrease the {field} counter"
-            errors.append(fe.invalid(f"status.{field}", status.get(field) or 0, text))
-    return errors

@@ -243,6 +243,8 @@ async def _logs(asked: SubresourceRequest) -> Response:
 
 def _log_option_errors(asked: SubresourceRequest) -> list[FieldError]:
     errors: list[FieldError] = []
+    if asked.request.query.get("sinceSeconds") and asked.request.query.get("sinceTime"):
+        return [fe.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")]
     for field, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
         text = asked.request.query.get(field)
         if text:

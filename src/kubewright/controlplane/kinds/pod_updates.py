@@ -12,7 +12,17 @@ from kubewright.api.times import format_time, now
 from kubewright.apiserver.shaping import copied
 from kubewright.schema import fielderrors as fe
 
-from .podspec.names_and_numbers import MAX_INT32, Errors, dns_subdomain, immutable, in_range
+from .podspec.annotations import MIRROR, annotation_change_errors, annotation_errors
+from .podspec.names_and_numbers import (
+    MAX_INT32,
+    Errors,
+    dns_subdomain,
+    immutable,
+    in_range,
+    ip_address,
+    parse_ip,
+    qualified_name,
+)
 from .podspec.resources import quality_of_service
 from .podspec.scheduling import toleration_errors
 from .podspec.validation import pod_errors
@@ -36,7 +46,8 @@ _KEPT_METADATA = (
 
 def pod_update_errors(new: Object, old: Object) -> Errors:
     """What is wrong with a change through the pod itself."""
-    errors = pod_errors(new)
+    notes = [pod["metadata"].get("annotations") or {} for pod in (new, old)]
+    errors = pod_errors(new) + annotation_change_errors(notes[0], notes[1], "metadata.annotations")
     after, before = new["spec"], old["spec"]
     for kind in ("containers", "initContainers"):
         if len(after.get(kind) or ()) != len(before.get(kind) or ()):
@@ -158,7 +169,7 @@ def _keep_rest(new: Object, old: Object) -> None:
 
 def ephemeral_errors(new: Object, old: Object) -> Errors:
     """Ephemeral containers can be added; those that exist stay as they are."""
-    if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
+    if MIRROR in (old["metadata"].get("annotations") or {}):
         return [fe.forbidden("", "static pods do not support ephemeral containers")]
     errors = pod_errors(new)
     path = "spec.ephemeralContainers"
@@ -195,7 +206,7 @@ def keep_all_but_resources(new: Object, old: Object) -> None:
 
 def resize_errors(new: Object, old: Object) -> Errors:
     """Requests and limits of processor and memory can change within a class of service."""
-    if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
+    if MIRROR in (old["metadata"].get("annotations") or {}):
         return [fe.forbidden("", "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":
         return [fe.forbidden("", "windows pods cannot be resized")]
@@ -284,13 +295,21 @@ def keep_all_but_status(new: Object, old: Object) -> None:
 def pod_status_errors(new: Object, old: Object) -> Errors:
     """What is wrong with a new status of a pod."""
     after, before = new.get("status") or {}, old.get("status") or {}
-    errors: Errors = []
+    notes = [pod["metadata"].get("annotations") or {} for pod in (new, old)]
+    errors = annotation_change_errors(notes[0], notes[1], "metadata.annotations")
+    errors += annotation_errors(notes[0], new["spec"], "metadata.annotations")
     for position, condition in enumerate(after.get("conditions") or ()):
-        if not condition.get("type"):
-            errors.append(fe.required(f"status.conditions[{position}].type", ""))
+        path, kind = f"status.conditions[{position}]", condition.get("type") or ""
+        errors += _counter_errors(condition.get("observedGeneration"), f"{path}.observedGeneration")
+        if kind not in ("PodScheduled", "Ready", "Initialized"):
+            errors += qualified_name(kind, f"{path}.Type")
     nominated = after.get("nominatedNodeName") or ""
     if nominated and nominated != before.get("nominatedNodeName"):
         errors += dns_subdomain(nominated, "status.nominatedNodeName")
+        if old["spec"].get("nodeName"):
+            text = "may not be set on pods that are already bound to a node"
+            errors.append(fe.forbidden("status.nominatedNodeName", text))
+    errors += _counter_errors(after.get("observedGeneration"), "status.observedGeneration")
     errors += immutable(after.get("qosClass"), before.get("qosClass"), "status.qosClass")
     if old["spec"].get("restartPolicy") != "Always":
         ended = {
@@ -306,6 +325,50 @@ def pod_status_errors(new: Object, old: Object) -> Errors:
             if not failed or old["spec"].get("restartPolicy") == "Never":
                 path = f"status.containerStatuses[{position}].state"
                 errors.append(fe.forbidden(path, "may not be transitioned to non-terminated state"))
+    errors += _claim_status_errors(after.get("resourceClaimStatuses") or [], new["spec"])
+    for kind in ("podIP", "hostIP"):
+        errors += _address_errors(kind, after, before)
+    return errors
+
+
+def _counter_errors(value: int | None, path: str) -> Errors:
+    return [fe.invalid(path, value, "must be a non-negative integer")] if (value or 0) < 0 else []
+
+
+def _claim_status_errors(statuses: list[Object], spec: Object) -> Errors:
+    known = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, status in enumerate(statuses):
+        path, name = f"status.resourceClaimStatuses[{position}]", status.get("name") or ""
+        if name not in known:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            errors.append(fe.invalid(f"{path}.name", name, text))
+        if name in seen:
+            errors.append(fe.duplicate(f"{path}.name", name))
+        seen.add(name)
+        if status.get("resourceClaimName") is not None:
+            errors += dns_subdomain(status["resourceClaimName"], f"{path}.resourceClaimName")
+    return errors
+
+
+def _address_errors(kind: str, after: Object, before: Object) -> Errors:
+    """The addresses of a pod or of its host: one of each family, the first of them said twice."""
+    path, listed = f"status.{kind}s", after.get(f"{kind}s") or []
+    first = fe.invalid(f"{path}[0].ip", listed[0].get("ip"), f"must be equal to `{kind}`") if listed else None
+    differs = bool(listed) and listed[0].get("ip") != after.get(kind)
+    errors: Errors = [first] if first is not None and differs and kind == "hostIP" else []
+    known = {one.get("ip") for one in before.get(f"{kind}s") or ()}
+    for position, one in enumerate(listed):
+        if one.get("ip") not in known:
+            errors += ip_address(one.get("ip") or "", f"{path}[{position}]")
+    families = [getattr(parse_ip(one.get("ip") or ""), "version", 0) for one in listed]
+    shown = [fe.GoStruct({"IP": one.get("ip") or ""}) for one in listed]
+    if len(listed) > 1 and sorted(families) != [4, 6]:
+        text = "may specify no more than one IP for each IP family"
+        errors.append(fe.invalid(path, shown, text))
+    if first is not None and differs and kind == "podIP":
+        errors.append(first)
     return errors
 
 

@@ -10,6 +10,7 @@ from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.apiserver.shaping import copied
 
 from .kind import KindStrategy
+from .podspec.app_armor import take_over_annotations
 from .podspec.defaults import default_pod
 from .podspec.resources import default_whole_requests, quality_of_service
 
@@ -33,6 +34,8 @@ class PodStrategy(KindStrategy):
 
             text = "Scheduling is blocked due to non-empty scheduling gates"
             set_pod_condition(obj, "PodScheduled", "False", "SchedulingGated", text)
+        for text in take_over_annotations(obj):
+            op.warn(text)
         _merge_label_keys(obj)
         default_whole_requests(obj["spec"])
         obj["status"]["qosClass"] = quality_of_service(obj["spec"])
@@ -70,11 +73,12 @@ class PodStrategy(KindStrategy):
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
         """What is unwise about a new pod."""
-        if op.subresource or (old is not None and old.get("spec") == obj.get("spec")):
-            return ()
-        from .podspec.warnings import pod_spec_warnings
+        if op.subresource or old is not None:
+            return
+        from .podspec.warnings import pod_name_warnings, pod_warnings
 
-        return pod_spec_warnings(obj["spec"], "spec")
+        yield from pod_name_warnings(obj)
+        yield from pod_warnings(obj)
 
     def grace_period(self, op: Operation, obj: Object, requested: int | None) -> int:
         """As asked for, or as the pod says; none for pods that do not run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,20 +15,23 @@ from kubewright.schema import fielderrors as fe
 
 from .kind import KindStrategy
 from .pod_updates import describe_difference
-from .podspec.defaults import round_quantities
-from .podspec.names_and_numbers import Errors, choice, dns_subdomain, immutable
-from .podspec.resources import quantity_errors
+from .podspec.defaults import default_disk, round_quantities
+from .podspec.disks import disk_errors, driver_errors, secret_reference_errors
+from .podspec.names_and_numbers import (
+    Errors,
+    choice,
+    dns_subdomain,
+    immutable,
+    no_backsteps,
+    qualified_name,
+)
+from .podspec.resources import is_native, quantity_errors
 from .podspec.scheduling import node_selector_errors, selector_errors
 from .podspec.volumes import source_order
-from .rows import AGE, NAME, age_of, column, name_of
+from .podspec.warnings import OLD_LABELS, node_term_warnings, volume_warnings
+from .volume_printing import CLASS_ANNOTATION
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_SHORT_MODES = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
 _SPEC_FIELDS = frozenset(
     (
         "accessModes",
@@ -43,7 +47,20 @@ _SPEC_FIELDS = frozenset(
 )
 _OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 """What `dataSource` can name; everything else needs `dataSourceRef`."""
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_CSI_SECRETS = (
+    "controllerPublishSecretRef",
+    "controllerExpandSecretRef",
+    "nodePublishSecretRef",
+    "nodeExpandSecretRef",
+)
+_RESIZE_STATES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
+_OLD_CLASS = 'deprecated since v1.8; use "storageClassName" attribute instead'
 
 
 def _mode_errors(spec: Object, path: str, missing: str) -> Errors:
@@ -82,10 +99,19 @@ def claim_spec_errors(spec: Object, path: str) -> Errors:
         errors += [
             fe.required(f"{path}.{field}.{part}", "") for part in ("name", "kind") if not source.get(part)
         ]
-        if not source.get("apiGroup") and source.get("kind") not in ("PersistentVolumeClaim", None, ""):
+        if source.get("apiGroup"):
+            errors += dns_subdomain(source["apiGroup"], f"{path}.{field}.apiGroup")
+        elif source.get("kind") != "PersistentVolumeClaim":
             text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-            errors.append(fe.invalid(f"{path}.{field}", source.get("kind"), text))
+            errors.append(fe.invalid(f"{path}.{field}", source.get("kind") or "", text))
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is not None and _identity(source) != _identity(reference):
+        errors.append(fe.invalid(path, {}, "must match dataSourceRef"))
     return errors
+
+
+def _identity(source: Object) -> tuple[str, str, str]:
+    return source.get("apiGroup") or "", source.get("kind") or "", source.get("name") or ""
 
 
 class PersistentVolumeClaimStrategy(KindStrategy):
@@ -107,8 +133,14 @@ class PersistentVolumeClaimStrategy(KindStrategy):
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """A new claim waits for a volume."""
         obj["status"] = {"phase": "Pending"}
+        if (obj["spec"].get("dataSourceRef") or {}).get("namespace"):
+            del obj["spec"]["dataSourceRef"]
         source = obj["spec"].get("dataSource")
-        if source is not None and (source.get("apiGroup") or "", source.get("kind")) not in _OLD_SOURCES:
+        if (
+            "dataSourceRef" not in obj["spec"]
+            and source is not None
+            and (source.get("apiGroup") or "", source.get("kind")) not in _OLD_SOURCES
+        ):
             del obj["spec"]["dataSource"]
         _mirror_source(obj["spec"])
 
@@ -124,11 +156,7 @@ class PersistentVolumeClaimStrategy(KindStrategy):
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """Of a bound claim the size can grow; nothing else changes."""
         if op.subresource == "status":
-            return [
-                error
-                for name, text in ((obj.get("status") or {}).get("capacity") or {}).items()
-                for error in _positive(text, f"status.capacity[{name}]")
-            ]
+            return _claim_status_errors(obj.get("status") or {})
         errors = claim_spec_errors(obj["spec"], "spec")
         after, before = copied(obj["spec"]), copied(old["spec"])
         if not before.get("volumeName"):
@@ -136,7 +164,8 @@ class PersistentVolumeClaimStrategy(KindStrategy):
             after.pop("volumeName", None)
         annotations = old["metadata"].get("annotations") or {}
         if before.get("storageClassName") is None and (
-            _BETA_CLASS not in annotations or annotations[_BETA_CLASS] == after.get("storageClassName")
+            CLASS_ANNOTATION not in annotations
+            or annotations[CLASS_ANNOTATION] == after.get("storageClassName")
         ):
             after.pop("storageClassName", None)
         if (obj.get("status") or {}).get("phase") == "Bound":
@@ -157,16 +186,53 @@ class PersistentVolumeClaimStrategy(KindStrategy):
             if Quantity(sizes[0]) <= Quantity(capacity):
                 text = "field can not be less than status.capacity"
                 errors.append(fe.forbidden("spec.resources.requests.storage", text))
-        return errors + immutable(obj["spec"].get("volumeMode"), old["spec"].get("volumeMode"), "volumeMode")
+        errors += immutable(obj["spec"].get("volumeMode"), old["spec"].get("volumeMode"), "volumeMode")
+        wanted = obj["spec"].get("volumeAttributesClassName")
+        if (old.get("status") or {}).get("currentVolumeAttributesClassName") is not None and not wanted:
+            noun = "nil" if wanted is None else "empty string"
+            text = f"update to {noun} is forbidden when status.currentVolumeAttributesClassName is not nil"
+            errors.append(fe.forbidden("spec.volumeAttributesClassName", text))
+        return errors
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """Amounts that make no sense in bytes."""
+        """Amounts that make no sense in bytes, and the old way to name a class."""
         if op.subresource == "":
+            if CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
+                yield f"metadata.annotations[{CLASS_ANNOTATION}]: {_OLD_CLASS}"
             for part in ("limits", "requests"):
                 text = ((obj["spec"].get("resources") or {}).get(part) or {}).get("storage")
                 if text is not None and Quantity(text).nanos % 1_000_000_000:
                     where = f"spec.resources.{part}[storage]"
                     yield f'{where}: fractional byte value "{text}" is invalid, must be an integer'
+
+
+def _claim_status_errors(status: Object) -> Errors:
+    errors: Errors = []
+    for name, text in (status.get("capacity") or {}).items():
+        errors += _amount_errors(text, f"status.capacity[{name}]")
+    path = "status.allocatedResourceStatuses"
+    for name, state in (status.get("allocatedResourceStatuses") or {}).items():
+        errors += _claim_resource_errors(name, path)
+        if state not in _RESIZE_STATES:
+            errors.append(fe.not_supported(path, name, _RESIZE_STATES))
+    path = "status.allocatedResources"
+    for name, text in (status.get("allocatedResources") or {}).items():
+        errors += _claim_resource_errors(name, path) or _amount_errors(text, f"{path}[{name}]")
+    return errors
+
+
+def _claim_resource_errors(name: str, path: str) -> Errors:
+    errors = qualified_name(name, path)
+    if not errors and is_native(name) and name != "storage":
+        errors.append(fe.not_supported(path, name, ("storage",)))
+    return errors
+
+
+def _amount_errors(text: str, path: str) -> Errors:
+    amount = Quantity(text)
+    if amount.nanos >= 0:
+        return []
+    return [fe.invalid(path, amount.as_int(), "must be a valid resource quantity")]
 
 
 def _mirror_source(spec: Object) -> None:
@@ -191,6 +257,7 @@ class PersistentVolumeStrategy(KindStrategy):
             spec["persistentVolumeReclaimPolicy"] = "Retain"
         spec.setdefault("volumeMode", "Filesystem")
         round_quantities(spec.get("capacity"))
+        default_disk(spec)
         if spec.get("hostPath") is not None:
             spec["hostPath"].setdefault("type", "")
         status: Object = obj.setdefault("status", {})
@@ -226,7 +293,66 @@ class PersistentVolumeStrategy(KindStrategy):
             difference = describe_difference(before, after)
             text = f"spec.persistentvolumesource is immutable after creation\n{difference}"
             errors.append(fe.forbidden("spec.persistentvolumesource", text))
-        return errors + immutable(obj["spec"].get("volumeMode"), old["spec"].get("volumeMode"), "volumeMode")
+        errors += immutable(obj["spec"].get("volumeMode"), old["spec"].get("volumeMode"), "volumeMode")
+        affinity, earlier = obj["spec"].get("nodeAffinity"), old["spec"].get("nodeAffinity")
+        if earlier is not None and _renewed(affinity) != _renewed(earlier):
+            text = "field is immutable, except for updating from beta label to GA"
+            errors.append(fe.invalid("nodeAffinity", _shown_affinity(affinity), text))
+        field = "volumeAttributesClassName"
+        if old["spec"].get(field) is not None and obj["spec"].get(field) is None:
+            text = "update from non-nil value to nil is forbidden"
+            errors.append(fe.forbidden(f"spec.{field}", text))
+        return errors
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Sources, labels and policies that are going away."""
+        if op.subresource:
+            return
+        spec: Object = obj["spec"]
+        if CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
+            yield f"metadata.annotations[{CLASS_ANNOTATION}]: {_OLD_CLASS}"
+        if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+            yield (
+                "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the "
+                "recommended approach is to use dynamic provisioning."
+            )
+        required: Object = (spec.get("nodeAffinity") or {}).get("required") or {}
+        for position, term in enumerate(required.get("nodeSelectorTerms") or ()):
+            yield from node_term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{position}]")
+        yield from volume_warnings(spec, "spec", persistent=True)
+
+
+def _renewed(affinity: Object | None) -> Object | None:
+    """Node affinity with old names of labels replaced by those that took their place."""
+    if affinity is None:
+        return None
+    renewed: Object = copied(affinity)
+    for term in (renewed.get("required") or {}).get("nodeSelectorTerms") or ():
+        for expression in term.get("matchExpressions") or ():
+            key = expression.get("key") or ""
+            if key in OLD_LABELS:
+                expression["key"] = OLD_LABELS[key].split('"')[1]
+    return renewed
+
+
+def _shown_affinity(affinity: Object | None) -> Any:
+    """Node affinity of a volume as messages show it."""
+
+    def requirements(found: list[Object] | None) -> Any:
+        return found and [
+            fe.GoStruct({name: one.get(name.lower()) for name in ("Key", "Operator", "Values")})
+            for one in found
+        ]
+
+    if affinity is None:
+        return None
+    terms = [
+        fe.GoStruct(
+            {name: requirements(term.get(f"m{name[1:]}")) for name in ("MatchExpressions", "MatchFields")}
+        )
+        for term in (affinity.get("required") or {}).get("nodeSelectorTerms") or ()
+    ]
+    return fe.GoStruct({"Required": fe.GoStruct({"NodeSelectorTerms": terms})})
 
 
 def _volume_errors(spec: Object) -> Errors:
@@ -257,116 +383,44 @@ def _volume_errors(spec: Object) -> Errors:
         fe.forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in sources[1:]
     ]
     if sources:
-        errors += _backing_errors({**spec, **dict.fromkeys(sources[1:])}, required)
-    for field in ("storageClassName", "volumeAttributesClassName"):
-        if spec.get(field):
-            errors += dns_subdomain(spec[field], f"spec.{field}")
+        errors += _backing_errors(sources[0], spec)
+    if spec.get("storageClassName"):
+        errors += dns_subdomain(spec["storageClassName"], "spec.storageClassName")
     if spec.get("volumeMode") is not None:
         errors += choice(spec["volumeMode"], ("Block", "Filesystem"), "spec.volumeMode")
+    wanted, path = spec.get("volumeAttributesClassName"), "spec.volumeAttributesClassName"
+    if wanted is not None:
+        errors += (
+            dns_subdomain(wanted, path) if wanted else [fe.required(path, "an empty string is disallowed")]
+        )
+        if spec.get("csi") is None:
+            text = "has to be specified when using volumeAttributesClassName"
+            errors.append(fe.required("spec.csi", text))
     return errors
 
 
-def _backing_errors(spec: Object, required: Object | None) -> Errors:
-    errors: Errors = []
-    host = spec.get("hostPath")
-    if host is not None:
-        if not host.get("path"):
-            errors.append(fe.required("spec.hostPath.path", ""))
-        elif ".." in host["path"].split("/"):
-            errors.append(fe.invalid("spec.hostPath.path", host["path"], "must not contain '..'"))
-        if host.get("path") == "/" and spec.get("persistentVolumeReclaimPolicy") == "Recycle":
-            text = "may not be 'recycle' for a hostPath mount of '/'"
-            errors.append(fe.forbidden("spec.persistentVolumeReclaimPolicy", text))
-    if spec.get("local") is not None:
-        if not spec["local"].get("path"):
-            errors.append(fe.required("spec.local.path", ""))
-        if required is None:
+def _backing_errors(kind: str, spec: Object) -> Errors:
+    source, path = spec[kind], f"spec.{kind}"
+    if kind == "csi":
+        errors = driver_errors(source.get("driver") or "", f"{path}.driver")
+        if not source.get("volumeHandle"):
+            errors.append(fe.required(f"{path}.volumeHandle", ""))
+        for field in _CSI_SECRETS:
+            if source.get(field) is not None:
+                errors += secret_reference_errors(source[field], f"{path}.{field}")
+        return errors
+    if kind == "local":
+        where = source.get("path") or ""
+        errors = no_backsteps(where, f"{path}.path") if where else [fe.required(f"{path}.path", "")]
+        if spec.get("nodeAffinity") is None:
             errors.append(fe.required("spec.nodeAffinity", "Local volume requires node affinity"))
-    if spec.get("nfs") is not None:
-        errors += [
-            fe.required(f"spec.nfs.{part}", "") for part in ("server", "path") if not spec["nfs"].get(part)
-        ]
-    if spec.get("csi") is not None:
-        errors += [
-            fe.required(f"spec.csi.{part}", "")
-            for part in ("driver", "volumeHandle")
-            if not spec["csi"].get(part)
-        ]
+        return errors
+    errors = disk_errors(kind, source, path)
+    if (
+        kind == "hostPath"
+        and posixpath.normpath(source.get("path") or ".") in ("/", "//")
+        and spec.get("persistentVolumeReclaimPolicy") == "Recycle"
+    ):
+        text = "may not be 'recycle' for a hostPath mount of '/'"
+        errors.append(fe.forbidden("spec.persistentVolumeReclaimPolicy", text))
     return errors
-
-
-def _modes(modes: list[str] | None) -> str:
-    return ",".join(_SHORT_MODES[mode] for mode in _SHORT_MODES if mode in (modes or ()))
-
-
-def _phase(obj: Object) -> str:
-    if "deletionTimestamp" in obj["metadata"]:
-        return "Terminating"
-    return (obj.get("status") or {}).get("phase") or ""
-
-
-def _class(obj: Object) -> str:
-    annotations = obj["metadata"].get("annotations") or {}
-    return annotations.get(_BETA_CLASS) or (obj.get("spec") or {}).get("storageClassName") or ""
-
-
-def volume_cells(obj: Object) -> list[Any]:
-    """The row of a volume."""
-    spec = obj.get("spec") or {}
-    claim = spec.get("claimRef")
-    return [
-        name_of(obj),
-        (spec.get("capacity") or {}).get("storage") or "0",
-        _modes(spec.get("accessModes")),
-        spec.get("persistentVolumeReclaimPolicy") or "",
-        _phase(obj),
-        f"{claim.get('namespace') or ''}/{claim.get('name') or ''}" if claim is not None else "",
-        _class(obj),
-        spec.get("volumeAttributesClassName") or "<unset>",
-        (obj.get("status") or {}).get("reason") or "",
-        age_of(obj),
-        spec.get("volumeMode") or "<unset>",
-    ]
-
-
-def claim_cells(obj: Object) -> list[Any]:
-    """The row of a claim."""
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    bound = bool(spec.get("volumeName"))
-    return [
-        name_of(obj),
-        _phase(obj),
-        spec.get("volumeName") or "",
-        ((status.get("capacity") or {}).get("storage") or "0") if bound else "",
-        _modes(status.get("accessModes")) if bound else "",
-        _class(obj),
-        spec.get("volumeAttributesClassName") or "<unset>",
-        age_of(obj),
-        spec.get("volumeMode") or "<unset>",
-    ]
-
-
-VOLUME_COLUMNS = (
-    NAME,
-    column("Capacity", "How much the volume holds."),
-    column("Access Modes", "How the volume can be mounted."),
-    column("Reclaim Policy", "What happens to the volume when it is released."),
-    column("Status", "The phase of the volume."),
-    column("Claim", "The claim that the volume is bound to."),
-    column("StorageClass", "StorageClass of the pv"),
-    column("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
-    column("Reason", "Why the volume is in its phase."),
-    AGE,
-    column("VolumeMode", "File system or block device.", wide=True),
-)
-CLAIM_COLUMNS = (
-    NAME,
-    column("Status", "The phase of the claim."),
-    column("Volume", "The volume that the claim is bound to."),
-    column("Capacity", "How much the volume holds."),
-    column("Access Modes", "How the volume can be mounted."),
-    column("StorageClass", "StorageClass of the pvc"),
-    column("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
-    AGE,
-    column("VolumeMode", "File system or block device.", wide=True),
-)

@@ -112,8 +112,8 @@ class WorkloadStrategy(KindStrategy):
         """What is unwise about the template."""
         if op.subresource or (old is not None and old["spec"] == obj["spec"]):
             return
-        from .podspec.warnings import host_name_warnings, pod_spec_warnings
+        from .podspec.warnings import host_name_warnings, pod_warnings
 
         if self.recommends_labels and old is None:
             yield from host_name_warnings(obj)
-        yield from pod_spec_warnings(obj["spec"]["template"].get("spec") or {}, "spec.template.spec")
+        yield from pod_warnings(obj["spec"]["template"], "spec.template")

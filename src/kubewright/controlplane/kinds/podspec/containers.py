@@ -13,6 +13,7 @@ from .names_and_numbers import (
     choice,
     dns_label,
     dns_subdomain,
+    no_backsteps,
     non_negative,
     port,
     port_number,
@@ -57,20 +58,18 @@ _EPHEMERAL_FIELDS = frozenset(
     )
 )
 _ONLY_FOR_SIDECARS = "may not be set for init containers without restartPolicy=Always"
-_SIGNALS_WINDOWS = ("SIGKILL", "SIGTERM")
 
 
 class Surroundings:
     """What rules of a container need to know about its pod."""
 
-    __slots__ = ("claims", "grace", "host_users", "os", "restart_policy", "volumes")
+    __slots__ = ("claims", "grace", "host_users", "restart_policy", "volumes")
 
     def __init__(self, spec: Object, volumes: dict[str, Object]) -> None:
         self.volumes = volumes
-        self.claims = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
+        self.claims = {claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")}
         self.grace: int | None = spec.get("terminationGracePeriodSeconds")
         self.restart_policy: str = spec.get("restartPolicy") or ""
-        self.os: str | None = (spec.get("os") or {}).get("name")
         self.host_users = spec.get("hostUsers") is not False
 
 
@@ -140,7 +139,8 @@ def _ephemeral(spec: Object, around: Surroundings, path: str) -> Errors:
         if target and target not in others:
             errors.append(FieldError.not_found(f"{where}.targetContainerName", target))
         for field, value in container.items():
-            if field not in _EPHEMERAL_FIELDS and value not in (None, {}, []):
+            empty = value in (None, []) or (value == {} and field == "resources")
+            if field not in _EPHEMERAL_FIELDS and not empty:
                 errors.append(fe.forbidden(f"{where}.{field}", "cannot be set for an Ephemeral Container"))
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             for field in ("subPath", "subPathExpr"):
@@ -251,6 +251,8 @@ def _value_source(variable: Object, path: str) -> Errors:
     for kind in ("configMapKeyRef", "secretKeyRef"):
         if source.get(kind) is not None:
             errors += key_errors(source[kind], f"{path}.{kind}")
+    if source.get("fileKeyRef") is not None:
+        errors += _file_key_errors(source["fileKeyRef"], f"{path}.fileKeyRef")
     if not given:
         text = (
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
@@ -262,6 +264,14 @@ def _value_source(variable: Object, path: str) -> Errors:
     elif len(given) > 1:
         errors.append(fe.invalid(path, "", "may not have more than one field specified at a time"))
     return errors
+
+
+def _file_key_errors(reference: Object, path: str) -> Errors:
+    key, volume = reference.get("key") or "", reference.get("volumeName") or ""
+    file = reference.get("path") or ""
+    errors = _environment_name_errors(key, f"{path}.key") if key else [fe.required(f"{path}.key", "")]
+    errors += dns_label(volume, f"{path}.volumeName") if volume else [fe.required(f"{path}.volumeName", "")]
+    return errors + (no_backsteps(file, f"{path}.path") if file else [fe.required(f"{path}.path", "")])
 
 
 def _environment_sources(sources: list[Object], path: str) -> Errors:
@@ -327,21 +337,10 @@ def _watching(container: Object, around: Surroundings, path: str) -> Errors:
         for hook in ("postStart", "preStop"):
             if lifecycle.get(hook) is not None:
                 errors += _handler(lifecycle[hook], around.grace, f"{path}.lifecycle.{hook}")
-        signal = lifecycle.get("stopSignal")
-        if signal is not None:
-            errors += _signal_errors(signal, around.os, f"{path}.lifecycle.stopSignal")
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             errors += _probe(container[name], name, around.grace, f"{path}.{name}")
     return errors
-
-
-def _signal_errors(signal: str, os: str | None, path: str) -> Errors:
-    if os is None:
-        return [fe.forbidden(path, "may not be set for containers with empty `spec.os.name`")]
-    if os == "windows" and signal not in _SIGNALS_WINDOWS:
-        return [fe.not_supported(path, signal, _SIGNALS_WINDOWS)]
-    return []
 
 
 def _probe(probe: Object, name: str, grace: int | None, path: str) -> Errors:

@@ -11,6 +11,8 @@ from typing import Any
 
 from kubewright.api.quantity import Quantity
 
+from .gated import drop_gated_fields
+
 Object = dict[str, Any]
 
 _FILE_MODE = 0o644
@@ -59,6 +61,7 @@ def default_pod_status(status: Object) -> None:
 
 def default_pod_spec(spec: Object) -> None:
     """What pods and templates have in common."""
+    drop_gated_fields(spec)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -84,9 +87,11 @@ def default_container(container: Object) -> None:
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
     for variable in container.get("env") or ():
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
-        if reference is not None:
-            reference.setdefault("apiVersion", "v1")
+        source = variable.get("valueFrom") or {}
+        if source.get("fieldRef") is not None:
+            source["fieldRef"].setdefault("apiVersion", "v1")
+        if source.get("fileKeyRef") is not None:
+            source["fileKeyRef"].setdefault("optional", False)
     for name in _PROBES:
         if container.get(name) is not None:
             _default_probe(container[name])
@@ -134,16 +139,21 @@ def default_volume(volume: Object) -> None:
             _default_downward(item)
     if volume.get("hostPath") is not None:
         volume["hostPath"].setdefault("type", "")
-    for source, fields in _DISK_DEFAULTS.items():
-        if volume.get(source) is not None:
-            for field, value in fields.items():
-                volume[source].setdefault(field, value)
+    default_disk(volume)
     if volume.get("image") is not None and not volume["image"].get("pullPolicy"):
         latest = image_tag(volume["image"].get("reference") or "") == "latest"
         volume["image"]["pullPolicy"] = "Always" if latest else "IfNotPresent"
     claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
     if claim is not None:
         claim.setdefault("volumeMode", "Filesystem")
+
+
+def default_disk(holder: Object) -> None:
+    """Fill in what volumes of pods and persistent volumes have in common."""
+    for source, fields in _DISK_DEFAULTS.items():
+        if holder.get(source) is not None:
+            for field, value in fields.items():
+                holder[source].setdefault(field, value)
 
 
 _DISK_DEFAULTS: dict[str, Object] = {

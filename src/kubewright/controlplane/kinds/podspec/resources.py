@@ -9,12 +9,13 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
 from kubewright.schema import fielderrors as fe
 
-from .names_and_numbers import NON_NEGATIVE, Errors, dns_label
+from .names_and_numbers import NON_NEGATIVE, Errors, dns_label, dns_subdomain
 
 Object = dict[str, Any]
 
 NOT_AN_INTEGER = "must be an integer"
 _STANDARD_CONTAINER = frozenset(("cpu", "memory", "ephemeral-storage"))
+_CLAIM_SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 _COUNTED = frozenset(
     (
         "pods",
@@ -107,19 +108,20 @@ def quantity_errors(name: str, text: str, path: str) -> Errors:
     return errors
 
 
-def requirement_errors(requirements: Object, claims: set[str], path: str) -> Errors:
-    """Requests and limits of a container."""
+def requirement_errors(requirements: Object, claims: set[str], path: str, *, of_pod: bool = False) -> Errors:
+    """Requests and limits of a container, or of a pod as a whole."""
     errors: Errors = []
+    name_errors = _pod_resource_errors if of_pod else container_resource_errors
     limits: Object = requirements.get("limits") or {}
     requests: Object = requirements.get("requests") or {}
     for name in sorted(limits):
         where = f"{path}.limits[{name}]"
-        errors += container_resource_errors(name, where)
+        errors += name_errors(name, where)
         errors += quantity_errors(name, limits[name], where)
         errors += _huge_page_errors(name, limits[name], where)
     for name in sorted(requests):
         where = f"{path}.requests[{name}]"
-        errors += container_resource_errors(name, where)
+        errors += name_errors(name, where)
         errors += quantity_errors(name, requests[name], where)
         errors += _limit_errors(name, requests[name], limits.get(name), path)
         errors += _huge_page_errors(name, requests[name], where)
@@ -182,26 +184,121 @@ def _with_resources(spec: Object) -> list[Object]:
     return [one for kind in ("containers", "initContainers") for one in spec.get(kind) or ()]
 
 
+def _is_for_pods(name: str) -> bool:
+    return name in ("cpu", "memory") or is_huge_page(name)
+
+
+def _together(spec: Object, part: str) -> dict[str, Quantity]:
+    """What the containers of a pod need at the same time, at most: all that run, or one that prepares."""
+
+    def amounts(container: Object) -> dict[str, Quantity]:
+        found = (container.get("resources") or {}).get(part) or {}
+        return {name: Quantity(text) for name, text in found.items()}
+
+    def added(one: dict[str, Quantity], other: dict[str, Quantity]) -> dict[str, Quantity]:
+        return one | {name: one[name].add(more) if name in one else more for name, more in other.items()}
+
+    running: dict[str, Quantity] = {}
+    sidecars: dict[str, Quantity] = {}
+    most: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        running = added(running, amounts(container))
+    for container in spec.get("initContainers") or ():
+        now = added(sidecars, amounts(container))
+        if container.get("restartPolicy") == "Always":
+            running, sidecars = added(running, amounts(container)), now
+        most |= {name: need for name, need in now.items() if name not in most or need > most[name]}
+    for name, need in most.items():
+        running[name] = max(need, running.get(name, need))
+    return running
+
+
+def whole_resource_errors(spec: Object, path: str) -> Errors:
+    """Requests and limits of a pod as a whole."""
+    whole = spec.get("resources")
+    if whole is None:
+        return []
+    if (spec.get("os") or {}).get("name") == "windows":
+        return [fe.forbidden(path, "may not be set for a windows pod")]
+    errors: Errors = []
+    if whole.get("claims") is not None:
+        errors.append(fe.forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
+    errors += requirement_errors(whole, set(), path, of_pod=True)
+    requests, limits = whole.get("requests") or {}, whole.get("limits") or {}
+    for part, bounds in (("requests", requests), ("limits", limits)):
+        for name, need in sorted(_together(spec, part).items()):
+            bound = bounds.get(name) if part == "requests" or is_huge_page(name) else None
+            if bound is not None and need > Quantity(bound):
+                text = f"must be greater than or equal to aggregate container {part} of {need}"
+                errors.append(fe.invalid(f"{path}.{part}[{name}]", bound, text))
+    for position, container in enumerate(spec.get("containers") or ()):
+        for name, limit in sorted(((container.get("resources") or {}).get("limits") or {}).items()):
+            if name in limits and Quantity(limit) > Quantity(limits[name]):
+                where = f"{path}.containers[{position}][{name}].limits"
+                text = f"must be less than or equal to pod limits of {limits[name]}"
+                errors.append(fe.invalid(where, limit, text))
+    return errors
+
+
+def _pod_resource_errors(name: str, path: str) -> Errors:
+    errors = resource_name_errors(name, path)
+    if not errors and not _is_for_pods(name):
+        errors.append(fe.not_supported(path, name, ("cpu", "hugepages-", "memory")))
+    return errors
+
+
+def claim_list_errors(claims: list[Object], path: str) -> Errors:
+    """The claims of devices that a pod brings to its containers."""
+    errors: Errors = []
+    seen: set[str] = set()
+    for position, claim in enumerate(claims):
+        where, name = f"{path}[{position}]", claim.get("name") or ""
+        if not name:
+            errors.append(fe.required(f"{where}.name", ""))
+        elif name in seen:
+            errors.append(fe.duplicate(f"{where}.name", name))
+        else:
+            errors += dns_label(name, f"{where}.name")
+            seen.add(name)
+        given = [field for field in _CLAIM_SOURCES if claim.get(field) is not None]
+        if len(given) != 1:
+            shown = fe.GoStruct({"Name": name})
+            shown.update({f"R{field[1:]}": claim.get(field) for field in _CLAIM_SOURCES})
+            one, other = _CLAIM_SOURCES
+            text = (
+                f"at most one of `{one}` or `{other}` may be specified"
+                if given
+                else f"must specify one of: `{one}`, `{other}`"
+            )
+            errors.append(fe.invalid(where, shown, text))
+        for field in given:
+            errors += dns_subdomain(claim[field], f"{where}.{field}")
+    return errors
+
+
 def default_whole_requests(spec: Object) -> None:
     """Requests of a pod as a whole, where it has limits or requests of its own.
 
     What its containers request together is requested for the pod; what it limits otherwise, as much as that.
+    Huge pages, which are not shared, are limited to what the containers may use together.
     """
     whole = spec.get("resources") or {}
     if not whole.get("requests") and not whole.get("limits"):
         return
     requests: Object = dict(whole.get("requests") or {})
-    totals: dict[str, Quantity] = {}
-    for container in spec.get("containers") or ():
-        for name, text in ((container.get("resources") or {}).get("requests") or {}).items():
-            if name in ("cpu", "memory") or is_huge_page(name):
-                totals[name] = totals[name].add(Quantity(text)) if name in totals else Quantity(text)
-    for name, total in totals.items():
-        requests.setdefault(name, str(total))
-    for name, text in (whole.get("limits") or {}).items():
-        requests.setdefault(name, text)
-    if requests:
-        whole["requests"] = requests
+    limits: Object = dict(whole.get("limits") or {})
+    for name, total in _together(spec, "limits").items():
+        if is_huge_page(name) and name not in requests:
+            limits.setdefault(name, str(total))
+    for name, total in _together(spec, "requests").items():
+        if name in ("cpu", "memory"):
+            requests.setdefault(name, str(total))
+    for name, text in limits.items():
+        if _is_for_pods(name):
+            requests.setdefault(name, text)
+    for part, amounts in (("requests", requests), ("limits", limits)):
+        if amounts:
+            whole[part] = amounts
 
 
 def quality_of_service(spec: Object) -> str:

@@ -40,7 +40,8 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
                 text = "value must be empty when `operator` is 'Exists'"
                 errors.append(fe.invalid(f"{where}.operator", value, text))
         else:
-            errors.append(fe.not_supported(f"{where}.operator", operator, ("Equal", "Exists")))
+            known = ("Equal", "Exists", *(("Lt", "Gt") if operator in ("Lt", "Gt") else ()))
+            errors.append(fe.not_supported(f"{where}.operator", operator, known))
         if effect and effect not in EFFECTS:
             errors.append(fe.not_supported(f"{where}.effect", effect, EFFECTS))
     return errors
@@ -180,8 +181,7 @@ def _pod_term(term: Object, path: str) -> Errors:
     errors += selector_errors(term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for namespace in term.get("namespaces") or ():
         errors += dns_label(namespace, f"{path}.namespace")
-    for field in ("matchLabelKeys", "mismatchLabelKeys"):
-        errors += _label_keys(term.get(field) or [], term.get("labelSelector"), f"{path}.{field}")
+    errors += _label_key_errors(term, path)
     topology = term.get("topologyKey") or ""
     if not topology:
         errors.append(fe.required(f"{path}.topologyKey", "can not be empty"))
@@ -192,6 +192,27 @@ def _label_keys(keys: list[str], selector: Object | None, path: str) -> Errors:
     if keys and selector is None:
         return [fe.forbidden(path, "must not be specified when labelSelector is not set")]
     return [error for position, key in enumerate(keys) for error in label_name(key, f"{path}[{position}]")]
+
+
+def _label_key_errors(term: Object, path: str) -> Errors:
+    selector, keys = term.get("labelSelector"), term.get("matchLabelKeys") or []
+    others = term.get("mismatchLabelKeys") or []
+    errors = _label_keys(keys, selector, f"{path}.matchLabelKeys")
+    errors += _label_keys(others, selector, f"{path}.mismatchLabelKeys")
+    seen = set((selector or {}).get("matchLabels") or ())
+    for one in (selector or {}).get("matchExpressions") or ():
+        key = one.get("key") or ""
+        if key in keys and key in seen:
+            text = "exists in both matchLabelKeys and labelSelector"
+            errors.append(fe.invalid(f"{path}[{keys.index(key)}]", key, text))
+        seen.add(key)
+    return errors + [
+        fe.invalid(
+            f"{path}.matchLabelKeys[{position}]", key, "exists in both matchLabelKeys and mismatchLabelKeys"
+        )
+        for position, key in enumerate(keys)
+        if key in others
+    ]
 
 
 def spread_errors(constraints: list[Object], path: str) -> Errors:
@@ -226,8 +247,6 @@ def spread_errors(constraints: list[Object], path: str) -> Errors:
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if constraint.get(field) is not None:
                 errors += choice(constraint[field], ("Honor", "Ignore"), f"{where}.{field}")
-        errors += _label_keys(
-            constraint.get("matchLabelKeys") or [], constraint.get("labelSelector"), f"{where}.matchLabelKeys"
-        )
+        errors += _label_key_errors(constraint, where)
         errors += selector_errors(constraint.get("labelSelector"), f"{where}.labelSelector")
     return errors

@@ -7,6 +7,7 @@ from typing import Any
 from kubewright.schema import fielderrors as fe
 
 from .names_and_numbers import MAX_INT32, Errors, choice, descending_path, in_range
+from .operating_system import windows_option_errors
 
 Object = dict[str, Any]
 
@@ -40,6 +41,7 @@ def _as_struct(value: Object, fields: tuple[str, ...]) -> fe.GoStruct:
 
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+_PATH_LENGTH = 4095
 
 
 def pod_security_errors(context: Object | None, spec: Object, path: str) -> Errors:
@@ -56,12 +58,13 @@ def pod_security_errors(context: Object | None, spec: Object, path: str) -> Erro
     for field, allowed in (
         ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
         ("supplementalGroupsPolicy", ("Merge", "Strict")),
-        ("seLinuxChangePolicy", ("MountOption", "Recursive")),
+        ("seLinuxChangePolicy", ("Recursive",)),
     ):
         if context.get(field) is not None:
             errors += choice(context[field], allowed, f"{path}.{field}")
-    errors += _profile_errors(context.get("seccompProfile"), "seccomp", f"{path}.seccompProfile")
-    return errors + _profile_errors(context.get("appArmorProfile"), "AppArmor", f"{path}.appArmorProfile")
+    errors += _seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
+    errors += windows_option_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
+    return errors + app_armor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
 
 
 def _sysctl_errors(settings: list[Object], spec: Object, path: str) -> Errors:
@@ -88,22 +91,47 @@ def _sysctl_errors(settings: list[Object], spec: Object, path: str) -> Errors:
     return errors
 
 
-def _profile_errors(profile: Object | None, noun: str, path: str) -> Errors:
+def _profile_type_errors(profile: Object, noun: str, path: str) -> Errors:
+    kind = profile.get("type") or ""
+    if not kind:
+        return [fe.required(f"{path}.type", f"type is required when {noun} is set")]
+    return choice(kind, _PROFILES, f"{path}.type")
+
+
+def _seccomp_errors(profile: Object | None, path: str) -> Errors:
     if profile is None:
         return []
-    kind, local = profile.get("type") or "", profile.get("localhostProfile")
-    errors = choice(kind, _PROFILES, f"{path}.type")
-    if kind == "Localhost":
+    errors = _profile_type_errors(profile, "seccompProfile", path)
+    local, where = profile.get("localhostProfile"), f"{path}.localhostProfile"
+    if profile.get("type") == "Localhost":
         if not local:
-            errors.append(
-                fe.required(f"{path}.localhostProfile", f"must be set when {noun} type is Localhost")
-            )
-        elif noun == "seccomp":
-            errors += descending_path(local, f"{path}.localhostProfile")
+            errors.append(fe.required(where, "must be set when seccomp type is Localhost"))
+        else:
+            errors += descending_path(local, where)
     elif local is not None:
-        shown: Any = _as_struct(profile, ("Type", "LocalhostProfile")) if noun == "seccomp" else local
-        text = f"can only be set when {noun} type is Localhost"
-        errors.append(fe.invalid(f"{path}.localhostProfile", shown, text))
+        shown = _as_struct(profile, ("Type", "LocalhostProfile"))
+        errors.append(fe.invalid(where, shown, "can only be set when seccomp type is Localhost"))
+    return errors
+
+
+def app_armor_errors(profile: Object | None, path: str) -> Errors:
+    """An AppArmor profile of a pod or of a container."""
+    if profile is None:
+        return []
+    errors = _profile_type_errors(profile, "appArmorProfile", path)
+    local, where = profile.get("localhostProfile"), f"{path}.localhostProfile"
+    if errors:
+        return errors
+    if profile["type"] != "Localhost":
+        if local is not None:
+            errors.append(fe.invalid(where, local, "can only be set when AppArmor type is Localhost"))
+        return errors
+    if not local:
+        errors.append(fe.required(where, "must be set when AppArmor type is Localhost"))
+    elif local != local.strip():
+        errors.append(fe.invalid(where, local, "must not be padded with whitespace"))
+    if len(local or "") > _PATH_LENGTH:
+        errors.append(fe.too_long(where, _PATH_LENGTH))
     return errors
 
 
@@ -121,7 +149,7 @@ def container_security_errors(context: Object | None, path: str, *, host_users: 
         if host_users and mount == "Unmasked":
             text = "`hostUsers` must be false to use `Unmasked`"
             errors.append(fe.invalid(f"{path}.procMount", mount, text))
-    errors += _profile_errors(context.get("seccompProfile"), "seccomp", f"{path}.seccompProfile")
+    errors += _seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -129,4 +157,5 @@ def container_security_errors(context: Object | None, path: str, *, host_users: 
         if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             errors.append(fe.invalid(path, _as_struct(context, _CONTEXT_FIELDS), text))
-    return errors + _profile_errors(context.get("appArmorProfile"), "AppArmor", f"{path}.appArmorProfile")
+    errors += windows_option_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
+    return errors + app_armor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.api.field_errors import FieldError
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
+from .annotations import annotation_errors
 from .containers import Surroundings, container_list_errors, image_space_errors
 from .names_and_numbers import (
     MAX_INT32,
@@ -20,6 +22,8 @@ from .names_and_numbers import (
     non_negative,
     qualified_name,
 )
+from .operating_system import host_process_errors, operating_system_errors
+from .resources import claim_list_errors, whole_resource_errors
 from .scheduling import affinity_errors, spread_errors, toleration_errors
 from .security import pod_security_errors
 from .volumes import volume_errors
@@ -28,12 +32,14 @@ Object = dict[str, Any]
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_SEARCH_TEXT = 2048
+_HOST_NAME_LENGTH = 64
 
 
 def pod_errors(pod: Object) -> Errors:
     """Everything wrong with a pod beside its metadata, whether it is new or changed."""
     spec: Object = pod.get("spec") or {}
-    errors = pod_spec_errors(spec, "spec", pod_name=pod["metadata"].get("name") or "", is_pod=True)
+    errors = annotation_errors(pod["metadata"].get("annotations") or {}, spec, "metadata.annotations")
+    errors += pod_spec_errors(spec, "spec", pod_name=pod["metadata"].get("name") or "", is_pod=True)
     if not spec.get("serviceAccountName"):
         for position, volume in enumerate(spec.get("volumes") or ()):
             for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
@@ -63,7 +69,9 @@ def new_pod_errors(pod: Object) -> Errors:
 def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool = False) -> Errors:
     """Everything wrong with the spec of a pod or of a template."""
     volumes, errors = volume_errors(spec.get("volumes") or [], pod_name, f"{path}.volumes")
+    errors += claim_list_errors(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     errors += container_list_errors(spec, Surroundings(spec, volumes), path)
+    errors += whole_resource_errors(spec, f"{path}.resources")
     if spec.get("hostNetwork"):
         errors += _host_network_errors(spec, is_pod, path)
     errors += choice(spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{path}.restartPolicy")
@@ -72,7 +80,7 @@ def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool
     errors += pod_security_errors(spec.get("securityContext"), spec, f"{path}.securityContext")
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(fe.invalid(f"{path}.shareProcessNamespace", True, text))
+        errors.append(fe.invalid(f"{path}.securityContext.shareProcessNamespace", True, text))
     errors += affinity_errors(spec.get("affinity"), f"{path}.affinity")
     errors += _dns_errors(spec, f"{path}.dnsConfig")
     for position, gate in enumerate(spec.get("readinessGates") or ()):
@@ -80,12 +88,14 @@ def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool
         errors += qualified_name(gate.get("conditionType") or "", where)
     errors += _gate_errors(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
     errors += spread_errors(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
+    errors += host_process_errors(spec, path)
     if spec.get("hostUsers") is False:
         errors += [
             fe.forbidden(f"{path}.{field}", "when `hostUsers` is false")
-            for field in ("HostPID", "HostIPC")
+            for field in ("hostNetwork", "HostPID", "HostIPC")
             if spec.get(f"h{field[1:]}")
         ]
+    errors += _host_name_errors(spec, f"{path}.hostnameOverride")
     for field in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
         if spec.get(field):
             errors += dns_subdomain(spec[field], f"{path}.{field}")
@@ -102,9 +112,40 @@ def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool
     if spec.get("preemptionPolicy") is not None:
         allowed = ("PreemptLowerPriority", "Never")
         errors += choice(spec["preemptionPolicy"], allowed, f"{path}.preemptionPolicy")
-    if spec.get("os") is not None:
-        name = spec["os"].get("name")
-        errors += choice(name, ("linux", "windows"), f"{path}.os" if name else f"{path}.os.name")
+    errors += operating_system_errors(spec, path)
+    return errors + _file_volume_errors(spec, path)
+
+
+def _host_name_errors(spec: Object, path: str) -> Errors:
+    name = spec.get("hostnameOverride")
+    if name is None:
+        return []
+    errors = [
+        fe.forbidden(path, f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if spec.get(field)
+    ]
+    if len(name) > _HOST_NAME_LENGTH:
+        errors.append(fe.too_long(path, _HOST_NAME_LENGTH))
+    return errors + dns_subdomain(name, path)
+
+
+def _file_volume_errors(spec: Object, path: str) -> Errors:
+    """Variables that are read from a file: it lies in an empty directory of the pod."""
+    volumes = {one.get("name"): one for one in spec.get("volumes") or ()}
+    errors: Errors = []
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(kind) or ()):
+            for position, variable in enumerate(container.get("env") or ()):
+                reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+                if reference is None:
+                    continue
+                name = reference.get("volumeName") or ""
+                where = f"{path}.{kind}[{index}].env[{position}].valueFrom.fileKeyRef.volumeName"
+                if name not in volumes:
+                    errors.append(FieldError.not_found(where, name))
+                elif volumes[name].get("emptyDir") is None:
+                    errors.append(fe.invalid(where, name, "referenced volume must be of type emptyDir"))
     return errors
 
 

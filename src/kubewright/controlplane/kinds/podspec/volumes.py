@@ -10,29 +10,20 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
 from kubewright.schema import fielderrors as fe
 
+from .disks import disk_errors, driver_errors
 from .names_and_numbers import (
     Errors,
     choice,
     descending_path,
     dns_label,
+    dns_subdomain,
     file_mode,
-    no_backsteps,
     plain_path,
     qualified_name,
 )
 
 Object = dict[str, Any]
 
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
 VOLUME_FIELDS = (
     "metadata.annotations",
     "metadata.labels",
@@ -108,11 +99,7 @@ def _source_errors(volume: Object, path: str) -> Errors:
     if check is not None:
         errors += check(volume[first], f"{path}.{first}")
     else:
-        errors += [
-            fe.required(f"{path}.{first}.{field}", "")
-            for field in _REQUIRED.get(first, ())
-            if not volume[first].get(field)
-        ]
+        errors += disk_errors(first, volume[first], f"{path}.{first}")
     errors += [fe.forbidden(f"{path}.{name}", "may not specify more than 1 volume type") for name in others]
     return errors
 
@@ -121,16 +108,6 @@ def _empty_dir(source: Object, path: str) -> Errors:
     if source.get("sizeLimit") is not None and Quantity(source["sizeLimit"]).nanos < 0:
         return [fe.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
     return []
-
-
-def _host_path(source: Object, path: str) -> Errors:
-    if not source.get("path"):
-        return [fe.required(f"{path}.path", "")]
-    errors = no_backsteps(source["path"], f"{path}.path")
-    kind = source.get("type")
-    if kind is not None and kind not in _HOST_PATH_TYPES:
-        errors.append(fe.not_supported(f"{path}.type", kind, _HOST_PATH_TYPES))
-    return errors
 
 
 def _git_repo(source: Object, path: str) -> Errors:
@@ -153,13 +130,6 @@ def _key_to_path(item: Object, path: str) -> Errors:
     errors = [fe.required(f"{path}.{field}", "") for field in ("key", "path") if not item.get(field)]
     errors += plain_path(item.get("path") or "", f"{path}.path")
     return errors + file_mode(item.get("mode"), f"{path}.mode")
-
-
-def _nfs(source: Object, path: str) -> Errors:
-    errors = [fe.required(f"{path}.{field}", "") for field in ("server", "path") if not source.get(field)]
-    if source.get("path") and not source["path"].startswith("/"):
-        errors.append(fe.invalid(f"{path}.path", source["path"], "must be an absolute path"))
-    return errors
 
 
 def _downward(source: Object, path: str) -> Errors:
@@ -193,6 +163,9 @@ def field_reference_errors(reference: Object, allowed: tuple[str, ...], path: st
         return [fe.required(f"{path}.apiVersion", "")]
     if not field:
         return [fe.required(f"{path}.fieldPath", "")]
+    if reference["apiVersion"] != "v1":
+        text = f"error converting fieldPath: unsupported pod version: {reference['apiVersion']}"
+        return [fe.invalid(f"{path}.fieldPath", field, text)]
     bare, bracket, rest = field.partition("[")
     subscripted = bool(bracket) and rest.endswith("']") and rest.startswith("'")
     if (bare if subscripted else field) not in _POD_FIELDS and (
@@ -265,11 +238,10 @@ def _projection_errors(projection: Object, taken: set[str], where: str, path: st
     token = projection.get("serviceAccountToken")
     if token is not None:
         count += 1
-        errors += _token_errors(token, f"{where}.serviceAccountToken")
+        errors += _token_errors(token, f"{where}.serviceAccountToken", path)
         errors += _taken(token.get("path") or "", taken, path, token.get("path") or "")
-    count += sum(projection.get(kind) is not None for kind in ("clusterTrustBundle", "podCertificate"))
     if count > 1:
-        errors.append(fe.forbidden(where, "may not specify more than 1 volume type"))
+        errors.append(fe.forbidden(where, "may not specify more than 1 volume type per source"))
     return errors
 
 
@@ -282,7 +254,7 @@ def _taken(name: str, taken: set[str], path: str, shown: str) -> Errors:
     return []
 
 
-def _token_errors(token: Object, path: str) -> Errors:
+def _token_errors(token: Object, path: str, volume: str) -> Errors:
     errors: Errors = []
     seconds = token.get("expirationSeconds") or 0
     if seconds < 600:
@@ -298,18 +270,27 @@ def _token_errors(token: Object, path: str) -> Errors:
             )
         )
     if not token.get("path"):
-        errors.append(fe.required(f"{path}.path", ""))
+        errors.append(fe.required(f"{volume}.path", ""))
     else:
         errors += plain_path(token["path"], f"{path}.path")
     return errors
 
 
 def _csi(source: Object, path: str) -> Errors:
-    errors = [] if source.get("driver") else [fe.required(f"{path}.driver", "")]
+    errors = driver_errors(source.get("driver") or "", f"{path}.driver")
     reference = source.get("nodePublishSecretRef")
     if reference is not None and not reference.get("name"):
         errors.append(fe.required(f"{path}.nodePublishSecretRef.name", ""))
+    elif reference is not None:
+        errors += dns_subdomain(reference["name"], f"{path}.name")
     return errors
+
+
+def _image(source: Object, path: str) -> Errors:
+    errors = [] if source.get("reference") else [fe.required(f"{path}.reference", "")]
+    return errors + choice(
+        source.get("pullPolicy"), ("Always", "IfNotPresent", "Never"), f"{path}.pullPolicy"
+    )
 
 
 def _ephemeral(source: Object, path: str) -> Errors:
@@ -318,39 +299,37 @@ def _ephemeral(source: Object, path: str) -> Errors:
         return [fe.required(f"{path}.volumeClaimTemplate", "")]
     from kubewright.controlplane.kinds.volumes import claim_spec_errors
 
-    return claim_spec_errors(template.get("spec") or {}, f"{path}.volumeClaimTemplate.spec")
+    path = f"{path}.volumeClaimTemplate"
+    return template_metadata_errors(template.get("metadata") or {}, f"{path}.metadata") + claim_spec_errors(
+        template.get("spec") or {}, f"{path}.spec"
+    )
+
+
+def template_metadata_errors(metadata: Object, path: str) -> Errors:
+    """The metadata of an object that is made from a template: labels and annotations alone."""
+    from kubewright.schema.metadata import label_errors
+
+    errors = [
+        fe.forbidden(f"{path}.{field}", "cannot be set")
+        for field, value in metadata.items()
+        if field not in ("labels", "annotations") and value not in (None, "", [], {})
+    ]
+    errors += label_errors(metadata.get("labels") or {}, f"{path}.labels")
+    for key in sorted(metadata.get("annotations") or {}):
+        errors += qualified_name(key.lower(), f"{path}.annotations")
+    return errors
 
 
 _CHECKS: dict[str, Callable[[Object, str], Errors]] = {
     "emptyDir": _empty_dir,
-    "hostPath": _host_path,
     "gitRepo": _git_repo,
     "secret": _keyed("secretName"),
     "configMap": _keyed("name"),
-    "nfs": _nfs,
     "downwardAPI": _downward,
     "projected": _projected,
     "csi": _csi,
     "ephemeral": _ephemeral,
-}
-_REQUIRED: dict[str, tuple[str, ...]] = {
-    "gcePersistentDisk": ("pdName",),
-    "awsElasticBlockStore": ("volumeID",),
-    "iscsi": ("targetPortal", "iqn"),
-    "glusterfs": ("endpoints", "path"),
-    "persistentVolumeClaim": ("claimName",),
-    "rbd": ("monitors", "image"),
-    "cinder": ("volumeID",),
-    "cephfs": ("monitors",),
-    "flexVolume": ("driver",),
-    "azureFile": ("secretName", "shareName"),
-    "vsphereVolume": ("volumePath",),
-    "quobyte": ("registry", "volume"),
-    "azureDisk": ("diskName", "diskURI"),
-    "photonPersistentDisk": ("pdID",),
-    "portworxVolume": ("volumeID",),
-    "scaleIO": ("gateway", "system", "volumeName"),
-    "image": ("reference",),
+    "image": _image,
 }
 _SOURCES = (
     "emptyDir",

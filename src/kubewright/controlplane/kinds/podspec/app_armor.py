@@ -1,0 +1,65 @@
+"""AppArmor profiles in annotations, as they were given before they had a field of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.field_errors import quote
+from kubewright.schema import fielderrors as fe
+
+from .names_and_numbers import Errors
+
+Object = dict[str, Any]
+
+ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_LOCAL = "localhost/"
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def profile_of(annotation: str) -> Object | None:
+    """The profile that an annotation means."""
+    if annotation == "unconfined":
+        return {"type": "Unconfined"}
+    if annotation == "runtime/default":
+        return {"type": "RuntimeDefault"}
+    if annotation.startswith(_LOCAL) and annotation != _LOCAL:
+        return {"type": "Localhost", "localhostProfile": annotation.removeprefix(_LOCAL)}
+    return None
+
+
+def take_over_annotations(pod: Object) -> list[str]:
+    """Write the profiles that annotations give into the fields of a new pod; the warnings about that."""
+    spec, annotations = pod["spec"], pod["metadata"].get("annotations") or {}
+    if (spec.get("os") or {}).get("name") == "windows":
+        return []
+    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+    warnings: list[str] = []
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            key = f"{ANNOTATION}{container.get('name') or ''}"
+            if key not in annotations or (container.get("securityContext") or {}).get("appArmorProfile"):
+                continue
+            profile = profile_of(annotations[key])
+            if profile is not None and profile == whole:
+                continue
+            if profile is not None:
+                container.setdefault("securityContext", {})["appArmorProfile"] = profile
+            text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+            warnings.append(f"metadata.annotations[{key}]: {text}")
+    return warnings
+
+
+def app_armor_annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:
+    """Annotations that name no container or no profile."""
+    known = {one.get("name") for kind in _CONTAINERS for one in spec.get(kind) or ()}
+    errors: Errors = []
+    for key in sorted(annotations):
+        if not key.startswith(ANNOTATION):
+            continue
+        name, where = key.removeprefix(ANNOTATION), f"{path}[{key}]"
+        if name not in known:
+            errors.append(fe.invalid(where, name, "container not found"))
+        value = annotations[key]
+        if value not in ("", "runtime/default", "unconfined") and not value.startswith(_LOCAL):
+            errors.append(fe.invalid(where, value, f"invalid AppArmor profile name: {quote(value)}"))
+    return errors
