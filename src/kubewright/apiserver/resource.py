@@ -73,11 +73,24 @@ class Operation:
     request: Request | None
     warnings: list[str]
     field_manager: str = ""
+    collective: bool = False
+    """Part of deleting many, a request that names no object."""
+    _undoings: list[Callable[[], Awaitable[object]]] | None = None
 
     def warn(self, text: str) -> None:
         """Send a `Warning` header, once."""
         if text and text not in self.warnings:
             self.warnings.append(text)
+
+    def undo_with(self, undo: Callable[[], Awaitable[object]]) -> None:
+        """Call this if the write comes to nothing after all."""
+        self._undoings = [*(self._undoings or ()), undo]
+
+    async def undo(self) -> None:
+        """Take back what was done for a write that has come to nothing."""
+        undoings, self._undoings = self._undoings or (), None
+        for undo in undoings:
+            await undo()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,9 @@ from .version import VersionInfo
 
 logger = logging.getLogger("kubewright.apiserver")
 
+_STORAGE_PATIENCE = 2.0
+"""Seconds within which a healthy storage answers."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 _MUTATING = frozenset(("create", "update", "patch", "delete", "deletecollection"))
@@ -250,6 +253,8 @@ class APIServer:
         for store in self._resources.values():
             store.hub.begin(self.feed.revision)
         self.health.add("ping", lambda: None)
+        self.health.add("etcd", self._check_storage)
+        self.health.add("shutdown", self._check_running, ("/readyz",))
         if self.compaction_interval > 0:
             self._compactor = asyncio.create_task(self._compact())
         self.started = True
@@ -272,6 +277,14 @@ class APIServer:
         await self.feed.stop()
         await self.storage.close()
         self.started = False
+
+    async def _check_storage(self) -> None:
+        async with asyncio.timeout(_STORAGE_PATIENCE):
+            await self.storage.get(f"{self.prefix}health")
+
+    def _check_running(self) -> None:
+        if self.stopping:
+            raise RuntimeError("the server is being stopped")
 
     async def __aenter__(self) -> Self:
         await self.start()

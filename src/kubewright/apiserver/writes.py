@@ -117,6 +117,14 @@ async def create(store: Store, op: Operation, obj: Object, *, own_fields: bool =
 
     `own_fields` is false where managedFields are already right (apply).
     """
+    try:
+        return await _create(store, op, obj, own_fields)
+    except BaseException:
+        await op.undo()
+        raise
+
+
+async def _create(store: Store, op: Operation, obj: Object, own_fields: bool) -> Object:
     resource, strategy, server = store.resource, store.resource.strategy, store.server
     if resource.accepting_writes is not None:
         refusal = resource.accepting_writes()
@@ -310,7 +318,10 @@ async def update(
         try:
             return await _replace(store, op, item, compute, conditional, own_fields, guise), False
         except RevisionMismatch:
-            continue
+            await op.undo()
+        except BaseException:
+            await op.undo()
+            raise
     raise conflict(resource.group_resource, op.name, MODIFIED)
 
 

@@ -30,12 +30,14 @@ from kubewright.apiserver.server import APIServer
 from kubewright.apiserver.user import MASTERS
 from kubewright.storage import Storage, open_storage
 
+from . import readiness
 from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
 from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
 from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_authorities, read_pair
 from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, token_invalidity
+from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
@@ -355,16 +357,20 @@ class ControlPlane:
     async def start(self) -> None:
         """Start everything; returns when requests are answered."""
         await self.server.start()
+        ready = Readiness(self.server.health)
         try:
             await self._identify()
             self._authenticate()
             self._admit()
             await self._define()
+            ready.reached(readiness.DEFINITIONS)
             if self.port is not None:
                 await self._listen()
             await self._write_bootstrap()
+            ready.reached(readiness.BOOTSTRAP)
             self._assemble()
             await self._control()
+            ready.reached(readiness.AGGREGATION + readiness.CONTROLLERS)
             if self.front is not None:
                 if self._kubeconfig is None:
                     self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))

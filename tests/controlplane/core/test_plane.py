@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import yaml
 
+from kubewright.apiserver import SYSTEM, Request, Response
 from kubewright.controlplane import ControlPlane
+from kubewright.storage import StorageError
 
 
 def command(*args: str) -> subprocess.CompletedProcess[str]:
@@ -32,6 +35,33 @@ async def test_the_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
         assert config["current-context"] == config["contexts"][0]["name"]
         assert config["clusters"][0]["cluster"]["server"] == plane.url
         assert "client-certificate-data" in config["users"][0]["user"]
+
+
+async def test_ready_means_that_everything_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = ControlPlane(port=None, controllers=False)
+    seen: list[Response] = []
+    control = plane._control
+
+    async def look_then_control() -> None:
+        seen.append(await plane.server.handle(Request("GET", "/readyz", user=SYSTEM)))
+        await control()
+
+    monkeypatch.setattr(plane, "_control", look_then_control)
+    async with plane:
+        assert seen[0].status == 500
+        assert b"[+]poststarthook/rbac/bootstrap-roles ok\n" in seen[0].body
+        assert b"[-]informer-sync failed: reason withheld\n" in seen[0].body
+        ready = await plane.server.handle(Request("GET", "/readyz", query="verbose", user=SYSTEM))
+        assert ready.status == 200
+        assert {b"[+]ping ok", b"[+]etcd ok", b"[+]informer-sync ok", b"[+]shutdown ok"} < set(
+            ready.body.splitlines()
+        )
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                plane.server.storage, "get", AsyncMock(side_effect=StorageError("the disk is gone"))
+            )
+            broken = await plane.server.handle(Request("GET", "/livez/etcd", user=SYSTEM))
+        assert broken.status == 500
 
 
 async def test_everything_survives_a_restart(tmp_path: Path) -> None:

@@ -62,6 +62,28 @@ async def test_a_failed_creation_does_not_hold_its_address(cluster: Any) -> None
     assert (await cluster.call("POST", SERVICES, {**body, "spec": {"ports": PORTS}}))[0] == 409
 
 
+async def test_what_comes_to_nothing_gives_everything_back(cluster: Any) -> None:
+    addresses = "/apis/networking.k8s.io/v1/ipaddresses"
+    made = await cluster.create(SERVICES, "a", spec={"ports": PORTS, "type": "NodePort"})
+    before = (await cluster.call("GET", addresses))[1]["items"]
+    again = {"metadata": {"name": "a"}, "spec": {"ports": PORTS, "type": "NodePort"}}
+    assert (await cluster.call("POST", SERVICES, again))[0] == 409
+    again["spec"]["clusterIP"] = made["spec"]["clusterIP"]
+    assert (await cluster.call("POST", SERVICES, again))[0] == 422
+    taken = made["spec"]["ports"][0]["nodePort"]
+    for port in (taken, 80):
+        await cluster.refused(
+            SERVICES, "b", spec={"ports": [{"port": 80, "nodePort": port}], "type": "NodePort"}
+        )
+    external = {"type": "ExternalName", "externalName": "a.b"}
+    await cluster.create(SERVICES, "c", spec=external)
+    change = {"type": "NodePort", "externalName": None, "ports": [{"port": 80, "nodePort": taken}]}
+    assert (await cluster.patch(f"{SERVICES}/c", {"spec": change}))[0] == 422
+    assert (await cluster.call("GET", addresses))[1]["items"] == before
+    ports = await cluster.server.storage.list(f"{cluster.server.prefix}ranges/servicenodeports/")
+    assert [int(item.key.rpartition("/")[2]) for item in ports.items] == [taken]
+
+
 async def test_an_abandoned_address_is_taken_over(cluster: Any) -> None:
     record = {
         "metadata": {

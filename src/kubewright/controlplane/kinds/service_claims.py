@@ -1,8 +1,9 @@
 """Addresses and ports that services hold: each is a record in storage that only one service can have.
 
 A cluster address is an `IPAddress` object named after it, as users of Kubernetes know it. A node port is a
-record of its own. Storage lets a record be created once, which is the whole of the locking. A record whose
-service turned out not to exist (its creation failed later on) is taken over by whoever asks next.
+record of its own. Storage lets a record be created once, which is the whole of the locking. What was claimed
+for a service that comes to nothing is given back; a record that was left behind all the same (the server was
+killed in between) is taken over by whoever asks next.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from kubewright.apiserver.resource import Operation
 from kubewright.apiserver.store import Store
 from kubewright.apiserver.writes import now_text
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
@@ -66,7 +69,7 @@ class Claims:
             for network in self.networks
         )
 
-    async def free_address(self, owner: str, *, dry_run: bool) -> str | None:
+    async def free_address(self, owner: str, op: Operation) -> str | None:
         """Claim any address, preferring the upper part of a range; `None` when all are taken."""
         for network in self.networks:
             if network.version != self.networks[0].version:
@@ -75,7 +78,7 @@ class Claims:
             reserved = min(max(16, size // 16), 256) if size > 32 else 0
             for offset in self._offsets(size, reserved):
                 address = str(network.network_address + 1 + offset)
-                if await self.take_address(address, owner, dry_run=dry_run):
+                if await self.take_address(address, owner, op):
                     return address
         return None
 
@@ -87,7 +90,7 @@ class Claims:
         yield from range(reserved, start)
         yield from range(reserved)
 
-    async def take_address(self, address: str, owner: str, *, dry_run: bool) -> bool:
+    async def take_address(self, address: str, owner: str, op: Operation) -> bool:
         """Claim one address for a service (`namespace/name`); false if another one has it."""
         store = self.server.store("networking.k8s.io", "ipaddresses")
         assert store is not None, "addresses of services are IPAddress objects"
@@ -107,19 +110,19 @@ class Claims:
             "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
         }
         version = store.resource.hub_version or store.resource.storage_version
-        return await self._take(store.key("", address), await store.pack(record, version), owner, dry_run)
+        return await self._take(store.key("", address), await store.pack(record, version), owner, op)
 
-    async def take_port(self, port: int, owner: str, *, dry_run: bool) -> bool:
+    async def take_port(self, port: int, owner: str, op: Operation) -> bool:
         """Claim one node port."""
         value = json.dumps({"owner": owner, "time": time.time()}).encode()
-        return await self._take(self._port_key(port), value, owner, dry_run)
+        return await self._take(self._port_key(port), value, owner, op)
 
-    async def free_port(self, owner: str, *, dry_run: bool) -> int | None:
+    async def free_port(self, owner: str, op: Operation) -> int | None:
         """Claim any node port; `None` when all are taken."""
         guesses = (self.ports[self.rng.randrange(len(self.ports))] for _ in range(_GUESSES))
         port: int
         for port in chain(guesses, self.ports):
-            if await self.take_port(port, owner, dry_run=dry_run):
+            if await self.take_port(port, owner, op):
                 return port
         return None
 
@@ -131,21 +134,19 @@ class Claims:
         for key in keys:
             item = await self.server.storage.get(key)
             if item is not None and _owner(item)[0] == owner:
-                try:
-                    await self.server.storage.delete(key, expected=item.mod_revision)
-                except RevisionMismatch:
-                    continue
+                await self._give_back(key, item.mod_revision)
 
     def _port_key(self, port: int) -> str:
         return f"{self.server.prefix}ranges/servicenodeports/{port}"
 
-    async def _take(self, key: str, value: bytes, owner: str, dry_run: bool) -> bool:
+    async def _take(self, key: str, value: bytes, owner: str, op: Operation) -> bool:
         storage = self.server.storage
-        if dry_run:
+        if op.dry_run:
             taken = await storage.get(key)
             return taken is None or await self._abandoned(taken, owner)
         try:
-            await storage.create(key, value)
+            revision = await storage.create(key, value)
+            op.undo_with(lambda: self._give_back(key, revision))
         except KeyExists as error:
             if not await self._abandoned(error.current, owner):
                 return False
@@ -155,12 +156,14 @@ class Claims:
                 return False
         return True
 
+    async def _give_back(self, key: str, revision: int) -> None:
+        with suppress(RevisionMismatch):
+            await self.server.storage.delete(key, expected=revision)
+
     async def _abandoned(self, item: KeyValue, owner: str) -> bool:
         """Whether a record's service does not hold it (any more)."""
         holder, age = _owner(item)
-        if holder == owner:
-            return True
-        if age < _SETTLING_SECONDS:
+        if holder != owner and age < _SETTLING_SECONDS:
             return False
         namespace, _, name = holder.partition("/")
         service = await self.server.storage.get(self.services.key(namespace, name))

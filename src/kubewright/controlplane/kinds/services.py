@@ -137,7 +137,7 @@ class ServiceStrategy(KindStrategy):
         return []
 
     async def _allocate(self, op: Operation, obj: Object, old: Object | None) -> Errors:
-        spec, claims, dry = obj["spec"], self.claims, op.dry_run
+        spec, claims = obj["spec"], self.claims
         owner = f"{op.namespace}/{obj['metadata'].get('name') or ''}"
         if spec.get("type") != "ExternalName" and not is_headless(spec):
             held = (old or {}).get("spec", {}).get("clusterIPs") or []
@@ -149,20 +149,20 @@ class ServiceStrategy(KindStrategy):
                         f"the provided IP ({wanted[0]}) is not in the valid range. The range of valid IPs is "
                         f"{claims.networks[0]}"
                     )
-                elif not await claims.take_address(wanted[0], owner, dry_run=dry):
+                elif not await claims.take_address(wanted[0], owner, op):
                     problem = "provided IP is already allocated"
                 if problem:
                     text = f"failed to allocate IP {wanted[0]}: {problem}"
                     return [fe.invalid("spec.clusterIPs", wanted, text)]
             elif not wanted:
-                address = await claims.free_address(owner, dry_run=dry)
+                address = await claims.free_address(owner, op)
                 if address is None:
                     text = f"failed to allocate a serviceIP: range is full ({claims.networks[0]})"
                     return [fe.internal("spec.clusterIPs", text)]
                 spec["clusterIP"], spec["clusterIPs"] = address, [address]
-        return await self._allocate_ports(spec, (old or {}).get("spec") or {}, owner, dry)
+        return await self._allocate_ports(op, spec, (old or {}).get("spec") or {}, owner)
 
-    async def _allocate_ports(self, spec: Object, before: Object, owner: str, dry: bool) -> Errors:
+    async def _allocate_ports(self, op: Operation, spec: Object, before: Object, owner: str) -> Errors:
         claims = self.claims
         held = {port.get("nodePort") for port in before.get("ports") or ()}
         given: dict[int, set[str]] = {}
@@ -180,10 +180,10 @@ class ServiceStrategy(KindStrategy):
                     if protocol in given.get(number, ()):
                         return [fe.invalid(path, number, "provided port is already allocated")]
                     own = number in given or number in held
-                    if not own and not await claims.take_port(number, owner, dry_run=dry):
+                    if not own and not await claims.take_port(number, owner, op):
                         return [fe.invalid(path, number, "provided port is already allocated")]
                 else:
-                    found = await claims.free_port(owner, dry_run=dry)
+                    found = await claims.free_port(owner, op)
                     if found is None:
                         return [
                             fe.internal(
@@ -196,12 +196,12 @@ class ServiceStrategy(KindStrategy):
         if _needs_health_check(spec):
             number = spec.get("healthCheckNodePort") or 0
             if number and number != before.get("healthCheckNodePort"):
-                if not await claims.take_port(number, owner, dry_run=dry):
+                if not await claims.take_port(number, owner, op):
                     text = f"failed to allocate requested HealthCheck NodePort {number}"
                     why = f"{text}: provided port is already allocated"
                     return [fe.internal("spec.healthCheckNodePort", why)]
             elif not number:
-                found = await claims.free_port(owner, dry_run=dry)
+                found = await claims.free_port(owner, op)
                 if found is None:
                     return [
                         fe.internal("spec.healthCheckNodePort", "failed to allocate a HealthCheck NodePort")
