@@ -13,7 +13,7 @@ from kubewright.client import Client
 from kubewright.testing.server import TestServer, served
 from kubewright.testing.time import FakeTimeLoop
 
-FAKE_TIME = ("test_manager", "test_leader_election", "test_events", "test_operator")
+FAKE_TIME = ("test_manager", "test_leader_election", "test_events", "test_operator", "test_production")
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:

@@ -261,9 +261,9 @@ class Front:
                 listener, self.host, self.port, ssl=context, backlog=4096, ssl_handshake_timeout=30.0
             )
         except OSError as error:
-            raise OSError(
-                error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror or error}"
-            ) from error
+            # asyncio repeats the address before the reason
+            why = (error.strerror or str(error)).rpartition(": ")[2]
+            raise OSError(error.errno, f"cannot listen on {self.host}:{self.port}: {why}") from error
         self.port = self._sockets.sockets[0].getsockname()[1]
 
     async def stop(self, grace: float = 10.0) -> None:

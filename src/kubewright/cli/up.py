@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import os
 import signal
 import time
@@ -26,10 +27,28 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     found = {}
     for text in value:
         name, equals, url = text.partition("=")
-        if not equals or not name or not url:
-            raise click.BadParameter(f"{text!r} is not SERVICE.NAMESPACE=URL", ctx, parameter)
+        if not equals or "." not in name.strip(".") or not url.startswith("https://"):
+            raise click.BadParameter(
+                f"{text!r} is not SERVICE.NAMESPACE=URL, as in toys.default=https://127.0.0.1:8443",
+                ctx,
+                parameter,
+            )
         found[name] = url
     return found
+
+
+def _network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    try:
+        ipaddress.ip_network(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write it like 10.0.0.0/24", ctx, parameter) from None
+    return value
+
+
+def _new_file(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and not value.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no directory {value.parent} to write it to", ctx, parameter)
+    return value
 
 
 @click.command("up")
@@ -44,13 +63,19 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 @click.option(
     "--kubeconfig",
     type=_FILE,
+    callback=_new_file,
     help="Where to write an administrator's kubeconfig; ./kubeconfig or, with sqlite, beside the store.",
 )
 @click.option("--auth", type=click.Choice(["rbac", "always-allow"]), default="rbac", show_default=True)
 @click.option("--controllers/--no-controllers", default=True, help="Run the control plane's own controllers.")
 @click.option("--disable-admission-plugins", multiple=True, callback=_words, metavar="A,B")
 @click.option("--enable-admission-plugins", multiple=True, callback=_words, metavar="A,B")
-@click.option("--ready-file", type=_FILE, help="Write the address to this file when requests are answered.")
+@click.option(
+    "--ready-file",
+    type=_FILE,
+    callback=_new_file,
+    help="Write the address to this file when requests are answered.",
+)
 @click.option("--cert-dir", type=click.Path(file_okay=False, path_type=Path), help="Serving certificates.")
 @click.option("--host", "hosts", multiple=True, help="A further name or address in the serving certificate.")
 @click.option("--token-auth-file", type=_FILE, help='Lines of token,user,uid,"group1,group2".')
@@ -64,7 +89,7 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 @click.option("--requestheader-uid-headers", multiple=True, callback=_words, metavar="A,B")
 @click.option("--requestheader-group-headers", multiple=True, callback=_words, metavar="A,B")
 @click.option("--requestheader-extra-headers-prefix", multiple=True, callback=_words, metavar="A,B")
-@click.option("--service-cluster-ip-range", default="10.0.0.0/24", show_default=True)
+@click.option("--service-cluster-ip-range", default="10.0.0.0/24", show_default=True, callback=_network)
 @click.option("--service-account-issuer", default="", help="What tokens name as their issuer.")
 @click.option(
     "--service-account-key-file", type=_FILE, multiple=True, help="Keys that tokens are verified with."

@@ -120,8 +120,8 @@ def read_authorities(path: Path) -> bytes:
     data = path.read_bytes()
     try:
         x509.load_pem_x509_certificates(data)
-    except ValueError as error:
-        raise ValueError(f"{path} holds no certificates in PEM: {error}") from None
+    except ValueError:
+        raise ValueError(f"{path} holds no certificates in PEM (-----BEGIN CERTIFICATE-----)") from None
     return data
 
 

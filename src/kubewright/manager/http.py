@@ -73,9 +73,9 @@ class HTTPServer:
             try:
                 await web.TCPSite(runner, self.host, self.port, ssl_context=tls).start()
             except OSError as error:
-                raise OSError(
-                    f"{self.name} cannot listen on {self.host}:{self.port}: {error.strerror}"
-                ) from None
+                # asyncio repeats the address before the reason
+                why = (error.strerror or str(error)).rpartition(": ")[2]
+                raise OSError(f"{self.name} cannot listen on {self.host}:{self.port}: {why}") from None
             # Port 0 gives every address family a port of its own; an IPv4 address is the shorter tuple.
             self.port = min(runner.addresses, key=len)[1]
             self._listening.set()

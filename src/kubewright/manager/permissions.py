@@ -88,7 +88,7 @@ def for_leader_election(namespace: str) -> Rbac:
     return Rbac(
         groups=("coordination.k8s.io",),
         resources=("leases",),
-        verbs=("create", "get", "update"),
+        verbs=("create", "get", "patch", "update"),
         namespace=namespace,
         role="leader-election-role",
         where="",
@@ -113,7 +113,7 @@ def _for_managed_certificates(operator: Operator) -> Iterable[Rbac]:
     yield Rbac(
         groups=core,
         resources=("secrets",),
-        verbs=("get", "update"),
+        verbs=("get", "patch", "update"),
         resource_names=(secret,),
         namespace=namespace,
         where="",

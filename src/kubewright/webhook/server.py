@@ -103,9 +103,9 @@ class WebhookServer:
             try:
                 await site.start()
             except OSError as error:
-                raise OSError(
-                    f"webhooks cannot listen on {self.host}:{self.port}: {error.strerror}"
-                ) from None
+                # asyncio repeats the address before the reason
+                why = (error.strerror or str(error)).rpartition(": ")[2]
+                raise OSError(f"webhooks cannot listen on {self.host}:{self.port}: {why}") from None
             if self.port == 0:
                 self.port = runner.addresses[0][1]
             self._listening.set()

@@ -1,0 +1,50 @@
+"""Mistakes on the command line of `kubewright up`: each is one message that names the flag."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kubewright.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ("--kubeconfig", "no/kc"),
+            "'--kubeconfig': there is no directory no to write it to",
+        ),
+        (("--ready-file", "no/ready"), "Invalid value for '--ready-file': there is no directory no"),
+        (("--webhook-resolve", "a.b=localhost"), "'a.b=localhost' is not SERVICE.NAMESPACE=URL, as in"),
+        (("--webhook-resolve", "a=https://localhost"), "'a=https://localhost' is not SERVICE.NAMESPACE=URL"),
+        (("--service-cluster-ip-range", "x"), "'--service-cluster-ip-range': 'x' does not appear to be"),
+        (("--client-ca-file", "empty"), "empty holds no certificates in PEM"),
+        (("--token-auth-file", "missing"), "missing: No such file or directory"),
+        (("--store", "foo:bar"), "there is no storage 'foo'; use memory:"),
+        (("--port", "99999"), "99999 is not in the range"),
+    ],
+)
+def test_mistakes_are_named(
+    arguments: tuple[str, ...], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").write_text("")
+    result = CliRunner().invoke(main, ["up", *arguments])
+    assert result.exit_code != 0
+    assert complaint in result.output.replace("\n", " ")
+    assert "KUBEWRIGHT_TRACEBACK" not in result.output
+
+
+def test_a_port_in_use_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(main, ["up", "--port", str(port)])
+    assert result.exit_code == 1
+    assert result.output == f"Error: cannot listen on 127.0.0.1:{port}: address already in use\n"
