@@ -16,12 +16,12 @@ from kubewright.cli import main
     [
         (
             ("--kubeconfig", "no/kc"),
-            "'--kubeconfig': there is no directory no to write it to",
+            "--kubeconfig: there is no directory no to write kc to",
         ),
-        (("--ready-file", "no/ready"), "Invalid value for '--ready-file': there is no directory no"),
+        (("--ready-file", "no/ready"), "--ready-file: there is no directory no"),
         (("--webhook-resolve", "a.b=localhost"), "'a.b=localhost' is not SERVICE.NAMESPACE=URL, as in"),
         (("--webhook-resolve", "a=https://localhost"), "'a=https://localhost' is not SERVICE.NAMESPACE=URL"),
-        (("--service-cluster-ip-range", "x"), "'--service-cluster-ip-range': 'x' does not appear to be"),
+        (("--service-cluster-ip-range", "x"), "--service-cluster-ip-range: 'x' does not appear to be"),
         (("--client-ca-file", "empty"), "empty holds no certificates in PEM"),
         (("--token-auth-file", "missing"), "missing: No such file or directory"),
         (("--store", "foo:bar"), "there is no storage 'foo'; use memory:"),

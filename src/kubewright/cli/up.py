@@ -28,10 +28,9 @@ def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     for text in value:
         name, equals, url = text.partition("=")
         if not equals or "." not in name.strip(".") or not url.startswith("https://"):
-            raise click.BadParameter(
-                f"{text!r} is not SERVICE.NAMESPACE=URL, as in toys.default=https://127.0.0.1:8443",
-                ctx,
-                parameter,
+            raise click.ClickException(
+                f"--webhook-resolve: {text!r} is not SERVICE.NAMESPACE=URL, as in "
+                "toys.default=https://127.0.0.1:8443"
             )
         found[name] = url
     return found
@@ -41,13 +40,15 @@ def _network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     try:
         ipaddress.ip_network(value)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; write it like 10.0.0.0/24", ctx, parameter) from None
+        raise click.ClickException(f"{parameter.opts[0]}: {error}; write it like 10.0.0.0/24") from None
     return value
 
 
 def _new_file(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     if value is not None and not value.absolute().parent.is_dir():
-        raise click.BadParameter(f"there is no directory {value.parent} to write it to", ctx, parameter)
+        raise click.ClickException(
+            f"{parameter.opts[0]}: there is no directory {value.parent} to write {value.name} to"
+        )
     return value
 
 
