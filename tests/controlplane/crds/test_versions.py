@@ -81,7 +81,11 @@ async def test_a_webhook_converts(talk, base, hooks):
     await talk.ok("POST", CRDS, converting(hooks))
     await talk.ok("POST", base, widget("a", spec={"host": "h"}))
     assert hooks.asked == []
-    assert (await talk.ok("GET", f"{V2}/a"))["spec"] == {"address": {"host": "h"}}
+    shown = await talk.ok("GET", f"{V2}/a")
+    assert (shown["spec"], shown["metadata"]["resourceVersion"] > "0") == ({"address": {"host": "h"}}, True)
+    review = hooks.asked[0][1]
+    assert review["response"] == {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
+    assert "resourceVersion" not in review["request"]["objects"][0]["metadata"]
     made = await talk.ok("POST", V2, widget("b", "v2", spec={"address": {"host": "x"}}))
     assert (made["apiVersion"], made["spec"]) == ("example.com/v2", {"address": {"host": "x"}})
     assert (await talk.ok("GET", f"{base}/b"))["spec"] == {"host": "x"}
@@ -157,7 +161,13 @@ def spoil(change):
             "metadata.labels",
         ),
         (lambda _, answer: answer.pop("response"), "no response provided"),
-        (lambda _, answer: answer.update(kind="Other"), "expected webhook response of"),
+        (lambda _, answer: answer.update(kind="Other"), 'no kind "Other" is registered for version'),
+        (lambda _, answer: answer.pop("kind"), "expected webhook response of"),
+        (
+            lambda _, answer: answer.update(apiVersion="apiextensions.k8s.io/v1beta1"),
+            "converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
+        ),
+        (lambda _, answer: answer.update(response="x"), "json: cannot unmarshal string into Go struct field"),
     ],
 )
 async def test_answers_that_are_refused(talk, base, hooks, change, text):
@@ -194,7 +204,7 @@ async def test_an_unreachable_webhook(talk, base, hooks):
     assert (status, answer["message"]) == (
         500,
         "conversion webhook for example.com/v1, Kind=Widget failed: "
-        'Post "https://127.0.0.1:1/convert": dial tcp 127.0.0.1:1: connect: connection refused',
+        'Post "https://127.0.0.1:1/convert?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused',
     )
 
 

@@ -22,6 +22,9 @@ from kubewright.schema.metadata import validate_common_metadata
 from .conditions import Definition
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
+_GROUP: Final = "apiextensions.k8s.io"
+_KIND: Final = "ConversionReview"
+_TIMEOUT: Final = 30.0
 
 
 class WebhookConverter:
@@ -47,12 +50,17 @@ class WebhookConverter:
         source = GroupVersionKind(self._group, from_version, self._kind)
         uid = str(uuid.uuid4())
         review = {
-            "kind": "ConversionReview",
-            "apiVersion": f"apiextensions.k8s.io/{self._review}",
-            "request": {"uid": uid, "desiredAPIVersion": str(wanted), "objects": objects},
+            "kind": _KIND,
+            "apiVersion": f"{_GROUP}/{self._review}",
+            "request": {
+                "uid": uid,
+                "desiredAPIVersion": str(wanted),
+                "objects": [_unversioned(each) for each in objects],
+            },
+            "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
         try:
-            answer = await self._client.post(self._target, encode(review))
+            answer = await self._client.post(self._target, encode(review), timeout=_TIMEOUT)
             converted = self._read(answer, uid)
         except CallError as error:
             raise _failed(f"conversion webhook for {source} failed: {error}") from None
@@ -68,11 +76,28 @@ class WebhookConverter:
                 raise _failed(f"conversion webhook for {source} returned invalid {where}: {problem[1]}")
         return converted
 
+    def _check_type(self, kind: str, api_version: str, response: Any) -> None:
+        group, _, version = api_version.rpartition("/")
+        if kind != _KIND or group != _GROUP or version not in REVIEW_VERSIONS:
+            raise CallError(
+                f'no kind "{kind}" is registered for version "{api_version}" in scheme '
+                '"k8s.io/apiserver/pkg/util/webhook/client.go:74"'
+            )
+        if response is not None and not isinstance(response, dict):
+            raise CallError(
+                f"json: cannot unmarshal {gotext.json_kind(response)} into Go struct field "
+                "ConversionReview.response of type v1.ConversionResponse"
+            )
+        if version != self._review:
+            raise CallError(f"converting ({version}.{kind}) to ({self._review}.{kind}): unknown conversion")
+
     def _read(self, answer: Object, uid: str) -> list[Any]:
+        given_kind, given_version = answer.get("kind") or "", answer.get("apiVersion") or ""
         response = answer.get("response")
+        self._check_type(given_kind or _KIND, given_version or f"{_GROUP}/{self._review}", response)
         if self._review == "v1":
-            got = GroupVersionKind.from_api_version(answer.get("apiVersion") or "", answer.get("kind") or "")
-            expected = GroupVersionKind("apiextensions.k8s.io", "v1", "ConversionReview")
+            group, _, version = given_version.rpartition("/")
+            got, expected = f"{group}/{version}, Kind={given_kind}", f"{_GROUP}/v1, Kind={_KIND}"
             if got != expected:
                 raise CallError(f"expected webhook response of {expected}, got {got}")
         if not isinstance(response, dict):
@@ -85,6 +110,12 @@ class WebhookConverter:
             text = f"response.result.status was '{result.get('status') or ''}', not 'Success'"
             raise CallError(result.get("message") or text)
         return response.get("convertedObjects") or []
+
+
+def _unversioned(obj: Object) -> Object:
+    """An object as it is stored: what it is stored as has no resource version yet."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
 
 
 def _failed(message: str) -> APIError:

@@ -284,6 +284,8 @@ def _decode(data: bytes) -> Any:
         except yaml.YAMLError as error:
             problem = str(error).removeprefix("yaml: ")
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
+    if answer is None:
+        return {}
     if not isinstance(answer, dict):
         kind = _GO_KINDS.get(type(answer), "string")
         raise CallError(
