@@ -227,6 +227,8 @@ class Strategy:
     """PUT without a resourceVersion overwrites whatever is there."""
     returns_deleted_object = False
     """DELETE answers with the object instead of a Status."""
+    row_order: Callable[[Object], Any] | None = None
+    """What the rows of tables are sorted by, where that is not the name."""
     checks_deletion_itself = False
     """Preconditions of a deletion that fail are told in the words of kinds with a deletion of their own."""
     default_propagation: Literal["Background", "Orphan", "Foreground", "Unsupported"] = "Background"

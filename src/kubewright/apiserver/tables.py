@@ -21,6 +21,7 @@ class TableMaker:
 
     def __init__(self, resource: Resource, version: Version, include: str) -> None:
         self.include = include
+        self._order = resource.strategy.row_order
         self._no_rows: list[Object] | None
         columns = version.columns
         if version.cells is not None:
@@ -63,6 +64,8 @@ class TableMaker:
         self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True
     ) -> Object:
         """A Table of objects."""
+        if self._order is not None:
+            objects = sorted(objects, key=self._order)
         return {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{version}",

@@ -367,6 +367,11 @@ def _dangling(schema: Object) -> str:
     return "?"
 
 
+def _precedence(schema: Object) -> tuple[int, str]:
+    """Which schema is asked first about a request."""
+    return (schema.get("spec") or {}).get("matchingPrecedence") or 0, schema["metadata"]["name"]
+
+
 KINDS = {
     "flowschemas": Kind(
         strategy=RuledStrategy(
@@ -375,6 +380,7 @@ KINDS = {
             status_errors=lambda new, old: _condition_errors(new),
             counts=("spec",),
             status_keeps_metadata=True,
+            row_order=_precedence,
         ),
         columns=(
             column(

@@ -8,6 +8,7 @@ Functions get plain objects and return lists of field errors. What is not given 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from kubewright.api.names import check_dns_subdomain
 from kubewright.apiserver.resource import Object, Operation, Version
@@ -40,6 +41,7 @@ class RuledStrategy(KindStrategy):
         unconditional: bool = True,
         status_keeps_metadata: bool = False,
         returns_deleted: bool = False,
+        row_order: Callable[[Object], Any] | None = None,
     ) -> None:
         """`update_errors` gets (new, old) and says everything about an update; `errors(new)` by default.
 
@@ -57,6 +59,7 @@ class RuledStrategy(KindStrategy):
         self.allow_unconditional_update = unconditional
         self._status_keeps_metadata = status_keeps_metadata
         self.returns_deleted_object = returns_deleted
+        self.row_order = row_order
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """By the kind's rule."""
