@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .authorization import AlwaysAllow, Attributes, AuthorizerUnion, Decision, PrivilegedGroups
     from .delegation import Delegation, api_services
     from .http import Front, serve
-    from .request import Request, Response, WebSocket
+    from .request import Request, Response, Tunnel, WebSocket
     from .resource import (
         Column,
         HubConverter,
@@ -66,6 +66,7 @@ _HOMES = {
     "Strategy": "resource",
     "Subresource": "resource",
     "SubresourceRequest": "resource",
+    "Tunnel": "request",
     "User": "user",
     "Version": "resource",
     "VersionInfo": "version",
@@ -109,6 +110,7 @@ __all__ = [
     "Strategy",
     "Subresource",
     "SubresourceRequest",
+    "Tunnel",
     "User",
     "Version",
     "VersionInfo",

@@ -37,6 +37,7 @@ from .negotiation import encode, to_yaml
 from .request import Request, Response, too_large
 from .server import APIServer
 from .tls import Authority, KeyPair, server_context, write_private
+from .tunnels import converse
 from .user import MASTERS
 
 logger = logging.getLogger("kubewright.apiserver")
@@ -335,6 +336,8 @@ class Front:
             return await self._stream(native, response, connection)
         if response.websocket is not None:
             return await self._converse(native, response)
+        if response.tunnel is not None:
+            return await converse(connection, response)
         if response.pieces is not None:
             length = response.length
             if length > _READ and not (

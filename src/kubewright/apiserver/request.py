@@ -162,14 +162,35 @@ class WebSocket(Protocol):
         """Close the conversation."""
 
 
+class Tunnel(Protocol):
+    """A connection that carries bytes of any protocol, after a 101."""
+
+    async def receive(self) -> bytes:
+        """What has arrived; empty when the peer has gone."""
+
+    async def send(self, data: bytes) -> None:
+        """Write; `ConnectionError` when the peer has gone."""
+
+
 Pieces = list[bytes | memoryview]
 WebSocketHandler = Callable[[WebSocket], Awaitable[None]]
+TunnelHandler = Callable[[Tunnel], Awaitable[None]]
 
 
 class Response:
     """The answer to a request. `headers` keeps insertion order; values may be lists for repeated headers."""
 
-    __slots__ = ("_body", "content_type", "headers", "pieces", "protocols", "status", "stream", "websocket")
+    __slots__ = (
+        "_body",
+        "content_type",
+        "headers",
+        "pieces",
+        "protocols",
+        "status",
+        "stream",
+        "tunnel",
+        "websocket",
+    )
 
     def __init__(
         self,
@@ -182,6 +203,7 @@ class Response:
         websocket: WebSocketHandler | None = None,
         protocols: tuple[str, ...] = (),
         pieces: Pieces | None = None,
+        tunnel: TunnelHandler | None = None,
     ) -> None:
         self.status = status
         self._body: bytes | None = body if pieces is None else None
@@ -193,6 +215,8 @@ class Response:
         self.websocket = websocket
         self.protocols = protocols
         """Sub-protocols that `websocket` speaks, most wanted first."""
+        self.tunnel = tunnel
+        """Takes the connection over after a 101 whose headers name the protocol."""
 
     @property
     def body(self) -> bytes:

@@ -6,13 +6,14 @@ import asyncio
 import base64
 import json
 import ssl
+import tempfile
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
 
-from kubewright.api.errors import NotFound
+from kubewright.api.errors import Forbidden, NotFound
 from kubewright.apiserver import (
     AlwaysAllow,
     APIServer,
@@ -50,6 +51,29 @@ async def echo(asked: Any) -> Response:
     return Response(websocket=conversation, protocols=("echo",))
 
 
+async def shell(asked: Any) -> Response:
+    """Speaks a protocol of its own: upper case."""
+    if asked.request.headers.get("X-Refuse"):
+        raise Forbidden("not today")
+    if asked.request.headers.get("Upgrade", "").lower() != "spdy/3.1":
+        return Response(400, b"upgrade request required")
+    who = asked.request.user.name
+
+    async def conversation(tunnel: Any) -> None:
+        await tunnel.send(f"hello {who}\n".encode())
+        while data := await tunnel.receive():
+            await tunnel.send(data.upper())
+            if data.endswith(b"bye"):
+                return
+
+    headers: dict[str, str | list[str]] = {
+        "Connection": "Upgrade",
+        "Upgrade": "SPDY/3.1",
+        "X-Stream-Protocol-Version": asked.request.headers.get("X-Stream-Protocol-Version", ""),
+    }
+    return Response(101, headers=headers, tunnel=conversation)
+
+
 @pytest.fixture
 async def plane() -> AsyncIterator[ControlPlane]:
     async with ControlPlane() as made:
@@ -72,6 +96,7 @@ async def toy(plane: ControlPlane) -> AsyncIterator[Front]:
     subresources = {
         "whoami": Subresource(handler=whoami),
         "echo": Subresource(handler=echo, connects=True),
+        "shell": Subresource(handler=shell, verbs=("create", "get"), connects=True, decodes=False),
     }
     server.add(
         Resource(
@@ -331,3 +356,90 @@ async def test_other_servers_can_learn_whom_to_believe(plane: ControlPlane, clie
     assert data["client-ca-file"] == plane.client_authorities.decode()
     assert json.loads(data["requestheader-username-headers"]) == ["X-Remote-User"]
     assert json.loads(data["requestheader-allowed-names"]) == ["front-proxy-client"]
+
+
+class Caller:
+    """An administrator on a raw connection to the control plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    async def __call__(self, method: str, path: str, **headers: str) -> tuple[bytes, Any, Any]:
+        """The head of the answer, and the connection."""
+        assert self._plane.port is not None
+        pair = self._plane.authority.issue("admin", groups=["system:masters"])
+        context = ssl.create_default_context(cadata=self._plane.ca.decode())
+        with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+            file.write(pair.certificate + pair.key)
+            file.flush()
+            context.load_cert_chain(file.name)
+        host, port = self._plane.url.removeprefix("https://").rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "X-Remote-User: somebody-else"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        async with asyncio.timeout(10):
+            return await reader.readuntil(b"\r\n\r\n"), reader, writer
+
+
+@pytest.fixture
+async def bear(plane: ControlPlane, aggregated: Requests) -> str:
+    """The path of a toy."""
+    path = f"/apis/{GROUP}/v1/namespaces/default/toys"
+    await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
+    return f"{path}/bear"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_spdy_passes_through_as_bytes(plane: ControlPlane, bear: str, method: str) -> None:
+    head, reader, writer = await Caller(plane)(
+        method,
+        f"{bear}/shell?command=a%20b&stdin=true",
+        Connection="Upgrade",
+        Upgrade="SPDY/3.1",
+        X_Stream_Protocol_Version="v4.channel.k8s.io",
+    )
+    assert head.startswith(b"HTTP/1.1 101 Switching Protocols\r\n")
+    names = {line.split(b":")[0].lower(): line.split(b": ")[1] for line in head.split(b"\r\n")[1:-2]}
+    assert (names[b"upgrade"], names[b"x-stream-protocol-version"]) == (b"SPDY/3.1", b"v4.channel.k8s.io")
+    assert b"content-length" not in names
+    async with asyncio.timeout(20):
+        assert await reader.readline() == b"hello admin\n"
+        long = b"GET / HTTP/1.1\r\n\r\n" * 200_000
+        writer.write(long)
+        assert await reader.readexactly(len(long)) == long.upper()
+        writer.write(b"bye")
+        assert await reader.read() == b"BYE"
+    writer.close()
+
+
+async def test_a_client_that_leaves_a_tunnel_ends_it(plane: ControlPlane, bear: str) -> None:
+    for _ in range(3):
+        _, reader, writer = await Caller(plane)(
+            "POST", f"{bear}/shell", Connection="Upgrade", Upgrade="SPDY/3.1"
+        )
+        assert await reader.readline() == b"hello admin\n"
+        writer.transport.abort()
+    async with asyncio.timeout(10):
+        while any("_carry" in repr(task) or "converse" in repr(task) for task in asyncio.all_tasks()):
+            await asyncio.sleep(0)
+
+
+async def test_an_upgrade_may_be_refused(plane: ControlPlane, bear: str) -> None:
+    head, reader, writer = await Caller(plane)(
+        "POST", f"{bear}/shell", Connection="Upgrade", Upgrade="SPDY/3.1", X_Refuse="yes"
+    )
+    assert head.startswith(b"HTTP/1.1 403")
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    assert json.loads(await reader.readexactly(length))["message"] == "not today"
+    writer.write(f"GET {bear}/whoami HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200"), "it is still HTTP"
+    writer.close()
+
+
+async def test_only_spdy_is_carried_unseen(plane: ControlPlane, bear: str) -> None:
+    head, _, writer = await Caller(plane)(
+        "GET", f"{bear}/shell", Connection="Upgrade, HTTP2-Settings", Upgrade="h2c"
+    )
+    assert head.startswith(b"HTTP/1.1 400")
+    writer.close()

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from kubewright.api.errors import ServiceUnavailable
 from kubewright.apiserver.authentication.tokens import WEBSOCKET_BEARER
 from kubewright.apiserver.request import Request, Response, WebSocket
+from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
 from .remote import Remote, Service, explain, forwarded_headers, identity_headers
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 BODY_LIMIT = 100 * 1024 * 1024
+SPDY = "spdy/3.1"
+"""The one protocol whose bytes are carried unseen: in another (h2c) clients could pretend to be anybody."""
 MESSAGE_LIMIT = 16 * 1024 * 1024
 _DROPPED = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date")
@@ -44,8 +47,11 @@ class Proxy:
             address = await self.remote.address(self.service)
         except ServiceNotResolved:
             return unavailable()
-        if request.headers.get("Upgrade", "").lower() == "websocket":
+        upgrade = request.headers.get("Upgrade", "").lower()
+        if upgrade == "websocket":
             return await self._converse(request, address)
+        if upgrade == SPDY and "upgrade" in request.headers.get("Connection", "").lower():
+            return await self._tunnel(request, address)
         return await self._forward(request, address)
 
     def _target(self, request: Request, address: str, scheme: str) -> Any:
@@ -126,6 +132,25 @@ class Proxy:
             await _relay(socket, other)
 
         return Response(websocket=relay, protocols=(other.protocol,) if other.protocol else ())
+
+    async def _tunnel(self, request: Request, address: str) -> Response:
+        """SPDY: its bytes are carried both ways."""
+        from .tunnels import tunnel
+
+        url = self._target(request, address, "https")
+        headers = [*self._headers(request), ("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1")]
+        body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
+        try:
+            return await tunnel(
+                request.method,
+                url,
+                headers,
+                body,
+                context=self.remote.context(self.service),
+                server_hostname=self.remote.name(self.service),
+            )
+        except (ConnectionFailed, OSError) as error:
+            raise ServiceUnavailable(f"error trying to reach service: {error}") from None
 
 
 async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -1,0 +1,132 @@
+"""Upgrades to a protocol that only the two ends speak: SPDY, for `kubectl exec` of older versions.
+
+The request goes out on a connection of its own. If the other server answers with 101, the bytes that follow
+are carried both ways until either end closes; any other answer is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from kubewright.apiserver.request import Response, Tunnel
+from kubewright.client.errors import ConnectionFailed
+from kubewright.client.http1 import BodyStream, Connection
+from kubewright.client.transport import read_short
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDict
+
+CONNECT_TIMEOUT = 30.0
+_OF_THE_CONNECTION = frozenset(("keep-alive", "transfer-encoding", "content-length", "content-type", "date"))
+
+
+class _Far(Connection):
+    """The connection to the other server, which is written to as fast as it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        """Called by the loop."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Called by the loop."""
+        self._writable.set()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Called by the loop."""
+        self._writable.set()
+        super().connection_lost(exc)
+
+    async def write(self, data: bytes) -> None:
+        """Write."""
+        assert self.transport is not None
+        if not self.transport.is_closing():
+            self.transport.write(data)
+            await self._writable.wait()
+
+
+async def tunnel(
+    method: str,
+    url: Any,
+    headers: list[tuple[str, str]],
+    body: bytes,
+    *,
+    context: ssl.SSLContext,
+    server_hostname: str | None,
+) -> Response:
+    """Ask for the upgrade; raises `OSError` or `ConnectionFailed` if nobody answers."""
+    lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    request = "\r\n".join([*lines, "", ""]).encode("utf-8") + body
+    async with asyncio.timeout(CONNECT_TIMEOUT):
+        _, far = await asyncio.get_running_loop().create_connection(
+            _Far, url.host, url.port, ssl=context, server_hostname=server_hostname
+        )
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            answer = await far.stream(method, request)
+            if (
+                answer.status == 101
+                and answer.headers.get("Upgrade", "").lower() != dict(headers)["Upgrade"].lower()
+            ):
+                raise ConnectionFailed("the server upgraded to another protocol")
+            if answer.status != 101:
+                body = await read_short(answer)
+                content_type = answer.headers.get("Content-Type", "")
+                far.abort()
+                return Response(
+                    answer.status,
+                    body,
+                    content_type=content_type,
+                    headers=_headers(answer.headers, upgraded=False),
+                )
+    except BaseException:
+        far.abort()
+        raise
+
+    async def carry(near: Tunnel) -> None:
+        await _carry(near, far, answer)
+
+    return Response(101, headers=_headers(answer.headers, upgraded=True), tunnel=carry)
+
+
+def _headers(headers: CIMultiDict[str], *, upgraded: bool) -> dict[str, str | list[str]]:
+    dropped = _OF_THE_CONNECTION if upgraded else _OF_THE_CONNECTION | {"connection", "upgrade"}
+    kept: dict[str, str | list[str]] = {}
+    for name in headers:
+        if name.lower() not in dropped and name not in kept:
+            values = headers.getall(name)
+            kept[name] = values[0] if len(values) == 1 else values
+    return kept
+
+
+async def _carry(near: Tunnel, far: _Far, answer: BodyStream) -> None:
+    async def outward() -> None:
+        while data := await near.receive():
+            await far.write(data)
+
+    async def inward() -> None:
+        async for data in answer:
+            await near.send(data)
+
+    tasks = [asyncio.create_task(outward()), asyncio.create_task(inward())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception) and not isinstance(result, ConnectionFailed | OSError):
+                raise result
+        far.abort()
+
+
+__all__ = ["tunnel"]
