@@ -53,10 +53,9 @@ async def _delete_once(
     assert version is not None
     obj = await store.load(item, version)
     _check_preconditions(store, op, obj, options)
-    if admit and (admission.has_mutating or admission.has_validating):
-        question = admission_request(store, op, "DELETE", None, await store.load(item, op.version))
-        await admission.mutate(question)
-        await admission.validate(question)
+    admit = admit and (admission.has_mutating or admission.has_validating)
+    if admit:
+        await _admit(store, op, item)
     metadata = obj["metadata"]
     pending = "deletionTimestamp" in metadata
     grace = max_grace = 0
@@ -108,9 +107,8 @@ async def _delete_once(
             value = await store.pack(obj, version.name)
             revision = await store.storage.update(item.key, value, expected=revision, ttl=strategy.ttl)
             item = KeyValue(item.key, value, item.create_revision, revision)
-        if admit and admission.has_validating:
-            told = await store.load(item, op.version)
-            await admission.validate(admission_request(store, op, "DELETE", None, told))
+        if admit:
+            await _admit(store, op, item)
     if not op.dry_run:
         store.written = await store.storage.delete(item.key, expected=revision)
         await settle(strategy.deleted(op, obj))
@@ -118,6 +116,14 @@ async def _delete_once(
     if not strategy.graceful:
         obj["metadata"] = before
     return await store.convert(obj, version.name, op.version.name), True
+
+
+async def _admit(store: Store, op: Operation, item: KeyValue) -> None:
+    question = admission_request(store, op, "DELETE", None, await store.load(item, op.version))
+    if op.collective:
+        question.name = ""
+    await store.server.admission.mutate(question)
+    await store.server.admission.validate(question)
 
 
 def _check_preconditions(store: Store, op: Operation, obj: Object, options: DeleteOptions) -> None:

@@ -331,7 +331,7 @@ class Endpoint:
         items = []
         for item in page.items:
             op = self.operation(request, info, "delete", dry_run=options.dry_run, options=options.to_object())
-            op.name = item.key.rpartition("/")[2]
+            op.name, op.collective = item.key.rpartition("/")[2], True
             try:
                 await deletion.delete(self.store, op, options)
             except NotFound:

@@ -406,11 +406,10 @@ async def _replace(
     if prepared is not None:
         await prepared
     generation = old["metadata"].get("generation")
+    if op.subresource not in strategy.status_subresources and strategy.generation_changes(op, new, old):
+        generation = (generation or 0) + 1
     if generation is not None:
-        changed = op.subresource not in strategy.status_subresources and strategy.generation_changes(
-            op, new, old
-        )
-        metadata["generation"] = generation + 1 if changed else generation
+        metadata["generation"] = generation
     else:
         metadata.pop("generation", None)
     errors = _metadata_update_errors(metadata, old["metadata"])

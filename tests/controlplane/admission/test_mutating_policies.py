@@ -146,3 +146,14 @@ async def test_patches_cannot_add_unknown_fields(cluster: Any) -> None:
     await mutating(cluster, "p", patch("[JSONPatch{op: 'add', path: '/foo', value: '1'}]"))
     with pytest.raises(APIError, match='strict decoding error: unknown field "foo"'):
         await cluster.config_map("a")
+
+
+async def test_of_several_mutations_those_that_work_count_if_failures_are_ignored(cluster: Any) -> None:
+    await mutating(
+        cluster,
+        "p",
+        patch("[JSONPatch{op: 'remove', path: '/nosuch'}]"),
+        apply("Object{metadata: Object.metadata{labels: {'late': 'yes'}}}"),
+        failurePolicy="Ignore",
+    )
+    assert (await cluster.config_map("a"))["metadata"]["labels"] == {"late": "yes"}

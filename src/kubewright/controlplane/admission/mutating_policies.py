@@ -92,12 +92,15 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
                     continue
                 if request.reinvocation and key not in rounds.again:
                     continue
-                if await self._apply(request, invocation, permissions):
+                effective, problem = await self._apply(request, invocation, permissions)
+                if effective:
                     changed = True
                     rounds.waiting |= rounds.again
                 if invocation.policy.reinvokes:
                     rounds.again.add(key)
                     rounds.waiting.discard(key)
+                if problem is not None:
+                    raise problem
             except EvaluationError as error:
                 if invocation.policy.fails:
                     if not messages:
@@ -112,12 +115,13 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         request: AdmissionRequest,
         invocation: Invocation[CompiledMutatingPolicy],
         permissions: Permissions,
-    ) -> bool:
+    ) -> tuple[bool, EvaluationError | None]:
+        """Whether the mutations changed anything, and the first that failed: the others still count."""
         policy = invocation.policy
         if policy.error is not None:
             raise policy.error
         if request.object is None:
-            return False
+            return False, None
         namespace = await self.namespace_object(request)
         first: EvaluationError | None = None
         changed = False
@@ -141,9 +145,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
             if new is not shown and new != shown:
                 await self._take(request, invocation, new)
                 changed = True
-        if first is not None:
-            raise first
-        return changed
+        return changed, first
 
     def _configured(
         self,

@@ -34,11 +34,9 @@ def condition_list_errors(conditions: Iterable[Object], path: str) -> Errors:
 
 
 def _condition_errors(condition: Object, name: str, path: str) -> Errors:
-    errors = label_name(name, f"{path}.type") if name else [fe.required(f"{path}.type", "is required")]
+    errors = label_name(name, f"{path}.type")
     status, reason = condition.get("status") or "", condition.get("reason") or ""
-    if not status:
-        errors.append(fe.required(f"{path}.status", ""))
-    elif status not in STATUSES:
+    if status not in STATUSES:
         errors.append(fe.not_supported(f"{path}.status", status, STATUSES))
     if (condition.get("observedGeneration") or 0) < 0:
         text = "must be greater than or equal to zero"

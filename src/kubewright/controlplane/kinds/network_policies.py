@@ -63,7 +63,7 @@ def _policy_port_errors(entry: Object, path: str) -> Errors:
         errors += port_number(port, f"{path}.port")
         if end is not None:
             if end < port:
-                errors.append(fe.invalid(where, end, "must be greater than or equal to `port`"))
+                errors.append(fe.invalid(where, port, "must be greater than or equal to `port`"))
             errors += port_number(end, where)
     else:
         if end is not None:

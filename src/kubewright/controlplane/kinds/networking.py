@@ -270,6 +270,15 @@ def _address_errors(address: Object) -> Errors:
     return errors
 
 
+def _address_update_errors(new: Object, old: Object) -> Errors:
+    parent = field(new, "spec.parentRef")
+    if parent == field(old, "spec.parentRef"):
+        return []
+    order = ("group", "resource", "namespace", "name")
+    shape = parent and fe.GoStruct((name.title(), parent.get(name) or "") for name in order)
+    return [fe.invalid("spec.parentRef", shape, "field is immutable")]
+
+
 def _parent_text(address: Object) -> str:
     parent = field(address, "spec.parentRef")
     if parent is None:
@@ -363,9 +372,7 @@ KINDS = {
     "ipaddresses": Kind(
         strategy=RuledStrategy(
             errors=_address_errors,
-            update_errors=lambda new, old: immutable(
-                field(new, "spec.parentRef"), field(old, "spec.parentRef"), "spec.parentRef"
-            ),
+            update_errors=_address_update_errors,
             name_rule=_address_name,
         ),
         columns=(

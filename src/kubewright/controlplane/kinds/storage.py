@@ -24,6 +24,7 @@ from .podspec.names_and_numbers import (
 from .podspec.scheduling import selector_errors
 from .printing import AGE, NONE, UNSET, column, counted, field, shown
 from .ruled import RuledStrategy
+from .volumes import inline_volume_errors
 
 RECLAIM_POLICIES = ("Delete", "Retain")
 BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
@@ -58,9 +59,10 @@ def _class_errors(storage_class: Object) -> Errors:
 
 
 def _class_update_errors(new: Object, old: Object) -> Errors:
-    errors = _fixed_errors(new, old, ("parameters", "provisioner", "reclaimPolicy"))
-    mode = "volumeBindingMode"
-    return errors + immutable(new.get(mode), old.get(mode), mode)
+    errors: Errors = []
+    for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+        errors += immutable(new.get(name) or None, old.get(name) or None, name)
+    return errors
 
 
 def _fixed_errors(new: Object, old: Object, names: Iterable[str]) -> Errors:
@@ -107,8 +109,9 @@ def _topology_errors(terms: list[Object]) -> Errors:
             if key in asked:
                 errors.append(fe.duplicate(f"{where}.key", key))
             asked[key] = values
-        if asked in seen:
-            errors.append(fe.duplicate(path, ""))
+        # A term that asks for nothing is told once for each term, and once more for each like it before.
+        repeated = len(terms) if not asked else 0
+        errors += [fe.duplicate(path, "")] * (repeated + seen.count(asked))
         seen.append(asked)
     return errors
 
@@ -213,6 +216,25 @@ def _driver_update_errors(new: Object, old: Object) -> Errors:
     return errors + immutable(now.get(modes), before.get(modes), f"spec.{modes}")
 
 
+def _driver_warnings(driver: Object, old: Object | None) -> Iterable[str]:
+    spec = driver.get("spec") or {}
+    asked = spec.get("tokenRequests")
+    before = field(old or {}, "spec.tokenRequests")
+    if asked and spec.get("serviceAccountTokenInSecrets") is None and asked != before:
+        yield (
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to "
+            "prevent possible logging of tokens in volume attributes"
+        )
+
+
+class _DriverStrategy(RuledStrategy):
+    """Counts changes from none."""
+
+    def initial_generation(self, obj: Object) -> int | None:
+        """None: the first change is the first generation."""
+        return None
+
+
 def _requests_text(driver: Object) -> str:
     requests = field(driver, "spec.tokenRequests")
     return UNSET if requests is None else ",".join(one.get("audience") or "" for one in requests)
@@ -311,6 +333,8 @@ def _attachment_errors(attachment: Object) -> Errors:
     elif volume == "":
         where = "spec.source.persistentVolumeName"
         errors.append(fe.required(where, "must specify non empty persistentVolumeName"))
+    elif inline is not None:
+        errors += inline_volume_errors(inline, "spec.source.inlineVolumeSpec")
     errors += dns_subdomain(spec.get("nodeName") or "", "spec.nodeName")
     errors += _attachment_status_errors(attachment, attachment)
     if volume is not None:
@@ -336,7 +360,20 @@ def _attachment_status_errors(new: Object, old: Object) -> Errors:
 
 
 def _attachment_update_errors(new: Object, old: Object) -> Errors:
-    return _attachment_errors(new) + immutable(new.get("spec"), old.get("spec"), "spec")
+    errors = _attachment_errors(new)
+    spec = new.get("spec") or {}
+    if spec != old.get("spec"):
+        source = spec.get("source") or {}
+        shape = fe.GoStruct(
+            Attacher=spec.get("attacher") or "",
+            Source=fe.GoStruct(
+                PersistentVolumeName=source.get("persistentVolumeName"),
+                InlineVolumeSpec=source.get("inlineVolumeSpec"),
+            ),
+            NodeName=spec.get("nodeName") or "",
+        )
+        errors.append(fe.invalid("spec", shape, "field is immutable"))
+    return errors
 
 
 _CLASS_COLUMNS = (
@@ -375,11 +412,13 @@ KINDS = {
         columns=(column("DriverName", shown("driverName"), description="The driver it is for."), AGE),
     ),
     "csidrivers": Kind(
-        strategy=RuledStrategy(
+        strategy=_DriverStrategy(
             returns_deleted=True,
             defaults=_default_driver,
             errors=_driver_errors,
             update_errors=_driver_update_errors,
+            warnings=_driver_warnings,
+            counts=("spec",),
             unconditional=False,
         ),
         columns=(

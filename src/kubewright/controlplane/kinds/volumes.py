@@ -63,6 +63,9 @@ _RESIZE_STATES = (
 _OLD_CLASS = 'deprecated since v1.8; use "storageClassName" attribute instead'
 
 
+_INLINE = "in the context of inline volumes"
+
+
 def _mode_errors(spec: Object, path: str, missing: str) -> Errors:
     modes = spec.get("accessModes") or []
     errors = [] if modes else [fe.required(f"{path}.accessModes", missing)]
@@ -399,16 +402,43 @@ def _volume_errors(spec: Object) -> Errors:
     return errors
 
 
+def inline_volume_errors(spec: Object, path: str) -> Errors:
+    """A volume that an attachment describes itself: of a CSI driver, and nothing that is about storage."""
+    errors: Errors = []
+    for name in ("claimRef", "capacity"):
+        if spec.get(name):
+            errors.append(fe.forbidden(f"{path}.{name}", f"may not be specified {_INLINE}"))
+    if spec.get("csi") is None:
+        errors.append(fe.required(f"{path}.csi", f"has to be specified {_INLINE}"))
+    errors += _mode_errors(spec, path, "")
+    if spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        errors.append(fe.forbidden(f"{path}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}"))
+    if spec.get("nodeAffinity") is not None:
+        errors.append(fe.forbidden(f"{path}.nodeAffinity", f"may not be specified {_INLINE}"))
+    if spec.get("csi") is not None:
+        errors += _csi_errors(spec["csi"], f"{path}.csi")
+    if spec.get("storageClassName"):
+        errors.append(fe.forbidden(f"{path}.storageClassName", f"may not be specified {_INLINE}"))
+    if spec.get("volumeMode") not in (None, "Filesystem"):
+        text = f"may not specify volumeMode other than Filesystem {_INLINE}"
+        errors.append(fe.forbidden(f"{path}.volumeMode", text))
+    return errors
+
+
+def _csi_errors(source: Object, path: str) -> Errors:
+    errors = driver_errors(source.get("driver") or "", f"{path}.driver")
+    if not source.get("volumeHandle"):
+        errors.append(fe.required(f"{path}.volumeHandle", ""))
+    for field in _CSI_SECRETS:
+        if source.get(field) is not None:
+            errors += secret_reference_errors(source[field], f"{path}.{field}")
+    return errors
+
+
 def _backing_errors(kind: str, spec: Object) -> Errors:
     source, path = spec[kind], f"spec.{kind}"
     if kind == "csi":
-        errors = driver_errors(source.get("driver") or "", f"{path}.driver")
-        if not source.get("volumeHandle"):
-            errors.append(fe.required(f"{path}.volumeHandle", ""))
-        for field in _CSI_SECRETS:
-            if source.get(field) is not None:
-                errors += secret_reference_errors(source[field], f"{path}.{field}")
-        return errors
+        return _csi_errors(source, path)
     if kind == "local":
         where = source.get("path") or ""
         errors = no_backsteps(where, f"{path}.path") if where else [fe.required(f"{path}.path", "")]
