@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kubewright.api.declare import (
@@ -13,6 +15,8 @@ from kubewright.api.declare import (
     webhook_path,
 )
 from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.marker import MarkerError
+from kubewright.api.markers import Ge, Gt, Le, Lt, MultipleOf
 from kubewright.api.meta import CustomResource
 from kubewright.api.model import Spec
 
@@ -87,3 +91,24 @@ def test_paths_of_webhooks() -> None:
     assert webhook_path(gvk, mutating=True) == "/mutate-batch-tutorial-kubebuilder-io-v1-cronjob"
     assert webhook_path(gvk, mutating=False) == "/validate-batch-tutorial-kubebuilder-io-v1-cronjob"
     assert webhook_path(GroupVersionKind("", "v1", "Pod"), mutating=False) == "/validate--v1-pod"
+
+
+def test_a_custom_resource_says_its_parts() -> None:
+    declare = resource(group="a.example.com", version="v1")
+    with pytest.raises(TypeError, match=r"Vague does not say .*CustomResource\[VagueSpec, VagueStatus"):
+
+        @declare
+        class Vague(CustomResource): ...  # type: ignore[type-arg]
+
+    @declare
+    class Explicit(CustomResource):  # type: ignore[type-arg]
+        spec: Spec
+
+    assert Explicit.gvk is not None
+
+
+@pytest.mark.parametrize("marker", [Ge, Gt, Le, Lt, MultipleOf])
+@pytest.mark.parametrize("value", ["3", None, True])
+def test_a_bound_that_is_no_number_fails_where_it_is_written(marker: Any, value: Any) -> None:
+    with pytest.raises(MarkerError, match=rf"{marker.__name__}\({value!r}\): write a number"):
+        marker(value)

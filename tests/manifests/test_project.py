@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.manifests import Manifests, ProjectError, compare, generate, leftovers, load_project, write
+from kubewright.manifests.project import module_name
 
 KIND = """
 from kubewright.api.declare import *
@@ -86,6 +87,7 @@ def test_kinds_of_other_packages_are_not_ours(package: Path, tmp_path: Path) -> 
         ("import nowhere_to_be_found", "nowhere_to_be_found"),
         ("1 / 0", ":1: ZeroDivisionError"),
         ("def (", ":1: SyntaxError"),
+        ("from kubewright.api import Ge\nGe('x')", r"broken\.py:2: Ge\('x'\): write a number$"),
         ("from kubewright.api.markers import Gee", "Gee"),
         (
             "from kubewright.api.declare import resource\nresource(group='a.b', version='v1', colour=1)",
@@ -98,6 +100,30 @@ def test_a_module_that_cannot_be_imported(package: Path, text: str, words: str) 
     with pytest.raises(ProjectError, match=words) as caught:
         load_project([package.name])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("shops", "shops"),
+        ("shops.main", "shops.main"),
+        ("shops.py", "shops"),
+        ("./shops.py", "shops"),
+        ("shops/main.py", "shops.main"),
+        ("shops/__init__.py", "shops"),
+        ("shops/", "shops"),
+    ],
+)
+def test_a_module_may_be_named_by_its_file(text: str, name: str) -> None:
+    assert module_name(text) == name
+    if text.endswith(".py"):
+        assert module_name(str(Path.cwd() / text)) == name
+
+
+@pytest.mark.parametrize("text", ["../shops.py", "/elsewhere/shops.py"])
+def test_a_file_elsewhere_has_no_name(text: str) -> None:
+    with pytest.raises(ProjectError, match="is not below the current directory"):
+        module_name(text)
 
 
 def test_a_module_that_is_not_there() -> None:

@@ -15,10 +15,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeVar, get_origin, runtime_checkable
 
 from .gvk import GroupVersionKind, GroupVersionResource
-from .meta import LabelSelector
+from .meta import CustomResource, LabelSelector
 from .model import Object
 
 Scope = Literal["Namespaced", "Cluster"]
@@ -155,6 +155,11 @@ def resource(
         named = kind or cls.__name__
         if not re.fullmatch("[A-Z][A-Za-z0-9]*", named):
             raise ValueError(f"kind {named!r}: write a CamelCase name such as Guestbook")
+        if CustomResource in cls.__bases__ and not _says_its_parts(cls):
+            raise TypeError(
+                f"{cls.__name__} does not say what its spec and status are: write class {cls.__name__}"
+                f"(CustomResource[{cls.__name__}Spec, {cls.__name__}Status]), or None for no status"
+            )
         info = ResourceInfo(
             gvk=GroupVersionKind(group, version, named),
             plural=plural or pluralize(named.lower()),
@@ -202,6 +207,12 @@ def resource_info(cls: type) -> ResourceInfo:
 def is_resource(cls: object) -> bool:
     """Whether a class (itself, not a base) carries `@resource`."""
     return isinstance(cls, type) and _INFO in vars(cls)
+
+
+def _says_its_parts(cls: type) -> bool:
+    """Whether a custom resource names its spec and status, by arguments of its base or by fields."""
+    given = any(get_origin(base) is CustomResource for base in vars(cls).get("__orig_bases__", ()))
+    return given or "spec" in vars(cls).get("__annotations__", {})
 
 
 _IRREGULAR: Final = {

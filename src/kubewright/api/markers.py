@@ -38,60 +38,57 @@ def _integral(marker: Marker, value: float, schema: Schema) -> int | float:
 
 
 @dataclass(frozen=True)
-class Ge(Marker):
+class _Number(Marker):
+    """A bound on a number."""
+
+    value: float
+    targets: ClassVar = NUMERIC
+    keyword: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            raise MarkerError(f"{type(self).__name__}({self.value!r}): write a number")
+
+    def _write(self, schema: Schema) -> None:
+        schema[self.keyword] = _integral(self, self.value, schema)
+
+
+class Ge(_Number):
     """At least `value`."""
 
-    value: float
-    targets: ClassVar = NUMERIC
-
-    def _write(self, schema: Schema) -> None:
-        schema["minimum"] = _integral(self, self.value, schema)
+    keyword: ClassVar = "minimum"
 
 
-@dataclass(frozen=True)
-class Gt(Marker):
+class Gt(_Number):
     """More than `value`."""
 
-    value: float
-    targets: ClassVar = NUMERIC
+    keyword: ClassVar = "minimum"
 
     def _write(self, schema: Schema) -> None:
-        schema["minimum"] = _integral(self, self.value, schema)
+        super()._write(schema)
         schema["exclusiveMinimum"] = True
 
 
-@dataclass(frozen=True)
-class Le(Marker):
+class Le(_Number):
     """At most `value`."""
 
-    value: float
-    targets: ClassVar = NUMERIC
-
-    def _write(self, schema: Schema) -> None:
-        schema["maximum"] = _integral(self, self.value, schema)
+    keyword: ClassVar = "maximum"
 
 
-@dataclass(frozen=True)
-class Lt(Marker):
+class Lt(_Number):
     """Less than `value`."""
 
-    value: float
-    targets: ClassVar = NUMERIC
+    keyword: ClassVar = "maximum"
 
     def _write(self, schema: Schema) -> None:
-        schema["maximum"] = _integral(self, self.value, schema)
+        super()._write(schema)
         schema["exclusiveMaximum"] = True
 
 
-@dataclass(frozen=True)
-class MultipleOf(Marker):
+class MultipleOf(_Number):
     """A multiple of `value`."""
 
-    value: float
-    targets: ClassVar = NUMERIC
-
-    def _write(self, schema: Schema) -> None:
-        schema["multipleOf"] = _integral(self, self.value, schema)
+    keyword: ClassVar = "multipleOf"
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,6 @@ def _place(error: BaseException) -> str:
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and not frame.filename.startswith(_OURS)
+        if "importlib" not in frame.filename and not frame.filename.startswith((_OURS, "<"))
     ]
     return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
