@@ -48,3 +48,35 @@ def test_a_port_in_use_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         result = CliRunner().invoke(main, ["up", "--port", str(port)])
     assert result.exit_code == 1
     assert result.output == f"Error: cannot listen on 127.0.0.1:{port}: address already in use\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "clusters: [{name: prod}, {name: kubewright}]",
+            "kubeconfig is there already, for prod, kubewright,",
+        ),
+        ("{{{", "kubeconfig is there already, and is not one of ours, and would be lost"),
+        ("important notes", "and is not one of ours"),
+    ],
+)
+def test_the_way_to_another_cluster_is_not_overwritten(
+    text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    result = CliRunner().invoke(main, ["up"])
+    assert result.exit_code == 1
+    assert complaint in result.output
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["", "clusters: [{name: kubewright, cluster: {server: https://old}}]"])
+def test_a_kubeconfig_of_ours_is_replaced(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kubeconfig").write_text(text)
+    # It gets as far as the next mistake.
+    result = CliRunner().invoke(main, ["up", "--store", "foo:bar"])
+    assert "there is no storage" in result.output

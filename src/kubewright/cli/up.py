@@ -165,6 +165,7 @@ def _plane(options: dict[str, Any]) -> Any:
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
     settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
+    _spare_others(settings["kubeconfig"])
     settings["front_proxy"] = _front_proxy(options)
     from kubewright.controlplane import ControlPlane
 
@@ -184,6 +185,26 @@ def _default_kubeconfig(store: str) -> Path:
     if scheme == "sqlite" and path.strip("/"):
         return Path(path[2:] if path.startswith("//") else path).with_suffix(".kubeconfig")
     return Path("kubeconfig")
+
+
+def _spare_others(path: Path) -> None:
+    """Refuse to write over a kubeconfig that is not one of ours: the way to another cluster would be lost."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return
+    import yaml
+
+    try:
+        found = yaml.load(text, Loader=yaml.CSafeLoader)
+        names = [each["name"] for each in found["clusters"]] if found else ["kubewright"]
+    except (yaml.YAMLError, KeyError, TypeError):
+        names = []
+    if names != ["kubewright"]:
+        known = f"for {', '.join(map(str, names))}" if names else "and is not one of ours"
+        raise click.ClickException(
+            f"{path} is there already, {known}, and would be lost: name another file with --kubeconfig"
+        )
 
 
 def _front_proxy(options: dict[str, Any]) -> Any:
