@@ -182,3 +182,26 @@ def test_constants_that_cannot_be_converted_are_found_with_the_rule() -> None:
     assert compile_rules(computed)[0].message_problem == (
         "messageExpression instantiation failed: type conversion error from 'string' to 'int'"
     )
+
+
+def test_a_field_that_is_null_is_not_there_but_a_key_is() -> None:
+    nullable = {**STRING, "nullable": True}
+    inner = {"type": "object", "nullable": True, "properties": {"b": nullable}}
+    properties = {
+        "a": nullable,
+        "o": inner,
+        "m": {"type": "object", "maxProperties": 3, "additionalProperties": nullable},
+    }
+
+    def passes(rule: str, spec: Any) -> bool:
+        return not errors(version(properties, {"rule": rule}), spec)
+
+    nulls = {"a": None, "o": None, "m": {"k": None}}
+    assert passes("!has(self.a) && !has(self.o)", nulls)
+    assert passes("self.?a.orValue('none') == 'none' && self.?o.?b.orValue('none') == 'none'", nulls)
+    assert passes("!has(self.o.b) && self.o.?b.orValue('none') == 'none'", {"o": {"b": None}})
+    assert passes("'k' in self.m && self.m.size() == 1", nulls)
+    missing = version(properties, {"rule": "self.o.b == 'x'"})
+    assert errors(missing, nulls) == [
+        "spec: Invalid value: \"object\": no such key: o evaluating rule: self.o.b == 'x'"
+    ]

@@ -20,6 +20,7 @@ from kubewright.cel.frame import Frame, charge
 from kubewright.cel.functions import Overload
 from kubewright.cel.library import operators as ops
 from kubewright.cel.library.conversions import CONVERSIONS
+from kubewright.cel.library.optionals import field as optional_field
 from kubewright.cel.library.optionals import select as optional_select
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.strings import add_bounded
@@ -384,16 +385,19 @@ def _optional_access(compiler: Compiler, expr: Call) -> Code:
     base, raw = compiler.attribute(container)
     key_code = compiler.code(key)
     run, key_run = base.run, key_code.run
+    of_object = False
     if isinstance(key, Literal) and expr.function == "_?._":
         target = container.type.params[0] if container.type.name == "optional_type" else container.type
         field = target.field(key.value) if target.kind is Kind.OBJECT else None
         name = field.key if field else key.value
+        of_object = field is not None
         key_run = constant(name).run
     convert = converter(expr.type) if raw else None
+    look = optional_field if of_object else optional_select
 
     def select(frame: Frame) -> Optional:
         """What is not there costs nothing to read."""
-        found = optional_select(run(frame), key_run(frame))
+        found = look(run(frame), key_run(frame))
         if found.has_value:
             frame[0] += 1
             if convert is not None:

@@ -33,6 +33,7 @@ from kubewright.cel.convert import converter
 from kubewright.cel.errors import CelError
 from kubewright.cel.frame import FIRST_SLOT, Frame, work
 from kubewright.cel.library.operators import no_such_key
+from kubewright.cel.library.optionals import field as optional_field
 from kubewright.cel.library.optionals import select as optional_select
 from kubewright.cel.types import Kind, Type, find_message, is_optional
 from kubewright.cel.values import Optional, TypeValue, no_overload
@@ -128,9 +129,10 @@ class Compiler:
             found = inner.field(expr.field) if inner.kind is Kind.OBJECT else None
             key = found.key if found else expr.field
             run = code.run
+            select = optional_field if inner.kind is Kind.OBJECT else optional_select
             if expr.test_only:
-                return Code(lambda frame: optional_select(run(frame), key).has_value, code.cost), False
-            return Code(lambda frame: optional_select(run(frame), key), code.cost + 1), raw
+                return Code(lambda frame: select(run(frame), key).has_value, code.cost), False
+            return Code(lambda frame: select(run(frame), key), code.cost + 1), raw
         if target.kind is Kind.OBJECT:
             field = target.field(expr.field)
             assert field is not None
@@ -273,16 +275,20 @@ def _missing(key: str) -> CelError:
 
 
 def _path_run(slot: int, keys: list[str]) -> Run:
+    """Fields of fields; one that is null is one that is not there."""
     if len(keys) == 1:
         (only,) = keys
 
         def one(frame: Frame) -> Any:
             try:
-                return frame[slot][only]
+                value = frame[slot][only]
             except KeyError:
                 raise _missing(only) from None
             except TypeError:
                 raise no_such_key(frame[slot], only) from None
+            if value is None:
+                raise _missing(only)
+            return value
 
         return one
     if len(keys) == 2:
@@ -290,11 +296,14 @@ def _path_run(slot: int, keys: list[str]) -> Run:
 
         def two(frame: Frame) -> Any:
             try:
-                return frame[slot][first][second]
+                value = frame[slot][first][second]
             except KeyError as error:
                 raise _missing(error.args[0]) from None
             except TypeError:
-                raise no_overload() from None
+                raise _unfit(frame[slot], keys) from None
+            if value is None:
+                raise _missing(second)
+            return value
 
         return two
 
@@ -306,20 +315,36 @@ def _path_run(slot: int, keys: list[str]) -> Run:
         except KeyError as error:
             raise _missing(error.args[0]) from None
         except TypeError:
-            raise no_overload() from None
+            raise _unfit(frame[slot], keys) from None
+        if value is None:
+            raise _missing(keys[-1])
         return value
 
     return many
 
 
+def _unfit(value: Any, keys: list[str]) -> CelError:
+    """Why the way of some keys into a value ends at what is no object."""
+    for key in keys:
+        if not isinstance(value, Mapping):
+            break
+        value = value.get(key)
+        if value is None:
+            return _missing(key)
+    return no_overload()
+
+
 def _field_run(run: Run, key: str) -> Run:
     def select(frame: Frame) -> Any:
         try:
-            return run(frame)[key]
+            value = run(frame)[key]
         except KeyError:
             raise _missing(key) from None
         except TypeError:
             raise no_overload() from None
+        if value is None:
+            raise _missing(key)
+        return value
 
     return select
 
@@ -327,8 +352,8 @@ def _field_run(run: Run, key: str) -> Run:
 def _has_field(run: Run, key: str) -> Run:
     def has(frame: Frame) -> bool:
         try:
-            return key in run(frame)
-        except TypeError:
+            return run(frame).get(key) is not None
+        except AttributeError:
             raise no_overload() from None
 
     return has

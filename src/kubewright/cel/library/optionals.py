@@ -48,6 +48,12 @@ def select(container: Any, key: Any) -> Optional:
     return NONE
 
 
+def field(container: Any, name: str) -> Optional:
+    """`container.?name` of an object: a field that is null is one that is not there."""
+    found = select(container, name)
+    return NONE if found.has_value and found.value is None else found
+
+
 OVERLOADS: Final[list[Overload]] = [
     overload("optional.of", "optional_of", "(V) -> optional(V)", Optional),
     overload("optional.ofNonZeroValue", "optional_ofNonZeroValue", "(V) -> optional(V)", of_non_zero),
