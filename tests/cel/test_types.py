@@ -122,8 +122,10 @@ def test_absent_fields_are_errors_at_run_time() -> None:
         program({"self": {}})
     with pytest.raises(CelError, match=r"^no such key: n$"):
         program({"self": {"child": {}}})
-    with pytest.raises(CelError, match=r"^no such overload$"):
+    with pytest.raises(CelError, match=r"^no such key: child$"):
         program({"self": {"child": None}})
+    with pytest.raises(CelError, match=r"^no such overload$"):
+        program({"self": {"child": 5}})
 
 
 def test_data_that_breaks_its_format_is_an_error() -> None:
