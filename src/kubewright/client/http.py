@@ -13,8 +13,8 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from .config import ClusterConfig
@@ -28,6 +28,7 @@ CONNECT_TIMEOUT: Final = 30.0
 IDLE_TIMEOUT: Final = 90.0
 MAX_IDLE: Final = 256
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3))
+_T = TypeVar("_T")
 _SAFE: Final = ("GET", "HEAD")
 
 
@@ -88,21 +89,9 @@ class HTTPTransport:
         """One request, one complete answer."""
         request = await self._request(method, path, query, headers, body, self._whole_head)
         async with asyncio.timeout(timeout):
-            while True:
-                connection = await self._acquire()
-                kept = connection.used
-                try:
-                    answer = await connection.send(method, request)
-                except ConnectionFailed:
-                    self._discard(connection)
-                    if kept and not connection.received and method in _SAFE:
-                        continue
-                    raise
-                except BaseException:
-                    self._discard(connection)
-                    raise
-                self._release(connection)
-                return answer
+            connection, answer = await self._ask(Connection.send, method, request)
+        self._release(connection)
+        return answer
 
     async def stream(
         self,
@@ -117,23 +106,27 @@ class HTTPTransport:
         """Start a request whose answer arrives over time."""
         request = await self._request(method, path, query, headers, body, self._stream_head)
         async with asyncio.timeout(timeout):
-            while True:
-                connection = await self._acquire()
-                kept = connection.used
-                try:
-                    stream = await connection.stream(method, request)
-                except ConnectionFailed:
-                    self._discard(connection)
-                    if kept and not connection.received and method in _SAFE:
-                        continue
-                    raise
-                except BaseException:
-                    self._discard(connection)
-                    raise
-                break
+            connection, stream = await self._ask(Connection.stream, method, request)
         stream.idle_timeout = idle_timeout
         stream.on_close = lambda: self._release(connection)
         return stream
+
+    async def _ask(
+        self, ask: Callable[[Connection, str, bytes], Awaitable[_T]], method: str, request: bytes
+    ) -> tuple[Connection, _T]:
+        """Send a request over a connection, and again if a kept one turned out to be closed."""
+        while True:
+            connection = await self._acquire()
+            kept = connection.used
+            try:
+                return connection, await ask(connection, method, request)
+            except ConnectionFailed:
+                self._discard(connection)
+                if not kept or connection.received or method not in _SAFE:
+                    raise
+            except BaseException:
+                self._discard(connection)
+                raise
 
     async def websocket(
         self,
