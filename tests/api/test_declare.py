@@ -8,6 +8,7 @@ from kubewright.api.declare import (
     Rbac,
     declared_on,
     declares,
+    has_status,
     is_resource,
     pluralize,
     resource,
@@ -18,7 +19,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.marker import MarkerError
 from kubewright.api.markers import Ge, Gt, Le, Lt, MultipleOf
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec
+from kubewright.api.model import Spec, Status
 
 
 class ThingSpec(Spec):
@@ -112,3 +113,13 @@ def test_a_custom_resource_says_its_parts() -> None:
 def test_a_bound_that_is_no_number_fails_where_it_is_written(marker: Any, value: Any) -> None:
     with pytest.raises(MarkerError, match=rf"{marker.__name__}\({value!r}\): write a number"):
         marker(value)
+
+
+def test_a_kind_has_a_status_if_it_has_one() -> None:
+    @resource(group="a.example.com", version="v1")
+    class With(CustomResource[ThingSpec, Status]): ...
+
+    @resource(group="a.example.com", version="v1", status=False)
+    class Plain(CustomResource[ThingSpec, Status]): ...
+
+    assert [has_status(each) for each in (With, Plain, Thing)] == [True, False, False]

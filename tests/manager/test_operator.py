@@ -470,6 +470,26 @@ def test_permissions_and_webhooks_follow_from_what_is_declared(operator) -> None
     assert "test_operator.py:" in first.where
 
 
+@resource(group="operator.example.com", version="v1")
+class Bare(CustomResource[BoxSpec, None]):
+    """Something without a status."""
+
+
+async def test_a_kind_without_a_status_says_so(operator, client, eventually, caplog) -> None:
+    @operator.reconcile(Bare)
+    async def reconcile(thing: Bare, ctx: Context[Bare]) -> None:
+        await ctx.update_status()
+
+    resources = {
+        name for each in operator.declarations() if isinstance(each, Rbac) for name in each.resources
+    }
+    assert resources == {"bares", "bares/finalizers", "events"}
+    await install_definitions(client, [Bare])
+    async with Run(operator, client):
+        await client.create(Bare(metadata=ObjectMeta(name="a", namespace="default"), spec=BoxSpec()))
+        await eventually(lambda: "Bare has no status: declare it as CustomResource[" in caplog.text)
+
+
 def test_settings_bring_their_own_permissions(operator) -> None:
     operator.default(Box)(lambda thing: None)
     operator.settings.leader_election = True

@@ -15,7 +15,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final, Literal, Protocol, TypeVar, get_origin, runtime_checkable
+
+import msgspec
 
 from .gvk import GroupVersionKind, GroupVersionResource
 from .meta import CustomResource, LabelSelector
@@ -207,6 +210,14 @@ def resource_info(cls: type) -> ResourceInfo:
 def is_resource(cls: object) -> bool:
     """Whether a class (itself, not a base) carries `@resource`."""
     return isinstance(cls, type) and _INFO in vars(cls)
+
+
+def has_status(cls: type) -> bool:
+    """Whether a declared kind has a status and its subresource; `CustomResource[MySpec, None]` has none."""
+    said = resource_info(cls).status
+    if said is not None:
+        return said
+    return any(each.name == "status" and each.type is not NoneType for each in msgspec.structs.fields(cls))
 
 
 def _says_its_parts(cls: type) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.api.codec import from_plain, to_plain
-from kubewright.api.declare import ResourceInfo, resource_info
+from kubewright.api.declare import ResourceInfo, has_status, resource_info
 from kubewright.schema.defaults import apply_defaults
 from kubewright.schema.from_types import schema_of
 from kubewright.schema.structural import Node
@@ -77,7 +77,7 @@ def resource_of(
 
 def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) -> Version:
     subresources: dict[str, Subresource] = {}
-    if info.status or (info.status is None and "status" in getattr(cls, "__struct_fields__", ())):
+    if has_status(cls):
         subresources["status"] = StatusSubresource()
     if info.scale is not None:
         subresources["scale"] = ScaleSubresource(

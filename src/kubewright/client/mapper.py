@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 
 from kubewright.api import builtin
-from kubewright.api.declare import is_resource, resource_info
+from kubewright.api.declare import has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 
@@ -129,7 +129,7 @@ def _without_server(kind: Kind) -> APIResource | None:
 @cache
 def _of_class(cls: type[MetaObject]) -> APIResource:
     info = resource_info(cls)
-    parts = (("status",) if info.status else ()) + (("scale",) if info.scale else ())
+    parts = (("status",) if has_status(cls) else ()) + (("scale",) if info.scale else ())
     return APIResource(
         info.gvk,
         info.plural,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from kubewright.api.declare import has_status, is_resource
 from kubewright.api.meta import MetaObject
 from kubewright.api.owners import set_controller_reference
 from kubewright.cache import Cache, CachedClient
@@ -76,4 +77,9 @@ class Context(Generic[T]):
 
     async def update_status(self) -> None:
         """Write what was changed in the object's status, if anything was."""
+        cls = type(self.object)
+        if is_resource(cls) and not has_status(cls):
+            raise TypeError(
+                f"{cls.__name__} has no status: declare it as CustomResource[<spec>, {cls.__name__}Status]"
+            )
         await self.client.update_status(self.object)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kubewright.api.declare import Rbac, resource_info
+from kubewright.api.declare import Rbac, has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
@@ -61,11 +61,10 @@ def _rule(
 
 def for_reconciled(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
     """Read it, change its metadata, write its status, own things with it."""
-    return [
-        _rule(scheme, kind, (*READ, "patch", "update")),
-        _rule(scheme, kind, ("get", "patch", "update"), "status"),
-        _rule(scheme, kind, ("update",), "finalizers"),
-    ]
+    rules = [_rule(scheme, kind, (*READ, "patch", "update")), _rule(scheme, kind, ("update",), "finalizers")]
+    if not is_resource(kind) or has_status(kind):
+        rules.append(_rule(scheme, kind, ("get", "patch", "update"), "status"))
+    return rules
 
 
 def for_owned(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
