@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from kubewright.apiserver.json_text import json_complaint
 from kubewright.apiserver.yaml_text import load_yaml
 
 
@@ -45,3 +46,39 @@ def test_aliases_within_reason_are_written_out() -> None:
 def test_json_is_yaml_and_repeated_keys_are_still_seen() -> None:
     assert load_yaml(b'{"a": 1e3, "b": "2020-01-01"}') == ({"a": 1000.0, "b": "2020-01-01"}, [])
     assert load_yaml(b'{"a": 1, "a": 2}') == ({"a": 2}, ['line 1: key "a" already set in map'])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "unexpected end of JSON input"),
+        ('{"a":', "unexpected end of JSON input"),
+        ('{"a":"b}', "unexpected end of JSON input"),
+        ('{"a":1} x', "invalid character 'x' after top-level value"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ('{"a":1 "b":2}', "invalid character '\"' after object key:value pair"),
+        ("{'a':1}", "invalid character '\\'' looking for beginning of object key string"),
+        ('{"a":1,}', "invalid character '}' looking for beginning of object key string"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ("[1,]", "invalid character ']' looking for beginning of value"),
+        ('{"a":tru}', "invalid character '}' in literal true (expecting 'e')"),
+        ('{"a":01}', "invalid character '1' after object key:value pair"),
+        ('{"a":1.}', "invalid character '}' after decimal point in numeric literal"),
+        ('{"a":1e}', "invalid character '}' in exponent of numeric literal"),
+        ('{"a":-}', "invalid character '}' in numeric literal"),
+        ('{"a":"\\q"}', "invalid character 'q' in string escape code"),
+        ('{"a":"\\u12x4"}', "invalid character 'x' in \\u hexadecimal character escape"),
+        ('{"a":"x\ty"}', "invalid character '\\t' in string literal"),
+        ("a: b", "invalid character 'a' looking for beginning of value"),
+        ("- op: add", "invalid character ' ' in numeric literal"),
+    ],
+)
+def test_text_that_is_no_json(text: str, complaint: str) -> None:
+    assert json_complaint(text.encode(), ValueError("nothing")) == complaint
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", ' [1, -2.5e+3, "\\u00e9\\n", {"a": [true, null, false]}] ', "0"]
+)
+def test_json_is_not_complained_about(text: str) -> None:
+    assert json_complaint(text.encode(), ValueError("too deep")) == "too deep"

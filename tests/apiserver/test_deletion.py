@@ -87,3 +87,31 @@ async def test_grace(talk, server):
     gone = await talk.ok("DELETE", f"{path}/q?gracePeriodSeconds=0")
     versions = [int(each["metadata"]["resourceVersion"]) for each in (made, gone)]
     assert versions[1] - versions[0] == 2, "marked, then removed: two changes for those who watch"
+
+
+async def test_options_of_the_wrong_type(talk, base, widget):
+    await talk.ok("POST", base, widget("a"))
+    for body, text in (
+        (
+            {"gracePeriodSeconds": "x"},
+            "string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+        ),
+        (
+            {"preconditions": 5},
+            "number into Go struct field DeleteOptions.preconditions of type v1.Preconditions",
+        ),
+        ([], "couldn't get version/kind; json parse error: json: cannot unmarshal array"),
+    ):
+        status, error = await talk("DELETE", f"{base}/a", body)
+        assert status == 400
+        assert text in error["message"]
+    assert (await talk("DELETE", f"{base}/a", b"null"))[0] == 200
+
+
+async def test_a_collection_is_deleted_page_by_page(talk, base, widget):
+    for name in "abc":
+        await talk.ok("POST", base, widget(name))
+    gone = await talk.ok("DELETE", f"{base}?limit=2")
+    assert [item["metadata"]["name"] for item in gone["items"]] == ["a", "b"]
+    assert gone["metadata"]["continue"]
+    assert [item["metadata"]["name"] for item in (await talk.ok("GET", base))["items"]] == ["c"]

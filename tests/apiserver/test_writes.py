@@ -248,3 +248,49 @@ async def test_media_types_with_broken_parameters_are_unknown(talk, base, widget
     ):
         made = widget(metadata={"generateName": "w-"})
         assert (await talk("POST", base, made, Content_Type=media))[0] == status
+
+
+async def test_types_that_are_no_text(talk, base, widget):
+    for change, text in (
+        ({"kind": 5}, "json: cannot unmarshal number into Go struct field .kind of type string"),
+        (
+            {"apiVersion": ["v1"]},
+            "json: cannot unmarshal array into Go struct field .apiVersion of type string",
+        ),
+        ({"apiVersion": "a/b/c"}, "unexpected GroupVersion string: a/b/c"),
+        ({"apiVersion": None}, "the API version in the data () does not match the expected API version"),
+    ):
+        status, error = await talk("POST", base, widget("a") | change)
+        assert status == 400
+        assert text in error["message"]
+    await talk.ok("POST", base, widget("a"))
+    status, error = await talk("PATCH", f"{base}/a", {"kind": 5}, Content_Type=MERGE)
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "patch")
+
+
+async def test_operations_of_json_patches_are_read_strictly(talk, base, widget):
+    await talk.ok("POST", base, widget("a"))
+    extra = b'[{"op":"add","path":"/spec","value":{"size":1},"extra":1}]'
+    twice = b'[{"op":"remove","op":"add","path":"/spec","value":{"size":1}}]'
+    for body, problem in (
+        (extra, 'json patch unknown field "[0].extra"'),
+        (twice, 'json patch duplicate field "[0].op"'),
+    ):
+        status, error = await talk("PATCH", f"{base}/a?fieldValidation=Strict", body, Content_Type=JSON_PATCH)
+        assert status == 422
+        assert error["message"].endswith(f"strict decoding error: {problem}")
+        answer = await talk.send("PATCH", f"{base}/a", body, Content_Type=JSON_PATCH)
+        assert answer.status == 200
+        assert problem.replace('"', '\\"') in answer.headers["Warning"][0]
+
+
+async def test_version_zero_is_no_version(talk, base, widget):
+    await talk.ok("POST", base, widget("a"))
+    status, error = await talk("PUT", f"{base}/a", widget("a", metadata={"resourceVersion": "0"}))
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
+
+
+async def test_names_that_mean_something_in_paths(talk, base):
+    for name in (".", "..", "a%25b"):
+        status, error = await talk("GET", f"{base}/{name}")
+        assert (status, error["message"].partition(":")[0]) == (400, "Name parameter invalid")

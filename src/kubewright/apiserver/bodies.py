@@ -6,8 +6,8 @@ errors, warnings or nothing is up to the request's `fieldValidation`.
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,14 +15,14 @@ import yaml
 
 from kubewright.api.builtin import definition_name, resource_of_kind
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
-from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.api.typed_json import TypedError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
-from kubewright.schema.duplicates import field_paths
+from kubewright.schema.duplicates import field_paths, merged_duplicates
 from kubewright.schema.metadata import METADATA_FIELDS, MetadataError
 from kubewright.schema.version import TooDeepError
 
+from .json_text import json_complaint
 from .negotiation import JSON, MEDIA_TYPES, PROTOBUF, YAML, encode
 from .request import Request
 from .resource import Object, Resource, Version
@@ -57,38 +57,6 @@ def duplicate_fields(data: bytes, obj: Any) -> list[str]:
         return exact_duplicates(data)
     except ValueError:
         return []
-
-
-def json_complaint(data: bytes, error: Exception) -> str:
-    """What Go's decoder would say about JSON that cannot be read."""
-    text = data.strip()
-    if not text:
-        return "unexpected end of JSON input"
-    try:
-        json.loads(data)
-    except json.JSONDecodeError as problem:
-        if problem.pos >= len(problem.doc.rstrip()) or "Unterminated" in problem.msg:
-            return "unexpected end of JSON input"
-        char = quote(problem.doc[problem.pos])[1:-1]
-        if problem.msg.startswith("Extra data"):
-            return f"invalid character '{char}' after top-level value"
-        if "property name" in problem.msg:
-            return f"invalid character '{char}' looking for beginning of object key string"
-        if "':'" in problem.msg:
-            return f"invalid character '{char}' after object key"
-        if "','" in problem.msg:
-            return f"invalid character '{char}' after object key:value pair"
-        for word in ("null", "true", "false"):
-            if char == word[0]:
-                rest = problem.doc[problem.pos :]
-                for wanted, found in zip(word, rest, strict=False):
-                    if wanted != found:
-                        return f"invalid character '{found}' in literal {word} (expecting '{wanted}')"
-                return "unexpected end of JSON input"
-        return f"invalid character '{char}' looking for beginning of value"
-    except (ValueError, RecursionError):
-        pass
-    return str(error)
 
 
 def excerpt(data: bytes) -> str:
@@ -137,6 +105,15 @@ _TYPE_META = (
 )
 
 
+def unreadable_type(value: Any) -> str:
+    """Why plain data that is no object has no kind."""
+    shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(value), "number")
+    return (
+        f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value "
+        f"of type {_TYPE_META}"
+    )
+
+
 def read_object(
     data: bytes,
     media: str,
@@ -154,15 +131,13 @@ def read_object(
     own where a subresource speaks another.
     """
     kind = kind or resource.kind
-    obj, duplicates = read_plain(data, media, kind, wire)
-    if obj is None and (media == YAML or not resource.custom):
-        obj = {}
-    if type(obj) is not dict:
-        shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
-        problem = f"json: cannot unmarshal {shown} into Go value of type {_TYPE_META}"
-        why = f"couldn't get version/kind; json parse error: {problem}"
-        raise unrecognized(kind, why, data)
-    repeats = duplicate_fields(data, obj) if media == JSON and validation != "Ignore" else ()
+    read, duplicates = read_plain(data, media, kind, wire)
+    if read is not None and type(read) is not dict:
+        raise unrecognized(kind, unreadable_type(read), data)
+    obj: Object = read or {}
+    repeats = duplicate_fields(data, obj) if media == JSON else ()
+    if repeats and not resource.custom:
+        obj = merged_duplicates(data)
     check_type(obj, resource, version, kind, data)
     problems = shape(obj, resource, version, kind)
     if validation != "Ignore":
@@ -189,7 +164,9 @@ def read_typed(
     """A body as an object of a built-in kind that is no resource of its own (a TokenRequest, an Eviction)."""
     obj, duplicates = read_plain(data, media, gvk.kind, wire)
     obj = {} if obj is None else obj
-    _must_be_object(obj, gvk.kind, data)
+    problem = type_problem(obj) if type(obj) is dict else unreadable_type(obj)
+    if problem:
+        raise unrecognized(gvk.kind, problem, data)
     repeated = duplicates
     if media == JSON and validation != "Ignore":
         repeated = [f'duplicate field "{path}"' for path in duplicate_fields(data, obj)]
@@ -205,36 +182,39 @@ def read_typed(
     return obj
 
 
-def _must_be_object(obj: Any, kind: str, data: bytes) -> None:
-    if type(obj) is not dict:
-        shown = {str: "string", list: "array", bool: "bool", type(None): "null"}.get(type(obj), "number")
-        why = (
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {shown} into Go value "
-            f"of type {_TYPE_META}"
-        )
-        raise unrecognized(kind, why, data)
-
-
 def check_type(obj: Object, resource: Resource, version: Version, kind: str, data: bytes) -> None:
     """`apiVersion` and `kind` must be those of the endpoint; typed kinds may leave them out."""
     api_version = str(GroupVersion(resource.group, version.name))
     given_kind, given = obj.get("kind"), obj.get("apiVersion")
     if given_kind == kind and given == api_version:
         return
+    problem = type_problem(obj)
+    if problem:
+        raise unrecognized(kind, problem, data)
     if resource.custom:
         if not given_kind:
             text = data.decode("utf-8", "replace")
             raise unrecognized(kind, f"Object 'Kind' is missing in '{text}'", data)
-        if not given:
-            text = data.decode("utf-8", "replace")
-            raise unrecognized(kind, f"Object 'apiVersion' is missing in '{text}'", data)
         if given != api_version:
             raise BadRequest(
-                f"the API version in the data ({given}) does not match "
+                f"the API version in the data ({given or ''}) does not match "
                 f"the expected API version ({api_version})"
             )
         return
     check_typed(obj, api_version, kind, version.name)
+
+
+def type_problem(obj: Object) -> str:
+    """Why `apiVersion` and `kind` of an object cannot be read at all: they have to be text, and the former
+    the version of a group. Empty if they can."""
+    for name in ("apiVersion", "kind"):
+        value = obj.get(name)
+        if value is not None and type(value) is not str:
+            word = {bool: "bool", list: "array", dict: "object"}.get(type(value), "number")
+            problem = f"json: cannot unmarshal {word} into Go struct field .{name} of type string"
+            return f"couldn't get version/kind; json parse error: {problem}"
+    given = obj.get("apiVersion") or ""
+    return f"unexpected GroupVersion string: {given}" if given.count("/") > 1 else ""
 
 
 _RETIRED = {
@@ -277,15 +257,17 @@ def _same_kind_elsewhere(gvk: GroupVersionKind, group: str) -> bool:
     return resource_of_kind(gvk) is not None or gvk.version in _RETIRED.get(group, ())
 
 
+def _is_known(gvk: GroupVersionKind) -> bool:
+    """Whether there is such a kind, or a list of such a kind."""
+    if resource_of_kind(gvk) is not None or gvk == ("", "v1", "List"):
+        return True
+    item = gvk._replace(kind=gvk.kind.removesuffix("List"))
+    return item != gvk and resource_of_kind(item) is not None
+
+
 def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
     """Refuse an object that says it is of another kind; what it does not say is filled in."""
     given_kind, given = obj.get("kind") or kind, obj.get("apiVersion") or api_version
-    for name, value in (("kind", given_kind), ("apiVersion", given)):
-        if type(value) is not str:
-            raise BadRequest(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal "
-                f"{type(value).__name__} into Go struct field .{name} of type string"
-            )
     if given_kind != kind or given != api_version:
         shown = version if given == api_version else given.rpartition("/")[2]
         gvk = GroupVersionKind.from_api_version(given, given_kind)
@@ -294,7 +276,7 @@ def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
                 f"the API version in the data ({given}) does not match "
                 f"the expected API version ({api_version})"
             )
-        if resource_of_kind(gvk) is not None:
+        if _is_known(gvk):
             wanted = definition_name(GroupVersionKind.from_api_version(api_version, kind)).split(".")[-3]
             raise BadRequest(
                 f'{given_kind} in version "{shown}" cannot be handled as a {kind}: converting '
@@ -354,7 +336,9 @@ def report(
         warn(text)
 
 
-def encode_as_shown(obj: Object, custom: bool) -> str:
+def encode_as_shown(
+    obj: Object, custom: bool, rearrange: Callable[[Object], Object] = lambda obj: obj
+) -> str:
     """An object as errors show it: keys in order, but metadata of typed kinds in the order of its type."""
     if custom:
         return msgspec.json.encode(obj, order="sorted").decode()
@@ -362,7 +346,7 @@ def encode_as_shown(obj: Object, custom: bool) -> str:
     metadata = shown.get("metadata")
     if isinstance(metadata, dict):
         shown["metadata"] = {name: metadata[name] for name in METADATA_FIELDS if name in metadata} | metadata
-    return encode(shown).decode()
+    return encode(rearrange(shown)).decode()
 
 
 def in_order(data: bytes, problems: list[str]) -> list[str]:

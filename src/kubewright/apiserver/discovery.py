@@ -197,9 +197,10 @@ class Discovery:
                 sub["kind"] = kind.kind if kind is not None else resource.kind
                 sub["verbs"] = _verbs(subresource.verbs)
                 resources.append(sub)
+        # The core group's list has never had an `apiVersion`.
         return {
             "kind": "APIResourceList",
-            "apiVersion": "v1",
+            **({"apiVersion": "v1"} if group else {}),
             "groupVersion": str(GroupVersion(group, version)),
             "resources": resources,
         }

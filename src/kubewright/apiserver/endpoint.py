@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.builtin_schema import as_typed
 from kubewright.api.errors import (
     APIError,
     BadRequest,
@@ -14,12 +15,14 @@ from kubewright.api.errors import (
     method_not_allowed,
     not_found,
 )
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.typed_json import TypedError
 
 from . import deletion, writes
 from .authorization import Attributes, Decision, forbidden
-from .bodies import check_name, check_namespace, media_type, read_object, read_plain
+from .bodies import check_name, check_namespace, media_type, read_object, read_plain, unreadable_type
 from .handlers import answer_subresource, answer_verb
-from .lists import list_collection
+from .lists import collect, list_collection, list_metadata
 from .negotiation import PROTOBUF, Accepted, encode, negotiate, respond
 from .options import parse_delete_options, parse_version, parse_write_options
 from .patch_requests import patch_object
@@ -74,6 +77,8 @@ class Endpoint:
             if named and self._verbs == {"create"}:
                 raise NotFound("the server could not find the requested resource", details={})
             raise no_such_method()
+        if named and verb != "create":
+            _check_segment(parts[1])
         if verb in self._handled_reads:
             return await answer_verb(self, request, info, verb)
         if verb == "get":
@@ -291,14 +296,19 @@ class Endpoint:
             except BadRequest as error:
                 text = error.message.partition("(must be of type DeleteOptions): ")[2].rpartition(" (")[0]
                 raise BadRequest(text or error.message) from None
+            body = {} if body is None else body
             if not isinstance(body, dict):
-                raise BadRequest("the body of a deletion must be DeleteOptions")
+                raise BadRequest(unreadable_type(body))
             kind, api_version = body.get("kind") or "DeleteOptions", body.get("apiVersion") or "v1"
             if kind != "DeleteOptions":
                 scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
                 raise BadRequest(
                     f'no kind "{kind}" is registered for version "{api_version}" in scheme "{scheme}"'
                 )
+            try:
+                body = as_typed(GroupVersionKind("", "v1", "DeleteOptions"), body)
+            except TypedError as error:
+                raise BadRequest(str(error)) from None
         return parse_delete_options(request, body)
 
     async def _delete(self, request: Request, info: RequestInfo) -> Response:
@@ -321,8 +331,6 @@ class Endpoint:
         return respond(request, accepted, encode(status))
 
     async def _delete_collection(self, request: Request, info: RequestInfo) -> Response:
-        from .lists import collect
-
         accepted = self.accepted(request)
         options = await self._delete_options(request)
         op = self.operation(request, info, "delete", dry_run=options.dry_run, options=options.to_object())
@@ -337,9 +345,9 @@ class Endpoint:
             except NotFound:
                 continue
             items.append(item)
-        metadata: Object = {"resourceVersion": str(page.revision)}
+        metadata = list_metadata(self, info, page)
         if self.resource.custom and not accepted.transform:
-            metadata["continue"] = ""
+            metadata.setdefault("continue", "")
         representation = self.store.representation(self.version, accepted, self.include(request, accepted))
         return respond(request, accepted, await representation.many(items, metadata))
 
@@ -371,6 +379,14 @@ class Endpoint:
                 return await self._update(request, info, info.subresource)
             return await patch_object(self, request, info, info.subresource)
         return await answer_subresource(self, request, info, declared)
+
+
+def _check_segment(name: str) -> None:
+    """Names that would be something else in a path are nobody's."""
+    if name in (".", ".."):
+        raise BadRequest(f"Name parameter invalid: \"{name}\": may not be '{name}'")
+    if "%" in name:
+        raise BadRequest(f"Name parameter invalid: \"{name}\": may not contain '%'")
 
 
 def no_such_method() -> MethodNotAllowed:

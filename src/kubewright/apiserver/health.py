@@ -39,8 +39,9 @@ class HealthChecks:
 
         async def handle(request: Request) -> Response:
             checks = self._checks[endpoint]
-            name = request.path.removeprefix(endpoint).strip("/")
+            name = request.path.removeprefix(endpoint)
             if name:
+                name = name.removeprefix("/")
                 if name not in checks:
                     return page_not_found()
                 problem = await _run(checks[name])

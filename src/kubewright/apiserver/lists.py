@@ -122,6 +122,16 @@ def _too_large(error: FutureRevision) -> APIError:
     return too_large_resource_version(error.revision, error.current)
 
 
+def list_metadata(endpoint: Endpoint, info: RequestInfo, page: Page) -> dict[str, Any]:
+    """The version of a page, and the token for the next one."""
+    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    if page.more:
+        namespace = info.namespace if endpoint.resource.namespaced else ""
+        last = page.items[-1].key.removeprefix(endpoint.store.range(namespace))
+        metadata["continue"] = make_continue(page.revision, last)
+    return metadata
+
+
 async def list_collection(endpoint: Endpoint, request: Request, info: RequestInfo) -> Response:
     """Answer a LIST."""
     accepted = endpoint.accepted(request)
@@ -132,11 +142,8 @@ async def list_collection(endpoint: Endpoint, request: Request, info: RequestInf
         )
     include = endpoint.include(request, accepted)
     page, options = await collect(endpoint, request, info)
-    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+    metadata = list_metadata(endpoint, info, page)
     if page.more:
-        namespace = info.namespace if endpoint.resource.namespaced else ""
-        last = page.items[-1].key.removeprefix(endpoint.store.range(namespace))
-        metadata["continue"] = make_continue(page.revision, last)
         if options.labels is None and options.fields is None:
             metadata["remainingItemCount"] = page.remaining
     elif endpoint.resource.custom and not accepted.transform:

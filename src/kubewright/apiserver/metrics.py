@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import generate_latest
 
 from .storage_metrics import BUCKETS, StorageMetrics
 
@@ -35,7 +35,7 @@ _VERBS = {
 class ServerMetrics:
     """The metrics of one server, in a registry of their own (`registry`: add yours to it)."""
 
-    content_type = CONTENT_TYPE_LATEST
+    content_type = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

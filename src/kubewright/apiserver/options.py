@@ -225,7 +225,7 @@ class DeleteOptions(NamedTuple):
 
 
 def parse_delete_options(request: Request, body: dict[str, Any] | None) -> DeleteOptions:
-    """Read and check the options of a deletion: the body if there is one, otherwise the query."""
+    """Check the options of a deletion: the body (read as DeleteOptions) if there is one, or the query."""
     grace: int | None
     if body is not None:
         preconditions = body.get("preconditions") or {}
@@ -233,19 +233,6 @@ def parse_delete_options(request: Request, body: dict[str, Any] | None) -> Delet
         orphan, policy = body.get("orphanDependents"), body.get("propagationPolicy")
         dry_run = list(body.get("dryRun") or [])
         uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
-        wrong = [
-            name
-            for name, value, kind in (
-                ("gracePeriodSeconds", grace, int),
-                ("orphanDependents", orphan, bool),
-                ("propagationPolicy", policy, str),
-                ("uid", uid, str),
-                ("resourceVersion", version, str),
-            )
-            if value is not None and not isinstance(value, kind)
-        ]
-        if wrong:
-            raise BadRequest(f"json: cannot unmarshal Go struct field DeleteOptions.{wrong[0]}")
     else:
         query = request.query
         grace = integer(query.get("gracePeriodSeconds")) if query.get("gracePeriodSeconds") else None

@@ -22,6 +22,7 @@ from .bodies import (
     report,
     shape,
     strict_patch_error,
+    type_problem,
 )
 from .options import parse_write_options
 from .patching import (
@@ -62,14 +63,10 @@ async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, 
         manager=options.field_manager,
     )
     validation = options.field_validation
-    if applying:
-        if patch.repeated and validation == "Strict":
-            listed = "".join(f"\n  {text}" for text in patch.repeated)
-            complaint = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
-            raise BadRequest(f"error strict decoding YAML: {complaint}")
-        if validation == "Warn":
-            for text in patch.repeated:
-                request.warn(text)
+    if applying and patch.repeated and validation == "Strict":
+        listed = "".join(f"\n  {text}" for text in patch.repeated)
+        complaint = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
+        raise BadRequest(f"error strict decoding YAML: {complaint}")
 
     async def compute(live: Object | None) -> Object:
         if applying:
@@ -127,16 +124,19 @@ def _patched(
     request = op.request
     assert request is not None
     api_version = endpoint.plain.api_version
+    problem = type_problem(new)
+    if problem:
+        raise patch_invalid(_shown(endpoint, patch, new), problem)
     if not endpoint.resource.custom:
         if patch.kind in (JSON_PATCH, MERGE_PATCH):
-            _check_still_itself(endpoint, new)
+            _check_still_itself(endpoint, patch, new)
         new["apiVersion"], new["kind"] = api_version, endpoint.resource.kind
     elif not new.get("kind"):
-        shown = encode_as_shown(new, True)
+        shown = _shown(endpoint, patch, new)
         raise patch_invalid(shown, f"Object 'Kind' is missing in '{shown}'")
     elif not new.get("apiVersion"):
         raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-    before = encode_as_shown(new, endpoint.resource.custom) if validation == "Strict" and not applying else ""
+    before = _shown(endpoint, patch, new) if validation == "Strict" and not applying else ""
     try:
         unknown = shape(
             new,
@@ -153,7 +153,7 @@ def _patched(
             raise _inconvertible(endpoint, patch.body, converted) from None
         if patch.kind == STRATEGIC_PATCH and converted:
             raise patch_invalid(go_text(patch.body), converted) from None
-        shown = encode_as_shown(new, endpoint.resource.custom)
+        shown = _shown(endpoint, patch, new)
         raise patch_invalid(shown, str(error.message).partition(": ")[2]) from None
     if (unknown or patch.repeated) and not applying and validation != "Ignore":
         if validation == "Strict":
@@ -172,6 +172,12 @@ def _patched(
     return endpoint.isolate(new, live, subresource)
 
 
+def _shown(endpoint: Endpoint, patch: Patch, patched: Object) -> str:
+    """A patched object as errors show it."""
+    custom = endpoint.resource.custom
+    return encode_as_shown(patched, custom, lambda obj: obj if custom else patch.as_written(obj))
+
+
 def _inconvertible(endpoint: Endpoint, config: Object, why: str) -> APIError:
     """500 for an applied configuration that fits the schema, but not the type."""
     metadata, kind = config.get("metadata") or {}, endpoint.resource.kind
@@ -184,11 +190,11 @@ def _inconvertible(endpoint: Endpoint, config: Object, why: str) -> APIError:
     )
 
 
-def _check_still_itself(endpoint: Endpoint, patched: Object) -> None:
+def _check_still_itself(endpoint: Endpoint, patch: Patch, patched: Object) -> None:
     """A patch may not turn a typed object into one of another kind; other versions are the same kind."""
     try:
         check_typed(dict(patched), endpoint.plain.api_version, endpoint.resource.kind, endpoint.version.name)
     except BadRequest as error:
         text = error.message.partition(": ")[2]
         if text:
-            raise patch_invalid(encode_as_shown(patched, False), text) from None
+            raise patch_invalid(_shown(endpoint, patch, patched), text) from None

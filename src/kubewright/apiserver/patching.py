@@ -17,7 +17,7 @@ from kubewright.patch.fieldset import fields_path
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.structural import Node
 
-from .bodies import json_complaint
+from .json_text import json_complaint
 from .yaml_text import load_yaml
 
 if TYPE_CHECKING:
@@ -137,6 +137,18 @@ def _not_a_map(value: Any) -> str:
     return f"json: cannot unmarshal {gotext.json_kind(value)} into Go value of type map[string]interface {{}}"
 
 
+def _strange_operations(data: bytes, operations: Any) -> list[str]:
+    """What strict reading has against the operations of a JSON patch: fields given twice, or unknown."""
+    from .bodies import duplicate_fields
+
+    found = [f'json patch duplicate field "{path}"' for path in duplicate_fields(data, operations)]
+    for position, operation in enumerate(operations if isinstance(operations, list) else ()):
+        if isinstance(operation, dict):
+            strange = operation.keys() - {"op", "path", "from", "value"}
+            found += [f'json patch unknown field "[{position}].{name}"' for name in sorted(strange)]
+    return found
+
+
 class Patch:
     """A patch that has been read: `apply(live)` gives the patched object, without touching `live`."""
 
@@ -166,7 +178,9 @@ class Patch:
             body = _decode(self.data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise BadRequest(prefix + json_complaint(self.data, error)) from None
-        if self.kind != JSON_PATCH:
+        if self.kind == JSON_PATCH:
+            self.repeated = _strange_operations(self.data, body)
+        else:
             if body is None and self.kind == STRATEGIC_PATCH:
                 return {}
             if not isinstance(body, dict):
@@ -187,3 +201,28 @@ class Patch:
         if type(patched) is not dict:
             raise BadRequest("the patch does not result in an object")
         return patched
+
+    def as_written(self, patched: Object) -> Object:
+        """A patched object with its fields in the order in which it is written: sorted in what the patch
+        went through, as it was in the rest."""
+        if self.kind == MERGE_PATCH:
+            patched = _sorted_along(patched, self.body)
+        for operation in self.body or () if self.kind == JSON_PATCH else ():
+            for name in ("path", "from"):
+                path = operation.get(name) if isinstance(operation, dict) else None
+                if isinstance(path, str):
+                    trace: Any = None
+                    for part in reversed(path.split("/")[1:]):
+                        trace = {part.replace("~1", "/").replace("~0", "~"): trace}
+                    patched = _sorted_along(patched, trace)
+        return patched
+
+
+def _sorted_along(value: Any, trace: Any) -> Any:
+    if not isinstance(trace, dict):
+        return value
+    if isinstance(value, list):
+        return [_sorted_along(item, trace.get(str(index))) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    return {name: _sorted_along(value[name], trace.get(name)) for name in sorted(value)}

@@ -101,7 +101,7 @@ def parse(request: Request) -> RequestInfo:
     version, rest = rest[0], rest[1:]
     verb = _VERBS.get(method, "")
     if rest[0] == "watch" and len(rest) > 1:
-        verb, rest = "watch", rest[1:]
+        verb, rest = "watch" if method == "GET" else "", rest[1:]
     elif rest[0] == "proxy":
         return RequestInfo(method.lower(), path)
     namespace = ""

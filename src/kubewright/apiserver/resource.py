@@ -225,10 +225,14 @@ class Strategy:
     """PUT of a missing object creates it."""
     allow_unconditional_update = False
     """PUT without a resourceVersion overwrites whatever is there."""
+    checks_whole_on_update = False
+    """An update is checked by the rules for new objects, too, which then name bad metadata once more."""
     returns_deleted_object = False
     """DELETE answers with the object instead of a Status."""
     row_order: Callable[[Object], Any] | None = None
     """What the rows of tables are sorted by, where that is not the name."""
+    annotation_of_whole = ""
+    """An annotation that stands for a field of one version: tables, which show no version, leave it out."""
     checks_deletion_itself = False
     """Preconditions of a deletion that fail are told in the words of kinds with a deletion of their own."""
     default_propagation: Literal["Background", "Orphan", "Foreground", "Unsupported"] = "Background"

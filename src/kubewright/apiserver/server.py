@@ -425,6 +425,8 @@ class APIServer:
 
     async def _dispatch(self, request: Request, info: RequestInfo) -> Response:
         path = request.path
+        if path.startswith("//"):
+            return page_not_found()
         for prefix, handler in self._prefixes:
             if path.startswith(prefix) and (len(path) == len(prefix) or path[len(prefix)] == "/"):
                 return await handler(request)
@@ -448,8 +450,7 @@ class APIServer:
             if self._has_typed_group(plain):
                 raise NotFound("the server could not find the requested resource", details={})
             return page_not_found()
-        heads = not plain.startswith(("/api", "/version"))
-        if request.method != "GET" and not (request.method == "HEAD" and heads):
+        if request.method != "GET" and _STRICT_ABOUT_METHODS.fullmatch(plain):
             raise MethodNotAllowed(
                 "the server does not allow this method on the requested resource", details={}
             )
@@ -492,6 +493,10 @@ class APIServer:
                 "milliseconds": round(elapsed * 1000, 3),
             },
         )
+
+
+_STRICT_ABOUT_METHODS = re.compile("/version|/api(/.*)?|/apis/[^/]+/.*")
+"""Documents that can be read only; the others are served for whatever method."""
 
 
 def _busy() -> TooManyRequests:

@@ -413,6 +413,8 @@ async def _replace(
     else:
         metadata.pop("generation", None)
     errors = _metadata_update_errors(metadata, old["metadata"])
+    if strategy.checks_whole_on_update and not op.subresource:
+        errors += validate_common_metadata(metadata, "metadata")
     errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
     errors += await validate_object(op, new, old, hub)
     if errors:
@@ -464,14 +466,14 @@ def _version(store: Store, name: str) -> Any:
 def _check_version(store: Store, op: Operation, metadata: Object, item: KeyValue, conditional: bool) -> None:
     resource = store.resource
     given = metadata.get("resourceVersion")
-    if not given:
+    if not given or given == "0":
         if (conditional or op.verb == "patch") and not resource.strategy.allow_unconditional_update:
             error = fe.invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(GroupKind(resource.group, resource.plural), op.name, [error])
         return
     if not (given.isascii() and given.isdigit()):
         raise APIError(f'strconv.ParseUint: parsing "{given}": invalid syntax', code=500)
-    if int(given) not in (item.mod_revision, 0):
+    if int(given) != item.mod_revision:
         raise conflict(resource.group_resource, op.name, MODIFIED)
 
 

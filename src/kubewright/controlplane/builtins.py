@@ -109,13 +109,25 @@ class _Rules:
     @cached_property
     def strategy(self) -> Strategy:
         """The strategy of the kind."""
-        return self.kind.strategy or KindStrategy()
+        strategy = self.kind.strategy or KindStrategy()
+        if self.row.plural in _CHECKED_WHOLE_ON_UPDATE:
+            strategy.checks_whole_on_update = True
+        return strategy
 
     @cached_property
     def converter(self) -> Converter:
         """Between versions."""
         return self.kind.converter or NoConversion(self.row.gvk.group)
 
+
+_CHECKED_WHOLE_ON_UPDATE: Final = frozenset(
+    (
+        *("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
+        *("configmaps", "endpoints", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"),
+        *("controllerrevisions", "ingressclasses", "ingresses", "statefulsets"),
+    )
+)
+"""Kinds whose update runs through the rules for new objects as well."""
 
 _DEPRECATED: Final = {
     ("", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
@@ -270,7 +282,7 @@ def _resource(
         storage_version=hub,
         storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
         group_priority=priority,
-        storage_version_hash="list" in row.verbs,
+        storage_version_hash={"list", "watch"} <= set(row.verbs),
     )
 
 

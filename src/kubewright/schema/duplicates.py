@@ -36,6 +36,25 @@ def duplicate_fields(data: bytes | str) -> list[str]:
     return list(found)
 
 
+def merged_duplicates(data: bytes | str) -> Any:
+    """JSON as a reader of typed structs has it: of two equal keys the second adds to the first where both
+    are objects, and replaces it where they are not."""
+
+    def merge(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for name, value in pairs:
+            merged[name] = _added(merged[name], value) if name in merged else value
+        return merged
+
+    return json.loads(data, object_pairs_hook=merge)
+
+
+def _added(first: Any, second: Any) -> Any:
+    if type(first) is not dict or type(second) is not dict:
+        return second
+    return {**first, **{name: _added(first.get(name), value) for name, value in second.items()}}
+
+
 def field_paths(data: bytes | str) -> list[str]:
     """The path of every field, in the order in which a reader is done with it."""
     found: dict[str, None] = {}

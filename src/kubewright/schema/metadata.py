@@ -206,7 +206,7 @@ def _read_field(
     if kind is _RAW:
         return value
     if kind is _TIME:
-        return _read_time(value)
+        return _read_time(value, where)
     if kind is _BOOL:
         if type(value) is not bool:
             _mismatch(value, where, kind)
@@ -261,9 +261,9 @@ def _read_int(value: Any, where: str) -> int:
     return _mismatch(value, where, _INT)
 
 
-def _read_time(value: Any) -> str:
+def _read_time(value: Any, where: str) -> str:
     if type(value) is not str:
-        raise MetadataError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type string")
+        _mismatch(value, where, _STRING)
     if _is_canonical_time(value):
         try:
             parse_time(value)

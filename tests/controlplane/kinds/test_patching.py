@@ -94,3 +94,25 @@ async def test_owners_have_names_that_can_be_shown(cluster: Any, entry: Any, fie
     assert status == 422
     assert f"metadata.managedFields[0].{field}: " in error["message"]
     assert text in error["message"]
+
+
+async def test_fields_given_twice_add_up(cluster: Any) -> None:
+    body = b'{"metadata":{"name":"a"},"data":{"a":"1","b":"2"},"data":{"b":"3","c":"4"}}'
+    request = Request("POST", f"{NS}/configmaps", headers={}, body=body, user=SYSTEM)
+    assert (await cluster.server.handle(request)).status == 201
+    assert request.warnings == ['duplicate field "data"']
+    _, made = await cluster.call("GET", f"{NS}/configmaps/a")
+    assert made["data"] == {"a": "1", "b": "3", "c": "4"}
+
+
+async def test_bad_metadata_is_named_by_every_rule_that_sees_it(cluster: Any) -> None:
+    await cluster.create(f"{NS}/secrets", "s")
+    await cluster.create(f"{NS}/podtemplates", "t", template={"spec": {"containers": [{"name": "c", "image": "i"}]}})
+    for path, times in ((f"{NS}/secrets/s", 4), (f"{NS}/podtemplates/t", 3)):
+        status, error = await cluster.call("PATCH", path, {"metadata": {"labels": {"a b": "c"}}}, type=MERGE)
+        assert status == 422
+        assert (
+            len([cause for cause in error["details"]["causes"] if cause["field"] == "metadata.labels"])
+            == times
+        )
+        assert error["message"].count("a b") == 1

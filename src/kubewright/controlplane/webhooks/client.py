@@ -28,7 +28,7 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, from_response
-from kubewright.apiserver.bodies import json_complaint
+from kubewright.apiserver.json_text import json_complaint
 from kubewright.apiserver.yaml_text import load_yaml
 
 if TYPE_CHECKING:
