@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import hints, struct_value
 
-from kubewright.api import builtin
+from kubewright.api import builtin, published_schema
 from kubewright.api.builtin_schema import definitions, module_of
 from kubewright.api.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
@@ -177,8 +177,29 @@ def test_published_definitions_carry_no_words_of_ours() -> None:
     assert pod["properties"]["spec"] == {"allOf": [reference], "default": {}}
     container = builtin.published("io.k8s.api.core.v1.Container")["properties"]
     assert container["name"]["default"] == ""
-    assert container["securityContext"] == {"$ref": "#/components/schemas/io.k8s.api.core.v1.SecurityContext"}
+    assert container["securityContext"] == {
+        "allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.SecurityContext"}]
+    }
+    assert container["args"]["items"] == {"type": "string", "default": ""}
+    assert container["env"]["items"]["default"] == {}
+    rule = builtin.published("io.k8s.api.networking.v1.IngressRule")["properties"]
+    assert rule["http"] == {"$ref": "#/components/schemas/io.k8s.api.networking.v1.HTTPIngressRuleValue"}
     assert "default" not in definitions()["io.k8s.api.core.v1.Pod"]["properties"]["spec"]
+
+
+def test_published_enumerations_take_no_part_in_reading_objects() -> None:
+    container = builtin.published("io.k8s.api.core.v1.Container")["properties"]
+    assert container["imagePullPolicy"]["enum"] == ["Always", "IfNotPresent", "Never"]
+    claim = builtin.published("io.k8s.api.core.v1.PersistentVolumeClaimSpec")["properties"]
+    assert "ReadWriteOnce" in claim["accessModes"]["items"]["enum"]
+    status = builtin.published("io.k8s.api.core.v1.PersistentVolumeClaimStatus")["properties"]
+    assert "NodeResizePending" in status["allocatedResourceStatuses"]["additionalProperties"]["enum"]
+    known = {".".join(name.rsplit(".", 3)[1:]): schema for name, schema in definitions().items()}
+    for kind, fields in published_schema._enumerations().items():
+        for field, values in fields.items():
+            assert field in known[kind]["properties"], (kind, field)
+            assert len(set(values)) == len(values) > 0
+            assert "enum" not in known[kind]["properties"][field]
 
 
 def test_delete_options_come_from_any_group() -> None:

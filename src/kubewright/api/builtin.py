@@ -10,7 +10,8 @@ parsed at the first question, one line per resource:
 update, watch; all eight where none are given. A subresource without a kind answers with its parent, and
 without verbs takes get, patch and update. An indented line continues the one before.
 
-Schemas of the same kinds are in `builtin_schema`; typed classes in `kubewright.api.<group>.<version>`.
+Schemas of the same kinds are in `builtin_schema`, as OpenAPI has them in `published_schema`; typed classes in
+`kubewright.api.<group>.<version>`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .builtin_schema import (
     as_typed,
     definition_name,
     definitions,
     message_name,
-    published,
     schema_for,
     wire_messages,
 )
@@ -303,6 +303,13 @@ def resources_in(group_version: GroupVersion) -> tuple[BuiltinResource, ...]:
 def kinds_named(kind: str) -> tuple[GroupVersionKind, ...]:
     """Every built-in kind of that name, preferred first."""
     return tuple(row.gvk for row in resources() if row.gvk.kind == kind)
+
+
+def published(name: str, prefix: str = "#/components/schemas/") -> dict[str, Any]:
+    """A definition as a server publishes it under `/openapi/v3`: see `published_schema`."""
+    from .published_schema import published
+
+    return published(name, prefix)
 
 
 __all__ = [

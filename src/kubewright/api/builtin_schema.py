@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from .gvk import GroupVersionKind
-from .wire_format import SCALARS, Messages
+from .wire_format import Messages
 
 if TYPE_CHECKING:
     from .typed_json import TypedJSON
@@ -152,68 +152,12 @@ def schema_for(gvk: GroupVersionKind) -> tuple[Schema, Mapping[str, Schema]]:
         raise KeyError(f"{gvk} is not a built-in kind with a schema") from None
 
 
-_PUBLISHED_SCALARS: Final[dict[str, Schema]] = {
-    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    "int-or-string": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
-}
-
-
-def published(name: str, prefix: str = "#/components/schemas/") -> Schema:
-    """A definition as a server publishes it under `/openapi/v3`.
-
-    References are full, there are no words of our own, and fields that are always shown say their zero value.
-    """
-    schema = _publish(definitions()[name], prefix)
-    for field, zero in _shown_zeros(name):
-        part = schema.get("properties", {}).get(field)
-        if part is not None and "default" not in part:
-            if "$ref" in part:
-                part["allOf"] = [{"$ref": part.pop("$ref")}]
-            part["default"] = zero
-    return schema
-
-
-def _shown_zeros(name: str) -> Iterator[tuple[str, Any]]:
-    """Fields of a definition that are no pointers and not left out when empty, and what they are then."""
-    if name not in wire_messages():
-        return
-    for field in wire_messages()[name].fields:
-        if field.inline:
-            yield from _shown_zeros(field.type)
-        elif field.always and not (field.pointer or field.label):
-            if field.type in "siIbd":
-                yield field.name, field.zero
-            elif field.type not in SCALARS and wire_messages()[field.type].shape == "object":
-                yield field.name, {}
-
-
-def _publish(schema: Schema, prefix: str) -> Schema:
-    scalar = _PUBLISHED_SCALARS.get(schema.get("format", ""))
-    if scalar is not None:
-        return dict(scalar)
-    out: Schema = {}
-    for key, value in schema.items():
-        if key == "$ref":
-            if len(schema) == 1:
-                out[key] = prefix + value
-            else:
-                out["allOf"] = [{"$ref": prefix + value}]
-        elif key == "properties":
-            out[key] = {field: _publish(child, prefix) for field, child in value.items()}
-        elif key in ("items", "additionalProperties"):
-            out[key] = _publish(value, prefix)
-        elif not key.startswith("x-kubewright-") and key != "x-kubernetes-preserve-unknown-fields":
-            out[key] = value
-    return out
-
-
 __all__ = [
     "as_typed",
     "definition_name",
     "definitions",
     "message_name",
     "module_of",
-    "published",
     "schema_for",
     "wire_messages",
 ]

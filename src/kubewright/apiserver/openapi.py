@@ -16,6 +16,7 @@ import msgspec
 
 from kubewright.api import builtin_schema
 from kubewright.api.gvk import GroupVersion
+from kubewright.api.published_schema import published
 
 from .negotiation import JSON, encode, json_response, parse_accept
 from .openapi_v2 import simplify
@@ -316,7 +317,7 @@ def _add_published(definitions: dict[str, Schema], name: str) -> None:
         name = waiting.pop()
         if name not in known or name in definitions:
             continue
-        definitions[name] = builtin_schema.published(name, "")
+        definitions[name] = published(name, "")
         describe(name, definitions[name])
         _collect_references(known[name], waiting)
 
