@@ -176,7 +176,8 @@ def test_times_and_bytes_become_canonical() -> None:
         (
             core("Service"),
             {"spec": {"ports": [{"targetPort": True}]}},
-            "json: cannot unmarshal bool into Go value of type int32",
+            "json: cannot unmarshal bool into Go struct field "
+            "ServicePort.spec.ports.targetPort of type int32",
         ),
         (
             core("Pod"),
@@ -190,7 +191,8 @@ def test_times_and_bytes_become_canonical() -> None:
         (
             core("Pod"),
             {"metadata": {"creationTimestamp": 5}},
-            "json: cannot unmarshal number into Go value of type string",
+            "json: cannot unmarshal number into Go struct field "
+            "ObjectMeta.metadata.creationTimestamp of type string",
         ),
     ],
 )

@@ -140,7 +140,7 @@ def _read_quantity(value: Any, wanted: str, place: str) -> str:
 
 
 def _read_int_or_string(value: Any, wanted: str, place: str) -> int | str:
-    return value if type(value) is str else _read_integer(value, "int32", "", "i")
+    return value if type(value) is str else _read_integer(value, "int32", place, "i")
 
 
 def _read_time(value: Any, wanted: str, place: str) -> str:
@@ -150,22 +150,22 @@ def _read_time(value: Any, wanted: str, place: str) -> str:
             return value
         except ValueError:
             pass  # the slow way finds the words for what is wrong
-    return format_time(_moment(value, fraction=0))
+    return format_time(_moment(value, place, fraction=0))
 
 
 def _read_micro_time(value: Any, wanted: str, place: str) -> str:
-    return format_micro_time(_moment(value, fraction=6))
+    return format_micro_time(_moment(value, place, fraction=6))
 
 
-def _moment(value: Any, *, fraction: int) -> datetime:
+def _moment(value: Any, place: str, *, fraction: int) -> datetime:
     try:
-        return parse_layout(_read_string(value, "string", ""), fraction)
+        return parse_layout(_read_string(value, "string", place), fraction)
     except TimeError as error:
         raise TypedError(str(error)) from None
 
 
 def _read_duration(value: Any, wanted: str, place: str) -> str:
-    text = _read_string(value, "string", "")
+    text = _read_string(value, "string", place)
     try:
         return str(Duration(text))
     except ValueError:
@@ -189,25 +189,32 @@ _READERS: Final[dict[str, Callable[[Any, str, str], Any]]] = {
 
 
 class _Shape:
-    """A message as JSON has it: the fields of embedded messages among its own."""
+    """A message as JSON has it: the fields of embedded messages among its own.
 
-    __slots__ = ("fields", "keeps_empty", "kind", "name", "shown")
+    `places` says under which embedded message a field stands, as messages about wrong values do.
+    """
+
+    __slots__ = ("fields", "keeps_empty", "kind", "name", "places", "shown")
 
     def __init__(self, message: Message, messages: Messages) -> None:
         self.name = message.name.rpartition(".")[2]
         self.fields: dict[str, Field] = {}
-        self._collect(message, messages)
+        self.places: dict[str, str] = {}
+        self._collect(message, messages, "")
         self.kind = "metadata" in self.fields or self.name == "DeleteOptions"
         self.shown = tuple(field for field in self.fields.values() if field.always)
         # Most kinds are stored in a format that knows no empty lists; definitions are stored as JSON.
         self.keeps_empty = ".apiextensions." in message.name
 
-    def _collect(self, message: Message, messages: Messages) -> None:
+    def _collect(self, message: Message, messages: Messages, prefix: str) -> None:
         for field in message.fields:
             if field.inline:
-                self._collect(messages[field.type], messages)
+                embedded = field.type.rpartition(".")[2]
+                self._collect(messages[field.type], messages, f"{prefix}{embedded}.")
             else:
                 self.fields[field.name] = field
+                if prefix:
+                    self.places[field.name] = prefix + field.name
 
 
 class TypedJSON:
@@ -245,7 +252,7 @@ class TypedJSON:
 
     def _object(self, shape: _Shape, value: Plain, path: str, depth: int) -> Plain:
         out: Plain = {}
-        fields = shape.fields
+        fields, places = shape.fields, shape.places
         read: Any
         for key, item in value.items():
             field = fields.get(key)
@@ -258,7 +265,8 @@ class TypedJSON:
             if type(item) is str and field.type == "s" and not field.label:
                 read = item
             else:
-                read = None if item is None else self._field(field, item, shape.name, path + key, depth)
+                place = path + (places.get(key, key) if places else key)
+                read = None if item is None else self._field(field, item, shape.name, place, depth)
             if field.pointer:
                 if read is not None:
                     out[key] = read

@@ -197,6 +197,9 @@ def _answer(endpoint: Endpoint, request: Request, accepted: Accepted, scale: Obj
     """A Scale in the form that was asked for."""
     if accepted.transform == "Table":
         maker = TableMaker(endpoint.resource, _SHOWN, endpoint.include(request, accepted))
+        if not endpoint.resource.custom:
+            name, *counts, age = maker.definitions
+            maker.definitions = [{**name, "format": ""}, *counts, {**age, "type": "string"}]
         metadata = {"resourceVersion": scale["metadata"].get("resourceVersion", "")}
         return respond(request, accepted, encode(maker.table([scale], metadata, accepted.version)))
     if accepted.transform:

@@ -22,6 +22,7 @@ class TableMaker:
     def __init__(self, resource: Resource, version: Version, include: str) -> None:
         self.include = include
         self._order = resource.strategy.row_order
+        self._left_out = resource.strategy.annotation_of_whole
         self._no_rows: list[Object] | None
         columns = version.columns
         if version.cells is not None:
@@ -54,11 +55,19 @@ class TableMaker:
             row["object"] = {
                 "kind": "PartialObjectMetadata",
                 "apiVersion": f"meta.k8s.io/{version}",
-                "metadata": obj.get("metadata") or {},
+                "metadata": self._metadata(obj.get("metadata") or {}),
             }
         else:
             row["object"] = None
         return row
+
+    def _metadata(self, metadata: Object) -> Object:
+        left_out = self._left_out
+        if not left_out or left_out not in (metadata.get("annotations") or {}):
+            return metadata
+        annotations = {key: value for key, value in metadata["annotations"].items() if key != left_out}
+        rest = {key: value for key, value in metadata.items() if key != "annotations"}
+        return {**rest, "annotations": annotations} if annotations else rest
 
     def table(
         self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True

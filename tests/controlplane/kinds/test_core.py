@@ -145,3 +145,63 @@ async def test_component_statuses_tell_what_runs(cluster: Any) -> None:
         ["etcd-0", "Healthy"],
     ]
     assert cluster.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]
+
+
+async def test_secrets_of_an_account_are_names(cluster: Any) -> None:
+    path = "/api/v1/namespaces/ns/serviceaccounts"
+    note = "kubernetes.io/enforce-mountable-secrets"
+    secrets = [{"name": "a", "kind": "Secret", "namespace": "x"}]
+    made = await cluster.create(path, "a", metadata={"annotations": {note: "true"}}, secrets=secrets)
+    assert made["secrets"] == [{"name": "a"}]
+    assert cluster.warnings[0].startswith(f"metadata.annotations[{note}]: deprecated in v1.32+")
+
+
+async def test_a_secret_without_a_value_is_empty(cluster: Any) -> None:
+    made = await cluster.create(
+        "/api/v1/namespaces/ns/secrets", "s", data={"a": None}, stringData={"b": None}
+    )
+    assert made["data"] == {"a": "", "b": ""}
+
+
+async def test_the_ranges_of_a_node_say_the_same_twice(cluster: Any) -> None:
+    made = await cluster.create("/api/v1/nodes", "n", spec={"podCIDRs": ["10.0.0.0/24", "fd00::/64"]})
+    assert made["spec"]["podCIDR"] == "10.0.0.0/24"
+    wrong = await cluster.refused("/api/v1/nodes", "m", spec={"podCIDR": "10.0.0.1/24"})
+    assert wrong["spec.podCIDRs[0]"].endswith("must not have bits set beyond the prefix length")
+    await cluster.create("/api/v1/nodes", "p", spec={"providerID": "x"})
+    status, answer = await cluster.patch("/api/v1/nodes/p", {"spec": {"providerID": "y"}})
+    assert status == 422
+    assert answer["details"]["causes"][0]["reason"] == "FieldValueForbidden"
+
+
+async def test_values_of_the_wrong_type_are_placed(cluster: Any) -> None:
+    volume = {"name": "v", "configMap": {"name": 5}}
+    body = {"metadata": {"name": "p"}, "spec": {"volumes": [volume]}}
+    status, answer = await cluster.call("POST", "/api/v1/namespaces/ns/pods", body)
+    assert status == 400
+    place = "ConfigMapVolumeSource.spec.volumes.VolumeSource.configMap.LocalObjectReference.name"
+    assert answer["message"].endswith(f"number into Go struct field {place} of type string")
+    body = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "targetPort": 1.5}]}}
+    _, answer = await cluster.call("POST", "/api/v1/namespaces/ns/services", body)
+    assert answer["message"].endswith(
+        "number 1.5 into Go struct field ServicePort.spec.ports.targetPort of type int32"
+    )
+
+
+async def test_the_table_of_an_empty_list_of_a_kind_without_columns(cluster: Any) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    for path in (
+        "/api/v1/namespaces/ns/limitranges",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    ):
+        _, answer = await cluster.call("GET", path, accept=table)
+        assert [column["name"] for column in answer["columnDefinitions"]] == ["Name", "Created At"]
+        assert answer["rows"] is None
+
+
+async def test_tables_of_daemon_sets_leave_out_what_stands_for_a_field(cluster: Any) -> None:
+    path = "/apis/apps/v1/namespaces/ns/daemonsets"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await cluster.create(path, "d", spec={"selector": {"matchLabels": {"a": "b"}}, "template": template})
+    _, answer = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert "annotations" not in answer["rows"][0]["object"]["metadata"]

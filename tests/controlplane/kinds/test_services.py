@@ -31,7 +31,7 @@ async def test_an_address_belongs_to_one_service(cluster: Any) -> None:
         "failed to allocate IP 10.0.0.50: provided IP is already allocated"
     )
     wrong = await cluster.refused(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.9.0.1"})
-    assert "is not in the valid range. The range of valid IPs is 10.0.0.0/24" in wrong["spec.clusterIPs"]
+    assert "the provided network does not match the current range" in wrong["spec.clusterIPs"]
     status, error = await cluster.patch(f"{SERVICES}/a", {"spec": {"clusterIP": "10.0.0.51"}})
     assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.clusterIPs[0]")
 
@@ -138,3 +138,45 @@ async def test_headless_and_external_services(cluster: Any) -> None:
     assert wrong == {"spec.externalName": "Required value"}
     wrong = await cluster.refused(SERVICES, "x", spec={})
     assert wrong == {"spec.ports": "Required value"}
+
+
+async def test_families_that_a_cluster_does_not_have(cluster: Any) -> None:
+    for spec, field in (
+        ({"clusterIP": "fd00::1"}, "spec.clusterIPs[0]"),
+        ({"ipFamilies": ["IPv4", "IPv6"]}, "spec.ipFamilyPolicy"),
+        ({"ipFamilies": ["IPv6"]}, "spec.ipFamilies[0]"),
+        ({"ipFamilyPolicy": "RequireDualStack"}, "spec.ipFamilyPolicy"),
+    ):
+        assert set(await cluster.refused(SERVICES, "x", spec={"ports": PORTS, **spec})) == {field}
+    made = await cluster.create(SERVICES, "h", spec={"clusterIP": "None", "ipFamilies": ["IPv6"]})
+    assert made["spec"]["ipFamilies"] == ["IPv6", "IPv4"]
+    assert made["spec"]["ipFamilyPolicy"] == "RequireDualStack"
+
+
+async def test_what_an_update_leaves_out_stays(cluster: Any) -> None:
+    made = await cluster.create(SERVICES, "a", spec={"ports": PORTS, "type": "NodePort"})
+    status, kept = await cluster.patch(f"{SERVICES}/a", {"spec": {"clusterIPs": [], "ports": [{"port": 81}]}})
+    assert status == 200
+    assert kept["spec"]["clusterIPs"] == made["spec"]["clusterIPs"]
+    assert kept["spec"]["ports"][0]["nodePort"] == made["spec"]["ports"][0]["nodePort"]
+
+
+async def test_a_health_check_goes_with_what_it_was_for(cluster: Any) -> None:
+    spec = {"ports": PORTS, "type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    made = await cluster.create(SERVICES, "a", spec=spec)
+    assert made["spec"]["healthCheckNodePort"]
+    status, changed = await cluster.patch(f"{SERVICES}/a", {"spec": {"externalTrafficPolicy": "Cluster"}})
+    assert status == 200
+    assert "healthCheckNodePort" not in changed["spec"]
+
+
+async def test_annotations_of_services(cluster: Any) -> None:
+    ranges = "service.beta.kubernetes.io/load-balancer-source-ranges"
+    notes = {"annotations": {ranges: "10.0.0.0/8, x"}}
+    wrong = await cluster.refused(
+        SERVICES, "a", metadata=notes, spec={"ports": PORTS, "type": "LoadBalancer"}
+    )
+    assert set(wrong) == {f"metadata.annotations[{ranges}]"}
+    notes = {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}
+    await cluster.create(SERVICES, "a", metadata=notes, spec={"ports": PORTS})
+    assert cluster.warnings[0].endswith("please use service.kubernetes.io/topology-mode instead")

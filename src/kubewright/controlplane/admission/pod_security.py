@@ -2,14 +2,19 @@
 
 `pod-security.kubernetes.io/enforce`, `warn` and `audit` name a level: `privileged` (anything), `baseline`
 (nothing that is known to lead to the host) or `restricted` (what hardened pods do without). `enforce` is
-about pods; `warn` and `audit` also look at the pod templates of workloads.
+about pods; `warn` and `audit` also look at the pod templates of workloads. A namespace that is given a
+stricter level is told which of its pods it would not allow.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kubewright.api.errors import invalid
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind
 from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
 
 from .live import Live
@@ -19,6 +24,9 @@ Object = dict[str, Any]
 Check = Callable[[Object], str]
 
 PREFIX = "pod-security.kubernetes.io/"
+LEVELS = ("privileged", "baseline", "restricted")
+"""From what allows most to what allows least."""
+_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
 _TEMPLATES = {
     ("", "podtemplates"): ("template",),
     ("", "replicationcontrollers"): ("spec", "template"),
@@ -94,10 +102,13 @@ class PodSecurity(AdmissionPlugin):
         key = (request.resource.group, request.resource.resource)
         if key == ("", "pods"):
             return request.subresource in ("", "ephemeralcontainers")
-        return key in _TEMPLATES and not request.subresource
+        return (key in _TEMPLATES or key == ("", "namespaces")) and not request.subresource
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """Look at the pod, or at the template of pods."""
+        """Look at the pod, at the template of pods, or at the labels of a namespace."""
+        if request.resource.resource == "namespaces":
+            await self._validate_namespace(request)
+            return
         namespace = await self._live.namespace(request.namespace)
         labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
         if not any(name.startswith(PREFIX) for name in labels):
@@ -123,12 +134,76 @@ class PodSecurity(AdmissionPlugin):
             text = f'would violate PodSecurity "{level}:{version}": {violations}'
             request.audit_annotations[f"{PREFIX}audit-violations"] = text
 
+    async def _validate_namespace(self, request: AdmissionRequest) -> None:
+        """Labels name levels that there are; pods that a new level would not allow are told about."""
+        labels, before = (_labels(obj) for obj in (request.object, request.old_object))
+        errors = _label_errors(labels)
+        if errors and errors != _label_errors(before):
+            name = ((request.object or {}).get("metadata") or {}).get("name") or ""
+            raise invalid(GroupKind("", "Namespace"), name, errors)
+        new, old = _policy(labels, "enforce"), _policy(before, "enforce")
+        relaxed = new[1] == old[1] and LEVELS.index(new[0]) <= LEVELS.index(old[0])
+        if request.operation == "UPDATE" and new[0] != "privileged" and not relaxed:
+            for text in await self._violators(request.name, new):
+                request.warn(text)
+
+    async def _violators(self, namespace: str, policy: tuple[str, str]) -> list[str]:
+        store = self._live.server.store("", "pods")
+        if store is None:
+            return []
+        version = store.resource.version(store.resource.storage_version)
+        assert version is not None
+        found, _ = await store.list_objects(version, namespace)
+        guilty: dict[str, list[str]] = {}
+        for pod in found:
+            violations = evaluate(policy[0], pod.get("spec") or {})
+            if violations:
+                guilty.setdefault(violations, []).append(pod["metadata"]["name"])
+        if not guilty:
+            return []
+        level = ":".join(policy)
+        head = f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{level}"'
+        return [head, *sorted(f"{_several(names)}: {text}" for text, names in guilty.items())]
+
+
+def _several(names: list[str]) -> str:
+    others = len(names) - 1
+    if not others:
+        return names[0]
+    return f"{min(names)} (and {others} other pod{'s' if others > 1 else ''})"
+
+
+def _labels(obj: Object | None) -> dict[str, str]:
+    return ((obj or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _label_errors(labels: dict[str, str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for mode in ("enforce", "audit", "warn"):
+        level, version = (f"{PREFIX}{mode}{end}" for end in ("", "-version"))
+        if level in labels and labels[level] not in LEVELS:
+            text = f"must be one of {', '.join(LEVELS)}"
+            errors.append(FieldError.invalid(f"metadata.labels[{level}]", labels[level], text))
+        if version in labels and not _VERSION.fullmatch(labels[version]):
+            text = 'must be "latest" or "v1.x"'
+            errors.append(FieldError.invalid(f"metadata.labels[{version}]", labels[version], text))
+    return errors
+
 
 def _policy(labels: dict[str, str], mode: str) -> tuple[str, str]:
+    """The level of a mode and its version; who is to be refused is warned too, unless told otherwise."""
+    if mode == "warn" and f"{PREFIX}warn" not in labels and labels.get(f"{PREFIX}enforce") in LEVELS[1:]:
+        level, version = _policy(labels, "enforce")
+        return level, version if f"{PREFIX}warn-version" not in labels else _version(labels, "warn")
     level = labels.get(f"{PREFIX}{mode}", "privileged")
-    if level not in ("privileged", "baseline", "restricted"):
-        level = "restricted"
-    return level, labels.get(f"{PREFIX}{mode}-version") or "latest"
+    if level not in LEVELS:
+        level = "restricted" if mode == "enforce" else "privileged"
+    return level, _version(labels, mode)
+
+
+def _version(labels: dict[str, str], mode: str) -> str:
+    version = labels.get(f"{PREFIX}{mode}-version") or ""
+    return version if _VERSION.fullmatch(version) else "latest"
 
 
 def _spec(obj: Object | None, path: Iterable[str]) -> Object | None:

@@ -33,7 +33,6 @@ from . import conditions
 from .conditions import Definition
 from .conversion import WebhookConverter
 from .finalization import finalize
-from .printing import COLUMNS
 from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
 from .strategy import CLEANUP, DefinitionStrategy
 
@@ -72,8 +71,6 @@ class CustomResourceDefinitions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._finalizing: set[str] = set()
         store.resource.strategy = DefinitionStrategy(self)
-        for version in store.resource.versions:
-            version.columns = COLUMNS
 
     async def start(self) -> None:
         """Serve every definition in storage, and finish what was interrupted."""

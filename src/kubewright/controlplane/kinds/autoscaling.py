@@ -91,8 +91,10 @@ def _errors(autoscaler: Object, old: Object | None = None) -> Errors:
     if low is not None and low < bound:
         text = f"must be greater than or equal to {bound}"
         errors.append(fe.invalid("spec.minReplicas", low, text))
-    if high < 1:
-        errors.append(fe.invalid("spec.maxReplicas", high, "must be greater than 0"))
+    if high == 0:
+        errors.append(fe.required("spec.maxReplicas", "must be set and greater than 0"))
+    elif high < 0:
+        errors.append(fe.invalid("spec.maxReplicas", high, "must be greater than or equal to 1"))
     if low is not None and high < low:
         text = "must be greater than or equal to `minReplicas`"
         errors.append(fe.invalid("spec.maxReplicas", high, text))

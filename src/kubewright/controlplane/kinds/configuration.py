@@ -63,10 +63,14 @@ class SecretStrategy(KindStrategy):
         """A secret of no type is opaque."""
         if not obj.get("type"):
             obj["type"] = "Opaque"
+        for key, value in (obj.get("data") or {}).items():
+            if value is None:
+                obj["data"][key] = ""
         plain = obj.pop("stringData", None)
         if plain:
             data: Object = obj.setdefault("data", {})
             for key, text in plain.items():
+                text = text or ""
                 data[key] = base64.b64encode(text.encode()).decode()
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:

@@ -31,6 +31,7 @@ from .rows import AGE, CONTAINERS, IMAGES, NAME, age_of, column, container_cells
 from .workloads import count_errors, scale_subresource
 
 STATUS = StatusSubresource(keeps_metadata=False)
+_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
 
 class ReplicationControllerStrategy(KindStrategy):
@@ -58,6 +59,16 @@ class ReplicationControllerStrategy(KindStrategy):
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new controller."""
         return _controller_errors(obj["spec"])
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Names that make bad host names, unwise templates."""
+        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
+            return
+        from .podspec.warnings import host_name_warnings, pod_warnings
+
+        if old is None:
+            yield from host_name_warnings(obj)
+        yield from pod_warnings(obj["spec"].get("template") or {}, "spec.template")
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """A changed controller, or a new status of one."""
@@ -121,11 +132,34 @@ class PodTemplateStrategy(KindStrategy):
         """The same."""
         return self.validate(op, obj)
 
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """What is unwise about the template."""
+        if old is None or old.get("template") != obj.get("template"):
+            from .podspec.warnings import pod_warnings
+
+            yield from pod_warnings(obj["template"], "template")
+
 
 class ServiceAccountStrategy(KindStrategy):
     """Service accounts."""
 
     returns_deleted_object = True
+
+    def prepare_for_create(self, op: Operation, obj: Object) -> None:
+        """Secrets are those of the namespace: their names are enough."""
+        if obj.get("secrets"):
+            obj["secrets"] = [{"name": one["name"]} if one.get("name") else {} for one in obj["secrets"]]
+
+    def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
+        """As for a new one."""
+        self.prepare_for_create(op, obj)
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """An annotation that is going away."""
+        notes, before = ((one or {"metadata": {}})["metadata"].get("annotations") or {} for one in (obj, old))
+        if _MOUNTABLE in notes and _MOUNTABLE not in before:
+            text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+            yield f"metadata.annotations[{_MOUNTABLE}]: {text}"
 
 
 def _template_cells(obj: Object) -> list[Any]:
@@ -146,10 +180,6 @@ def _account_cells(obj: Object) -> list[Any]:
     return [name_of(obj), age_of(obj)]
 
 
-def _created_cells(obj: Object) -> list[Any]:
-    return [name_of(obj), obj["metadata"].get("creationTimestamp") or ""]
-
-
 def _replicas(obj: Object) -> str:
     return str((obj.get("status") or {}).get("replicas") or 0)
 
@@ -168,16 +198,12 @@ KINDS = {
         cells=endpoints.cells,
     ),
     "events": CORE_EVENT,
-    "limitranges": Kind(
-        strategy=quotas.LimitRangeStrategy(),
-        columns=(NAME, column("Created At", AGE.description, type="date")),
-        cells=_created_cells,
-    ),
+    "limitranges": Kind(strategy=quotas.LimitRangeStrategy()),
     "namespaces": Kind(
         strategy=namespaces.NamespaceStrategy(),
         columns=namespaces.COLUMNS,
         cells=namespaces.cells,
-        field_selectors={"status.phase": ".status.phase", "name": ".metadata.name"},
+        field_selectors={"status.phase": ".status.phase"},
         subresources={"status": STATUS, "finalize": namespaces.FINALIZE},
     ),
     "nodes": Kind(

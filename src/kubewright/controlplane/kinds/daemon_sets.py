@@ -30,8 +30,13 @@ _COUNTS = (
 )
 
 
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
 class DaemonSetStrategy(WorkloadStrategy):
     """Daemon sets."""
+
+    annotation_of_whole = _TEMPLATE_GENERATION
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
         """As for other workloads, but what may not change is said first."""
@@ -53,13 +58,13 @@ class DaemonSetStrategy(WorkloadStrategy):
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """The generation of the template is counted in an annotation."""
         annotations = obj["metadata"].setdefault("annotations", {})
-        annotations["deprecated.daemonset.template.generation"] = "1"
+        annotations[_TEMPLATE_GENERATION] = "1"
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
         """Count a changed template."""
         if op.subresource:
             return
-        key = "deprecated.daemonset.template.generation"
+        key = _TEMPLATE_GENERATION
         text = (old["metadata"].get("annotations") or {}).get(key) or "0"
         before = int(text) if text.isdigit() else 0
         changed = obj["spec"]["template"] != old["spec"]["template"]

@@ -28,8 +28,12 @@ class NodeStrategy(KindStrategy):
     def default(self, version: Version, obj: Object) -> None:
         """All of the capacity can be allocated unless told otherwise."""
         spec: Object = obj.setdefault("spec", {})
-        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        ranges = spec.get("podCIDRs") or []
+        if spec.get("podCIDR") and spec["podCIDR"] not in ranges[:1]:
             spec["podCIDRs"] = [spec["podCIDR"]]
+        elif ranges and not spec.get("podCIDR"):
+            spec["podCIDR"] = ranges[0]
+        spec.pop("configSource", None)
         status: Object = obj.setdefault("status", {})
         round_quantities(status.get("capacity"))
         round_quantities(status.get("allocatable"))
@@ -58,7 +62,10 @@ class NodeStrategy(KindStrategy):
         seen: list[Object] = []
         for position, address in enumerate((obj.get("status") or {}).get("addresses") or ()):
             if address in seen:
-                errors.append(fe.duplicate(f"status.addresses[{position}]", address))
+                shown = fe.GoStruct(
+                    {"Type": address.get("type") or "", "Address": address.get("address") or ""}
+                )
+                errors.append(fe.duplicate(f"status.addresses[{position}]", shown))
             seen.append(address)
         after, before = obj["spec"], old["spec"]
         if before.get("podCIDRs") and before["podCIDRs"] != (after.get("podCIDRs") or []):
@@ -66,8 +73,8 @@ class NodeStrategy(KindStrategy):
             errors.append(fe.forbidden("spec.podCIDRs", text))
         provider = before.get("providerID")
         if provider and provider != after.get("providerID"):
-            word = "modified" if after.get("providerID") else "cleared"
-            errors.append(fe.invalid("spec.providerID", None, f"field cannot be {word} once set"))
+            text = 'node updates may not change providerID except from "" to valid'
+            errors.append(fe.forbidden("spec.providerID", text))
         return errors + _taint_errors(obj)
 
 

@@ -27,6 +27,8 @@ Object = dict[str, Any]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _MAX_AFFINITY_SECONDS = 86400
+_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def is_headless(spec: Object) -> bool:
@@ -64,7 +66,7 @@ def service_errors(service: Object, old: Object | None, *, allocated: bool = Tru
     errors += label_errors(spec.get("selector") or {}, "spec.selector")
     errors += _affinity_errors(spec)
     if kind != "ExternalName":
-        errors += _address_errors(spec)
+        errors += address_errors(spec)
     for position, address in enumerate(spec.get("externalIPs") or ()):
         path = f"spec.externalIPs[{position}]"
         errors += ip_address(address, path) or endpoint_ip(address, path)
@@ -75,6 +77,15 @@ def service_errors(service: Object, old: Object | None, *, allocated: bool = Tru
         errors.append(fe.forbidden("spec.LoadBalancerSourceRanges", text))
     for position, one in enumerate(ranges):
         errors += cidr(one.strip(), f"spec.LoadBalancerSourceRanges[{position}]")
+    annotation = (service["metadata"].get("annotations") or {}).get(_RANGES)
+    if annotation is not None and not ranges:
+        path = f"metadata.annotations[{_RANGES}]"
+        if kind != "LoadBalancer":
+            errors.append(fe.forbidden(path, "may only be used when `type` is 'LoadBalancer'"))
+        known = ((old or {}).get("metadata") or {}).get("annotations") or {}
+        if annotation.strip() and known.get(_RANGES) != annotation:
+            for one in annotation.strip().split(","):
+                errors += cidr(one.strip(), path)
     if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
         text = "may only be used when `type` is 'LoadBalancer'"
         errors.append(fe.forbidden("spec.allocateLoadBalancerNodePorts", text))
@@ -147,7 +158,8 @@ def _affinity_errors(spec: Object) -> Errors:
     return errors
 
 
-def _address_errors(spec: Object) -> Errors:
+def address_errors(spec: Object) -> Errors:
+    """The addresses of a service and their families."""
     single, many = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
     errors: Errors = []
@@ -258,8 +270,11 @@ def service_update_errors(service: Object, old: Object) -> Errors:
     return errors
 
 
-def service_warnings(spec: Object) -> Iterator[str]:
+def service_warnings(service: Object) -> Iterator[str]:
     """What of a service has no effect, or will have none."""
+    spec: Object = service["spec"]
+    if _HINTS in (service["metadata"].get("annotations") or {}):
+        yield f"annotation {_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
     external = spec.get("externalIPs")
     if is_headless(spec):
         if spec.get("loadBalancerIP"):
@@ -284,12 +299,14 @@ def load_balancer_errors(service: Object) -> Errors:
     errors: Errors = []
     ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     if ingress and service["spec"].get("type") != "LoadBalancer":
-        text = "may only be used when `spec.type` is LoadBalancer"
+        text = "may only be used when `spec.type` is 'LoadBalancer'"
         return [fe.forbidden("status.loadBalancer.ingress", text)]
     for position, one in enumerate(ingress):
         where = f"status.loadBalancer.ingress[{position}]"
         if one.get("ip"):
             errors += ip_address(one["ip"], f"{where}.ip")
+            if one.get("ipMode") is None:
+                errors.append(fe.required(f"{where}.ipMode", "must be specified when `ip` is set"))
         if one.get("hostname"):
             errors += dns_subdomain(one["hostname"], f"{where}.hostname")
             if parse_ip(one["hostname"]) is not None:

@@ -15,10 +15,16 @@ from kubewright.apiserver.store import Store
 from kubewright.schema import fielderrors as fe
 
 from .kind import KindStrategy
-from .podspec.names_and_numbers import Errors
+from .podspec.names_and_numbers import Errors, parse_ip
 from .rows import AGE, NAME, NONE, age_of, column, labels_text, name_of
 from .service_claims import Claims
-from .service_rules import is_headless, needs_node_ports, service_errors, service_update_errors
+from .service_rules import (
+    address_errors,
+    is_headless,
+    needs_node_ports,
+    service_errors,
+    service_update_errors,
+)
 
 NODE_PORTS = range(30000, 32768)
 
@@ -98,7 +104,7 @@ class ServiceStrategy(KindStrategy):
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new service; one that is right is given its addresses and ports here."""
         await self.claims.load()
-        errors = self._family_errors(obj["spec"]) or service_errors(obj, None, allocated=False)
+        errors = self._family_errors(obj["spec"], {}) or service_errors(obj, None, allocated=False)
         return errors or await self._allocate(op, obj, None)
 
     async def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
@@ -108,33 +114,54 @@ class ServiceStrategy(KindStrategy):
 
             return load_balancer_errors(obj)
         await self.claims.load()
-        errors = self._family_errors(obj["spec"])
+        errors = self._family_errors(obj["spec"], old["spec"])
         errors = errors or service_update_errors(obj, old) + service_errors(obj, old, allocated=False)
         return errors or await self._allocate(op, obj, old)
 
-    def _family_errors(self, spec: Object) -> Errors:
+    def _family_errors(self, spec: Object, before: Object) -> Errors:
         """Fill in the families of a service; complain about those that there are none of."""
-        if spec.get("type") == "ExternalName":
+        if spec.get("type") == "ExternalName" or _stays_as_preferred(spec, before):
             return []
-        family = self.claims.family
-        families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
         unselected = is_headless(spec) and not spec.get("selector")
-        if not unselected:
-            for position, one in enumerate(families):
-                if one in ("IPv4", "IPv6") and one != family:
-                    return [fe.invalid(f"spec.ipFamilies[{position}]", one, "not configured on this cluster")]
+        if spec.get("ipFamilyPolicy") is None:
+            fallback = "RequireDualStack" if unselected else "SingleStack"
+            spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or fallback
+        errors = address_errors(spec)
+        if errors:
+            return errors
+        family, policy = self.claims.family, spec["ipFamilyPolicy"]
+        families, addresses = list(spec.get("ipFamilies") or ()), spec.get("clusterIPs") or []
+        path = "spec.ipFamilyPolicy"
+        for many, noun in ((addresses, "cluster IPs"), (families, "IP families")):
+            if policy == "SingleStack" and len(many) == 2:
+                text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {noun} are specified"
+                errors.append(fe.invalid(path, policy, text))
+        for position, address in enumerate(() if is_headless(spec) else addresses):
+            found = f"IPv{getattr(parse_ip(address), 'version', 4)}"
+            if position >= len(families):
+                if found != family:
+                    text = f"{found} is not configured on this cluster"
+                    errors.append(fe.invalid(f"spec.clusterIPs[{position}]", addresses, text))
+                else:
+                    families.append(found)
+        if errors:
+            return errors
+        families = families or [family]
+        if unselected:
+            if len(families) == 1 and policy != "SingleStack":
+                families.append("IPv6" if families[0] == "IPv4" else "IPv4")
+        else:
             if policy == "RequireDualStack":
                 text = "this cluster is not configured for dual-stack services"
-                return [fe.invalid("spec.ipFamilyPolicy", policy, text)]
-        if policy is None:
-            spec["ipFamilyPolicy"] = (
-                "RequireDualStack" if unselected and len(families) != 1 else "SingleStack"
-            )
-        if not families:
-            other = "IPv6" if family == "IPv4" else "IPv4"
-            dual = unselected and spec["ipFamilyPolicy"] != "SingleStack"
-            spec["ipFamilies"] = [family, other] if dual else [family]
-        return []
+                errors.append(fe.invalid(path, policy, text))
+            errors += [
+                fe.invalid(f"spec.ipFamilies[{position}]", one, "not configured on this cluster")
+                for position, one in enumerate(families)
+                if one != family
+            ]
+        if not errors:
+            spec["ipFamilies"] = families
+        return errors
 
     async def _allocate(self, op: Operation, obj: Object, old: Object | None) -> Errors:
         spec, claims = obj["spec"], self.claims
@@ -145,10 +172,7 @@ class ServiceStrategy(KindStrategy):
             if wanted and wanted != held:
                 problem = ""
                 if not claims.contains(wanted[0]):
-                    problem = (
-                        f"the provided IP ({wanted[0]}) is not in the valid range. The range of valid IPs is "
-                        f"{claims.networks[0]}"
-                    )
+                    problem = "the provided network does not match the current range"
                 elif not await claims.take_address(wanted[0], owner, op):
                     problem = "provided IP is already allocated"
                 if problem:
@@ -229,7 +253,7 @@ class ServiceStrategy(KindStrategy):
         """What has no effect, or will have none."""
         from .service_rules import service_warnings
 
-        return () if op.subresource else service_warnings(obj["spec"])
+        return () if op.subresource else service_warnings(obj)
 
 
 def _held(obj: Object) -> tuple[list[str], list[int]]:
@@ -237,6 +261,19 @@ def _held(obj: Object) -> tuple[list[str], list[int]]:
     addresses = [one for one in spec.get("clusterIPs") or () if one != "None"]
     ports = {port.get("nodePort") for port in spec.get("ports") or ()} | {spec.get("healthCheckNodePort")}
     return addresses, sorted(port for port in ports if port)
+
+
+def _stays_as_preferred(spec: Object, before: Object) -> bool:
+    """Whether a service that would like two families keeps what it has got."""
+    policies = (spec.get("ipFamilyPolicy"), before.get("ipFamilyPolicy") or "PreferDualStack")
+    return (
+        bool(before)
+        and policies == ("PreferDualStack", "PreferDualStack")
+        and all(
+            (spec.get(field) or []) == (before.get(field) or [])
+            for field in ("type", "clusterIPs", "ipFamilies")
+        )
+    )
 
 
 def _normalize_addresses(spec: Object, before: Object | None) -> None:
@@ -260,21 +297,14 @@ def _keep_given(spec: Object, before: Object) -> None:
     """Values that the server once gave are kept by an update that does not mention them."""
     cluster = ("ClusterIP", "NodePort", "LoadBalancer")
     if spec.get("type") in cluster and before.get("type") in cluster:
-        if not spec.get("clusterIP") and not spec.get("clusterIPs"):
-            for field in ("clusterIP", "clusterIPs"):
-                if field in before:
-                    spec[field] = before[field]
-        for field in ("ipFamilies", "ipFamilyPolicy"):
-            if field not in spec and field in before:
+        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if not spec.get(field) and field in before:
                 spec[field] = before[field]
     if needs_node_ports(spec) and needs_node_ports(before):
-        known = {
-            (port.get("protocol"), port.get("port")): port.get("nodePort")
-            for port in before.get("ports") or ()
-        }
+        known = {port.get("name") or "": port.get("nodePort") for port in before.get("ports") or ()}
         used = {port.get("nodePort") for port in spec.get("ports") or ()}
         for port in spec.get("ports") or ():
-            number = known.get((port.get("protocol"), port.get("port")))
+            number = known.get(port.get("name") or "")
             if not port.get("nodePort") and number and number not in used:
                 port["nodePort"] = number
     checked = _needs_health_check(spec) and _needs_health_check(before)
@@ -303,8 +333,10 @@ def _drop_by_type(spec: Object, before: Object | None) -> None:
         if [port.get("nodePort") for port in spec.get("ports") or ()] == old:
             for port in spec.get("ports") or ():
                 port.pop("nodePort", None)
+    if _needs_health_check(before) and not _needs_health_check(spec) and same("healthCheckNodePort"):
+        spec.pop("healthCheckNodePort")
     if spec.get("type") != "LoadBalancer":
-        for field in ("healthCheckNodePort", "allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
             if same(field):
                 spec.pop(field)
     if spec.get("type") == "ExternalName" and same("internalTrafficPolicy"):
