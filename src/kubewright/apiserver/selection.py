@@ -95,15 +95,17 @@ def selection_of(
             if term.field not in version.field_selectors and (
                 term.field not in _COMMON or (term.field == "metadata.namespace" and not resource.namespaced)
             ):
-                raise unsupported_field(resource, term.field)
+                raise unsupported_field(resource, version, term.field)
     if labels is None and fields is None:
         return None
     stored = resource.version(resource.storage_version) or version
     return Selection(version if version.field_selectors else stored, labels, fields)
 
 
-def unsupported_field(resource: Resource, label: str) -> BadRequest:
+def unsupported_field(resource: Resource, version: Version, label: str) -> BadRequest:
     """400 for a field that cannot be selected."""
+    if (resource.group, resource.kind) == ("resource.k8s.io", "ResourceSlice"):
+        return BadRequest(f"field label not supported for {resource.gvk(version.name)}: {label}")
     if (resource.group, resource.kind) == ("batch", "Job"):
         return BadRequest(f'field label "{label}" not supported for Job')
     if resource.custom or any(version.field_selectors for version in resource.versions):

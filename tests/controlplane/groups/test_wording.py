@@ -9,6 +9,19 @@ import pytest
 Object = dict[str, Any]
 STORAGE = "/apis/storage.k8s.io/v1"
 NETWORKING = "/apis/networking.k8s.io/v1"
+RESOURCES = "/apis/resource.k8s.io/v1"
+ASKED = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+EVENT = {
+    "eventTime": "2024-01-01T00:00:00.000000Z",
+    "reportingController": "c",
+    "reportingInstance": "i",
+    "action": "a",
+    "reason": "r",
+    "type": "Normal",
+    "regarding": {"kind": "Pod", "name": "p", "namespace": "ns"},
+}
+COUNTER = {"name": "c", "counters": {"m": {"value": "1"}}}
+SLICE = {"driver": "d", "nodeName": "n", "pool": {"name": "p", "resourceSliceCount": 1}}
 INLINE_PATH = "spec.source.inlineVolumeSpec"
 CONTEXT = "specified in the context of inline volumes"
 INLINE = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
@@ -34,6 +47,28 @@ CREATED: list[tuple[str, Object, list[str]]] = [
         f"{NETWORKING}/namespaces/ns/networkpolicies",
         {"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80, "endPort": 70}]}]}},
         ["spec.ingress[0].ports[0].endPort: Invalid value: 80: must be greater than or equal to `port`"],
+    ),
+]
+
+CREATED += [
+    (
+        f"{RESOURCES}/namespaces/ns/resourceclaimtemplates",
+        {"spec": {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [ASKED]}}}},
+        ["spec.metadata.name: Forbidden: cannot be set"],
+    ),
+    (
+        f"{RESOURCES}/resourceslices",
+        {"spec": {**SLICE, "sharedCounters": [COUNTER], "devices": [{"name": "d"}]}},
+        ['spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed'],
+    ),
+    (
+        f"{RESOURCES}/resourceslices",
+        {"spec": {**SLICE, "devices": [{"name": "d", "attributes": {"a": {"version": "x"}, "b": {}}}]}},
+        [
+            'spec.devices[0].attributes[a].version: Invalid value: "x": must be a string compatible with '
+            "semver.org spec 2.0.0",
+            'spec.devices[0].attributes[b]: Invalid value: "": exactly one value must be specified',
+        ],
     ),
 ]
 
@@ -63,6 +98,28 @@ CHANGED: list[tuple[str, Object, Object, list[str]]] = [
         [
             'spec.parentRef: Invalid value: {"Group":"","Resource":"services","Namespace":"","Name":"b"}: '
             "field is immutable"
+        ],
+    ),
+]
+
+CHANGED += [
+    (
+        f"{RESOURCES}/namespaces/ns/resourceclaims",
+        {"spec": {"devices": {"requests": [ASKED]}}},
+        {"spec": {"devices": {"requests": [{**ASKED, "name": "s"}]}}},
+        [
+            'spec: Invalid value: {"Devices":{"Requests":[{"Name":"s","Exactly":{"DeviceClassName":"gpu",'
+            '"Selectors":null,"AllocationMode":"ExactCount","Count":1,"AdminAccess":null,"Tolerations":null,'
+            '"Capacity":null},"FirstAvailable":null}],"Constraints":null,"Config":null}}: field is immutable'
+        ],
+    ),
+    (
+        "/apis/events.k8s.io/v1/namespaces/ns/events",
+        EVENT,
+        {"regarding": {"name": "q"}},
+        [
+            'involvedObject: Invalid value: {"Kind":"Pod","Namespace":"ns","Name":"q","UID":"",'
+            '"APIVersion":"","ResourceVersion":"","FieldPath":""}: field is immutable'
         ],
     ),
 ]
@@ -98,3 +155,26 @@ async def test_drivers_count_their_changes_from_none(talk: Any) -> None:
     assert "generation" not in (await talk.ok("POST", path, named({"spec": {}})))["metadata"]
     changed = await talk.ok("PATCH", f"{path}/a", {"spec": {"podInfoOnMount": True}})
     assert changed["metadata"]["generation"] == 1
+
+
+async def test_what_is_known_of_a_device_goes_with_its_allocation(talk: Any) -> None:
+    path = f"{RESOURCES}/namespaces/ns/resourceclaims"
+    await talk.ok("POST", path, named({"spec": {"devices": {"requests": [ASKED]}}}))
+    device = {"driver": "d", "pool": "p", "device": "x"}
+    status: Object = {
+        "allocation": {"devices": {"results": [{**device, "request": "r"}]}},
+        "devices": [device],
+    }
+    await talk.ok("PATCH", f"{path}/a/status", {"status": status})
+    other = {"status": {"devices": [{**device, "pool": "q"}]}}
+    assert (
+        "must be an allocated device in the claim"
+        in (await talk("PATCH", f"{path}/a/status", other))[1]["message"]
+    )
+    freed = await talk.ok("PATCH", f"{path}/a/status", {"status": {"allocation": None}})
+    assert "devices" not in freed["status"]
+
+
+async def test_fields_of_slices_are_refused_with_the_kind(talk: Any) -> None:
+    _, answer = await talk("GET", f"{RESOURCES}/resourceslices?fieldSelector=spec.x%3D1")
+    assert answer["message"] == "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x"

@@ -29,6 +29,15 @@ _RENAMED = {
     "reportingComponent": "reportingController",
 }
 _BACK = {new: old for old, new in _RENAMED.items()}
+_REFERENCE = {
+    "kind": "Kind",
+    "namespace": "Namespace",
+    "name": "Name",
+    "uid": "UID",
+    "apiVersion": "APIVersion",
+    "resourceVersion": "ResourceVersion",
+    "fieldPath": "FieldPath",
+}
 _LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 
 
@@ -38,6 +47,15 @@ def in_shape(event: Object, api_version: str) -> Object:
         return event
     table = _RENAMED if api_version == NEWER else _BACK
     return {table.get(name, name): value for name, value in event.items()} | {"apiVersion": api_version}
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A field as messages show it: references and sources have all their parts then."""
+    if name in ("involvedObject", "related") and value is not None:
+        return fe.GoStruct((shown, value.get(part) or "") for part, shown in _REFERENCE.items())
+    if name == "source":
+        return fe.GoStruct((part.title(), (value or {}).get(part) or "") for part in ("component", "host"))
+    return value
 
 
 class _Shape:
@@ -101,12 +119,14 @@ class EventStrategy(KindStrategy):
             "firstTimestamp",
             "lastTimestamp",
             "count",
+            "reason",
             "type",
             "eventTime",
             "action",
             "related",
         ):
-            errors += immutable(event.get(name), before.get(name), name)
+            if event.get(name) != before.get(name):
+                errors.append(fe.invalid(name, _shown(name, event.get(name)), "field is immutable"))
         name = "reportingComponent"
         errors += immutable(event.get(name), before.get(name), "reportingController")
         name = "reportingInstance"

@@ -7,15 +7,19 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.names import check_label_value
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.resource import Object, Operation
 from kubewright.schema import fielderrors as fe
 
+from .addresses import parse_range
 from .admission_rules import expression_errors
+from .conditions import condition_list_errors
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_label, dns_subdomain, immutable, label_name, named
 from .podspec.resources import is_native
+from .podspec.volumes import template_metadata_errors
 from .printing import AGE, column, field
-from .resource_slices import RESOURCE_SLICE, TAINT_EFFECTS, fully_qualified_errors
+from .resource_claim_shapes import claim_spec_shape, template_spec_shape
+from .resource_slices import RESOURCE_SLICE, TAINT_EFFECTS, fully_qualified_errors, pool_name_errors
 from .ruled import RuledStrategy
 from .storage import driver_name_errors
 
@@ -26,6 +30,7 @@ _LONGEST = 10 * 1024
 _NO_SUCH_REQUEST = (
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 )
+_NO_ADDRESS = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
 
 
@@ -67,6 +72,9 @@ def _default_claim_spec(spec: Object | None) -> None:
             request["allocationMode"] = "ExactCount"
         if request["allocationMode"] == "ExactCount" and not request.get("count"):
             request["count"] = 1
+        for toleration in request.get("tolerations") or ():
+            if not toleration.get("operator"):
+                toleration["operator"] = "Equal"
 
 
 def _claim_spec_errors(spec: Object, path: str) -> Errors:
@@ -242,6 +250,58 @@ def _claim_status_errors(new: Object, old: Object) -> Errors:
         errors += immutable(allocation, allocated, "status.allocation")
     elif allocation is not None:
         errors += _allocation_errors(allocation, _request_names(field(new, "spec.devices", {})))
+    return errors + _device_status_errors(new)
+
+
+def _device_errors(device: Object, path: str) -> Errors:
+    """The three names of a device."""
+    errors = driver_name_errors(device.get("driver") or "", f"{path}.driver")
+    errors += pool_name_errors(device.get("pool") or "", f"{path}.pool")
+    return errors + dns_label(device.get("device") or "", f"{path}.device")
+
+
+_DEVICE = ("driver", "pool", "device", "shareID")
+
+
+def _allocated(claim: Object) -> set[tuple[str, ...]]:
+    results = field(claim, "status.allocation.devices.results", ())
+    return {tuple(result.get(name) or "" for name in _DEVICE) for result in results}
+
+
+class _ClaimStrategy(RuledStrategy):
+    """What is known about a device of a claim goes with the device."""
+
+    def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
+        """Forget devices that are no longer allocated."""
+        super().prepare_for_update(op, obj, old)
+        status = obj.get("status") or {}
+        gone = _allocated(old) - _allocated(obj)
+        if op.subresource == "status" and gone and status.get("devices"):
+            kept = [
+                device
+                for device in status["devices"]
+                if tuple(device.get(name) or "" for name in _DEVICE) not in gone
+            ]
+            if kept:
+                status["devices"] = kept
+            else:
+                del status["devices"]
+
+
+def _device_status_errors(claim: Object) -> Errors:
+    allocated, status = _allocated(claim), claim.get("status") or {}
+    errors: Errors = []
+    for position, device in enumerate(status.get("devices") or ()):
+        path = f"status.devices[{position}]"
+        errors += _device_errors(device, path)
+        device_id = tuple(device.get(name) or "" for name in _DEVICE)
+        if device_id not in allocated:
+            shape = fe.GoStruct(zip(("Driver", "Pool", "Device", "ShareID"), device_id, strict=True))
+            errors.append(fe.invalid(path, shape, "must be an allocated device in the claim"))
+        errors += condition_list_errors(device.get("conditions") or (), f"{path}.conditions")
+        for index, address in enumerate(field(device, "networkData.ips", ())):
+            if parse_range(address) is None:
+                errors.append(fe.invalid(f"{path}.networkData.ips[{index}]", address, _NO_ADDRESS))
     return errors
 
 
@@ -250,8 +310,7 @@ def _allocation_errors(allocation: Object, known: Collection[str]) -> Errors:
         errors: Errors = []
         if result.get("request") not in known:
             errors.append(fe.invalid(f"{path}.request", result.get("request") or "", _NO_SUCH_REQUEST))
-        errors += driver_name_errors(result.get("driver") or "", f"{path}.driver")
-        return errors + dns_label(result.get("device") or "", f"{path}.device")
+        return errors + _device_errors(result, path)
 
     results = field(allocation, "devices.results", [])
     return list_errors(results, 32, check, "status.allocation.devices.results")
@@ -290,7 +349,8 @@ def _is_extended(name: str) -> bool:
 
 
 def _template_errors(template: Object) -> Errors:
-    return _claim_spec_errors(field(template, "spec.spec", {}), "spec.spec")
+    errors = template_metadata_errors(field(template, "spec.metadata", {}), "spec.metadata")
+    return errors + _claim_spec_errors(field(template, "spec.spec", {}), "spec.spec")
 
 
 def _default_claim(claim: Object) -> None:
@@ -301,8 +361,16 @@ def _default_template(template: Object) -> None:
     _default_claim_spec(field(template, "spec.spec"))
 
 
-def _spec_change(new: Object, old: Object) -> Errors:
-    return immutable(new.get("spec"), old.get("spec"), "spec")
+def _claim_change(new: Object, old: Object) -> Errors:
+    if new.get("spec") == old.get("spec"):
+        return []
+    return [fe.invalid("spec", claim_spec_shape(new.get("spec")), "field is immutable")]
+
+
+def _template_change(new: Object, old: Object) -> Errors:
+    if new.get("spec") == old.get("spec"):
+        return []
+    return [fe.invalid("spec", template_spec_shape(new.get("spec")), "field is immutable")]
 
 
 KINDS = {
@@ -313,10 +381,10 @@ KINDS = {
         columns=(AGE,),
     ),
     "resourceclaims": Kind(
-        strategy=RuledStrategy(
+        strategy=_ClaimStrategy(
             defaults=_default_claim,
             errors=lambda claim: _claim_spec_errors(claim.get("spec") or {}, "spec"),
-            update_errors=_spec_change,
+            update_errors=_claim_change,
             status_errors=_claim_status_errors,
             status_keeps_metadata=True,
             returns_deleted=True,
@@ -327,7 +395,7 @@ KINDS = {
         strategy=RuledStrategy(
             defaults=_default_template,
             errors=_template_errors,
-            update_errors=_spec_change,
+            update_errors=_template_change,
             returns_deleted=True,
         ),
         columns=(AGE,),

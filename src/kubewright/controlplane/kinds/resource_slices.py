@@ -5,6 +5,7 @@ from __future__ import annotations
 from kubewright.api.names import check_c_identifier, check_label_value
 from kubewright.apiserver.resource import Object
 from kubewright.apiserver.writes import now_text
+from kubewright.cel.library.semver import is_semver
 from kubewright.schema import fielderrors as fe
 
 from .kind import Kind
@@ -60,6 +61,8 @@ def _errors(slice_: Object, old: Object | None = None) -> Errors:
         for path in ("spec.pool.name", "spec.driver", "spec.nodeName"):
             errors += immutable(field(slice_, path), field(old, path), path)
     errors += _place_errors(spec)
+    if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
+        errors.append(fe.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
     devices = spec.get("devices") or []
     tainted = any(device.get("taints") or device.get("consumesCounters") for device in devices)
     most = 64 if tainted else 128
@@ -76,15 +79,16 @@ def _errors(slice_: Object, old: Object | None = None) -> Errors:
     return errors
 
 
-def _pool_errors(pool: Object) -> Errors:
-    name, path = pool.get("name") or "", "spec.pool.name"
-    errors: Errors = []
+def pool_name_errors(name: str, path: str) -> Errors:
+    """The name of a pool: subdomains with slashes between them."""
     if not name:
-        errors.append(fe.required(path, ""))
-    else:
-        if len(name) > 253:
-            errors.append(fe.too_long(path, 253))
-        errors += [error for part in name.split("/") for error in dns_subdomain(part, path)]
+        return [fe.required(path, "")]
+    errors: Errors = [fe.too_long(path, 253)] if len(name) > 253 else []
+    return errors + [error for part in name.split("/") for error in dns_subdomain(part, path)]
+
+
+def _pool_errors(pool: Object) -> Errors:
+    errors = pool_name_errors(pool.get("name") or "", "spec.pool.name")
     count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
     if count <= 0:
         errors.append(fe.invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
@@ -132,10 +136,10 @@ def _device_errors(device: Object, path: str) -> Errors:
     if len(attributes) + len(capacity) > 32:
         text = "the total number of attributes and capacities must not exceed 32"
         errors.append(fe.invalid(path, len(attributes) + len(capacity), text))
-    for name, attribute in sorted(attributes.items()):
+    for name, attribute in attributes.items():
         where = f"{path}.attributes[{name}]"
         errors += qualified_errors(name, f"{path}.attributes") + _attribute_errors(attribute, where)
-    for name in sorted(capacity):
+    for name in capacity:
         errors += qualified_errors(name, f"{path}.capacity")
     taints = device.get("taints") or []
     if len(taints) > 16:
@@ -152,8 +156,13 @@ def _attribute_errors(attribute: Object, path: str) -> Errors:
         if len((attribute.get(name) or "").encode()) > 64:
             errors.append(fe.too_long(f"{path}.{name}", 64))
     if len(given) != 1:
-        value = attribute if given else ""
-        errors.append(fe.invalid(path, value, "exactly one value must be specified"))
+        shape = fe.GoStruct((f"{name.title()}Value", attribute.get(name)) for name in _VALUES)
+        shape |= {f"{name.title()}Values": attribute.get(f"{name}s") for name in _VALUES}
+        errors.append(fe.invalid(path, shape if given else "", "exactly one value must be specified"))
+    version = attribute.get("version")
+    if version is not None and not is_semver(version):
+        text = "must be a string compatible with semver.org spec 2.0.0"
+        errors.append(fe.invalid(f"{path}.version", version, text))
     return errors
 
 

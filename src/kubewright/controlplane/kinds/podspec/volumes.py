@@ -309,15 +309,15 @@ def template_metadata_errors(metadata: Object, path: str) -> Errors:
     """The metadata of an object that is made from a template: labels and annotations alone."""
     from kubewright.schema.metadata import label_errors
 
-    errors = [
+    errors: Errors = []
+    for key in sorted(metadata.get("annotations") or {}):
+        errors += qualified_name(key.lower(), f"{path}.annotations")
+    errors += label_errors(metadata.get("labels") or {}, f"{path}.labels")
+    return errors + [
         fe.forbidden(f"{path}.{field}", "cannot be set")
         for field, value in metadata.items()
         if field not in ("labels", "annotations") and value not in (None, "", [], {})
     ]
-    errors += label_errors(metadata.get("labels") or {}, f"{path}.labels")
-    for key in sorted(metadata.get("annotations") or {}):
-        errors += qualified_name(key.lower(), f"{path}.annotations")
-    return errors
 
 
 _CHECKS: dict[str, Callable[[Object, str], Errors]] = {
