@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import threading
+from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -469,3 +471,15 @@ async def test_a_span_per_reconcile():
 
     await run_until(controller_of(reconcile, "a", name="traced", tracer=Tracer()), lambda: spans)
     assert spans == [("reconcile traced", "a")]
+
+
+@pytest.mark.parametrize("after", ["30", None, True])
+def test_a_time_that_is_none_fails_where_it_is_written(after: Any) -> None:
+    with pytest.raises(TypeError, match="write seconds, or a timedelta"):
+        Result(requeue_after=after)
+
+
+@pytest.mark.parametrize("after", [-1, -0.001, timedelta(seconds=-1)])
+def test_a_time_that_is_over_is_no_quiet_end(after: Any) -> None:
+    with pytest.raises(ValueError, match="that is over already"):
+        Result(requeue_after=after)

@@ -177,6 +177,9 @@ async def test_mistakes_are_told(bench, shop):
     state = desired_state(bench)
     with pytest.raises(ValueError, match=r"not among the kinds.*kinds=\[...\]"):
         await state.ensure(shop, [Secret(metadata=ObjectMeta(name="x"))])
+    for single in (ConfigMap(metadata=ObjectMeta(name="x")), {"kind": "ConfigMap"}):
+        with pytest.raises(TypeError, match=r"in a list: ensure\(\["):
+            await state.ensure(shop, single)
     with pytest.raises(ValueError, match="twice"):
         await state.ensure(shop, [config("x"), config("x")])
     with pytest.raises(ValueError, match="has no name"):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubewright.manager import Settings, SettingsError
-from kubewright.manager.leader_election import in_cluster_namespace
+from kubewright.manager import Settings
 
 
 def test_variables_change_what_they_name() -> None:
@@ -45,13 +44,3 @@ def test_what_is_set_in_the_program_stays_unless_named() -> None:
 def test_wrong_values_say_what_to_write(name: str, value: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Settings.from_environment({f"KUBEWRIGHT_{name}": value})
-
-
-def test_outside_of_a_cluster_a_namespace_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("POD_NAMESPACE", raising=False)
-    with pytest.raises(
-        SettingsError, match=r"a lease, and this is not a pod: .* --leader-election-namespace"
-    ):
-        in_cluster_namespace("somebody needs a lease")
-    monkeypatch.setenv("POD_NAMESPACE", "ops")
-    assert in_cluster_namespace("never said") == "ops"

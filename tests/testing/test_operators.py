@@ -97,6 +97,7 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
             await client.create(shop("b", size=11))
     assert said == ["begun", "ended"]
     assert not operator.settings.development
+    await client.create(shop("c", size=11))  # nobody is asked any more
     async with running(operator, client):
         assert said == ["begun", "ended", "begun"]
 

@@ -17,7 +17,7 @@ everything is applied once, which a server answers without a new version if ther
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -108,6 +108,10 @@ class DesiredState:
 
         They are applied in this order; an error ends it before anything is deleted.
         """
+        if isinstance(objects, Mapping | MetaObject | Unstructured):
+            raise TypeError(
+                "ensure takes everything that is wanted, in a list: ensure([deployment, service])"
+            )
         changes = Changes()
         wanted: dict[tuple[GroupVersionKind, Key], None] = {}
         reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
@@ -132,7 +136,10 @@ class DesiredState:
         kind: Any = kind_of(obj)
         gvk: GroupVersionKind = getattr(kind, "gvk", kind)
         if gvk not in self._kinds:
-            raise ValueError(f"{gvk} is not among the kinds of this desired state: add it to kinds=[...]")
+            raise ValueError(
+                f"{gvk} is not among the kinds of this desired state: add it to owns=(...) of the operator's "
+                "reconcile, or to kinds=[...] of the DesiredState"
+            )
         return gvk
 
     def _intent(

@@ -36,6 +36,13 @@ class Result:
     priority: int | None = None
     """The priority of that second look; by default the one this request had."""
 
+    def __post_init__(self) -> None:
+        after: object = self.requeue_after
+        if not isinstance(after, int | float | timedelta) or isinstance(after, bool):
+            raise TypeError(f"Result(requeue_after={after!r}): write seconds, or a timedelta")
+        if self.delay < 0:
+            raise ValueError(f"Result(requeue_after={after!r}): that is over already; do now what is due")
+
     @property
     def delay(self) -> float:
         """`requeue_after` in seconds."""

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declare import resource_info, webhook_path
-from kubewright.api.errors import NotFound
+from kubewright.api.errors import APIError, NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
+from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.builder import ControllerBuilder
 from kubewright.controller.daemons import Stopped, add_daemon
 from kubewright.controller.desired import DesiredState
@@ -40,7 +41,7 @@ from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .http import AccessCheck, metrics_server, probe_server
 from .injection import describe
-from .installation import install_definitions, install_webhooks
+from .installation import install_definitions, install_webhooks, remove_webhooks
 from .leader_election import LeaderElector, in_cluster_namespace
 from .manager import Manager
 from .signals import stopping_on_signals
@@ -401,6 +402,10 @@ class _Registration:
         await install_definitions(self._client, self._operator.kinds, convert_at=url, authority=authority)
         self._done.set()
         await stop.wait()
+        try:
+            await remove_webhooks(self._client, name, url=url)
+        except (APIError, ConnectionFailed) as error:
+            logger.warning("the webhook configurations of %s stay, and nobody answers: %s", name, error)
 
 
 async def run(

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from kubewright.api.declare import has_status, is_resource
 from kubewright.api.meta import MetaObject
 from kubewright.api.owners import set_controller_reference
+from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
 from kubewright.controller.desired import Changes, DesiredState
 from kubewright.controller.request import Request
@@ -59,17 +60,12 @@ class Context(Generic[T]):
         set_controller_reference(self.object, child)
         return child
 
-    async def ensure(self, children: Iterable[MetaObject]) -> Changes:
+    async def ensure(self, children: Iterable[MetaObject | Unstructured | dict[str, Any]]) -> Changes:
         """Have exactly these children, as described and owned by the object; others it owns are deleted.
 
         Writes only what differs from the cache, with server-side apply.
         """
-        owned = []
-        for child in children:
-            if not child.metadata.namespace:
-                child.metadata.namespace = self.object.metadata.namespace
-            owned.append(child)
-        return await self.desired.ensure(self.object, owned)
+        return await self.desired.ensure(self.object, children)
 
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
         """Have a child as described, owned by the object (server-side apply)."""

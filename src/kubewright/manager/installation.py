@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.declare import Webhook, WebhookConfiguration, resource_info, webhook_path
-from kubewright.api.errors import APIError, Forbidden, Unauthorized
+from kubewright.api.errors import APIError, Forbidden, NotFound, Unauthorized
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
@@ -78,6 +78,23 @@ async def install_webhooks(
         await _apply(client, manifest)
         applied.append(manifest["metadata"]["name"])
     return applied
+
+
+async def remove_webhooks(client: Client, name: str, *, url: str) -> None:
+    """Take back what `install_webhooks` did, unless somebody else serves these webhooks by now.
+
+    Otherwise the API server would go on calling an address where nobody answers, and refuse every write.
+    """
+    for word in ("Mutating", "Validating"):
+        kind = GroupVersionKind("admissionregistration.k8s.io", "v1", f"{word}WebhookConfiguration")
+        try:
+            found = await client.get(kind, f"{name}-{word.lower()}")
+            if all(
+                str(each["clientConfig"].get("url", "")).startswith(f"{url}/") for each in found["webhooks"]
+            ):
+                await client.delete(found, missing_ok=True)
+        except NotFound:
+            continue
 
 
 async def _apply(client: Client, manifest: dict[str, Any]) -> None:
