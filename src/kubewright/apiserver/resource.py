@@ -301,6 +301,10 @@ class Strategy:
     graceful = False
     """Whether DELETE may leave the object for a while (`grace_period`)."""
 
+    def row_conditions(self, obj: Object) -> list[Object]:
+        """What tables say about an object beside its cells."""
+        return []
+
     def grace_period(self, op: Operation, obj: Object, requested: int | None) -> int:
         """Seconds between DELETE and removal; 0 removes at once. Pods are why this exists."""
         return 0

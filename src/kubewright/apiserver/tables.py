@@ -23,6 +23,7 @@ class TableMaker:
         self.include = include
         self._order = resource.strategy.row_order
         self._left_out = resource.strategy.annotation_of_whole
+        self._conditions = resource.strategy.row_conditions
         self._no_rows: list[Object] | None
         columns = version.columns
         if version.cells is not None:
@@ -49,6 +50,9 @@ class TableMaker:
     def row(self, obj: Object, version: str = "v1") -> Object:
         """One row, with as much of the object as was asked for."""
         row: Object = {"cells": self._cells(obj)}
+        conditions = self._conditions(obj)
+        if conditions:
+            row["conditions"] = conditions
         if self.include == "Object":
             row["object"] = obj
         elif self.include != "None":

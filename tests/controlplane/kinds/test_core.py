@@ -205,3 +205,12 @@ async def test_tables_of_daemon_sets_leave_out_what_stands_for_a_field(cluster: 
     await cluster.create(path, "d", spec={"selector": {"matchLabels": {"a": "b"}}, "template": template})
     _, answer = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     assert "annotations" not in answer["rows"][0]["object"]["metadata"]
+
+
+async def test_rows_of_pods_that_ended_say_so(cluster: Any) -> None:
+    path = "/api/v1/namespaces/ns/pods"
+    await cluster.create(path, "p", spec={"containers": [{"name": "c", "image": "i"}]})
+    await cluster.patch(f"{path}/p/status", {"status": {"phase": "Failed"}})
+    _, answer = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    (condition,) = answer["rows"][0]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("Completed", "Failed")

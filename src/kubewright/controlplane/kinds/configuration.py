@@ -132,7 +132,7 @@ def _json_errors(text: str, path: str) -> Errors:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        from kubewright.apiserver.bodies import json_complaint
+        from kubewright.apiserver.json_text import json_complaint
 
         return [fe.invalid(path, _REDACTED, json_complaint(raw, error))]
     if isinstance(value, dict) or value is None:

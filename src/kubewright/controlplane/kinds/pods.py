@@ -15,6 +15,9 @@ from .podspec.defaults import default_pod
 from .podspec.resources import default_whole_requests, quality_of_service
 
 
+_ENDINGS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+
+
 class PodStrategy(KindStrategy):
     """The rules of pods."""
 
@@ -79,6 +82,14 @@ class PodStrategy(KindStrategy):
 
         yield from pod_name_warnings(obj)
         yield from pod_warnings(obj)
+
+    def row_conditions(self, obj: Object) -> list[Object]:
+        """A pod that has ended will not change any more."""
+        phase = (obj.get("status") or {}).get("phase") or ""
+        message = _ENDINGS.get(phase)
+        if message is None:
+            return []
+        return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
 
     def grace_period(self, op: Operation, obj: Object, requested: int | None) -> int:
         """As asked for, or as the pod says; none for pods that do not run."""
