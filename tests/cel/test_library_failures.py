@@ -136,3 +136,22 @@ def test_the_words_of_a_failure(expression: str, text: str, message: str) -> Non
 def test_texts_that_are_numbers_and_zones_of_their_own_kind() -> None:
     assert run("double(text)", "0x1p4") == 16.0
     assert run("timestamp('2020-06-15T12:30:00Z').getHours(text)", "25:00") == 13
+
+
+@pytest.mark.parametrize(
+    ("expression", "call"),
+    [
+        ("dyn(1).getFullYear('UTC')", ": getFullYear(int, string)"),
+        ("dyn(1).charAt(1)", ": charAt(int, int)"),
+        ("dyn(text).isGreaterThan(quantity('1'))", ": isGreaterThan(string, kubernetes.Quantity)"),
+        ("int(dyn([text]))", ": int(list)"),
+        ("sets.contains(dyn(1), [1])", ": sets.contains(int, list)"),
+        ("size(dyn(1))", ": size"),
+        ("dyn(1).startsWith(text)", ""),
+        ("dyn(1).matches(text)", ""),
+    ],
+)
+def test_values_that_no_function_takes_are_named_with_the_function(expression: str, call: str) -> None:
+    with pytest.raises(CelError) as failure:
+        run(expression, "x")
+    assert str(failure.value) == f"no such overload{call}"

@@ -25,7 +25,7 @@ from kubewright.cel.library.optionals import select as optional_select
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.strings import add_bounded
 from kubewright.cel.types import Kind, Type
-from kubewright.cel.values import NONE, Optional, hashable_set, no_overload
+from kubewright.cel.values import NONE, Optional, hashable_set, no_overload, type_of_value
 
 if TYPE_CHECKING:
     from kubewright.cel.compiler import Compiler
@@ -179,9 +179,22 @@ def _dispatched(function: str, overloads: list[Overload], runs: list[Run], cost:
                 result = impl(*args)
                 charge(frame, price(args, result))
                 return result
-        raise no_overload(function if function.isidentifier() else "")
+        raise no_overload(_signature(function, args))
 
     return Code(find, cost)
+
+
+_BARE: Final = frozenset({"contains", "startsWith", "endsWith", "matches", "find"})
+_NAME_ONLY: Final = frozenset({"size"})
+
+
+def _signature(function: str, args: Iterable[Any]) -> str:
+    """How an error names a call: with the types of its arguments, but for the oldest functions."""
+    if function in _NAME_ONLY:
+        return function
+    if function in _BARE or not function.replace(".", "").isidentifier():
+        return ""
+    return f"{function}({', '.join(type_of_value(arg).name for arg in args)})"
 
 
 def _bool(value: Any) -> bool:

@@ -73,9 +73,11 @@ def validate_crd(
         given = crd.get("metadata") or {}
         if metadata:
             errors += validate_metadata(given, "metadata", namespaced=False, name_rule=name_rule)
-        elif given.get("name"):
-            problems = name_rule(given["name"])
-            errors += [fe.invalid("metadata.name", given["name"], problem) for problem in problems]
+        else:
+            for field, prefix in (("generateName", True), ("name", False)):
+                value = given.get(field)
+                for problem in name_rule(value, prefix=prefix) if value else ():
+                    errors.append(fe.invalid(f"metadata.{field}", value, problem))
         errors += _spec_errors(form, SchemaOptions(), None, {})
     else:
         before = CRDForm(old)

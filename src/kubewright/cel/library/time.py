@@ -173,6 +173,8 @@ def timestamp_of_seconds(seconds: int) -> Timestamp:
 def _zone(name: str) -> tzinfo | timedelta:
     """A time zone, or a plain distance from UTC where it is more than a time zone may have."""
     if ":" not in name:
+        if name == "Local":
+            return datetime.now().astimezone().tzinfo or UTC
         if name in ("", "UTC"):
             return UTC
         try:
