@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kubewright.api import GroupVersionKind, ObjectMeta, Unstructured, codec
+from kubewright.api import GroupVersionKind, MetaObject, ObjectMeta, Spec, Unstructured, codec
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.api.apps.v1 import Deployment
 from kubewright.client import Client, NoKindMatch, RESTMapper, condition, metadata_of
@@ -35,6 +37,12 @@ async def test_known_kinds_need_no_request(client: Client) -> None:
     assert (await mapper.resource_for(Deployment)).path("shop", "web", "scale") == (
         "/apis/apps/v1/namespaces/shop/deployments/web/scale"
     )
+
+
+@pytest.mark.parametrize("kind", [Spec, MetaObject, 3])
+async def test_what_is_no_kind_is_told(client: Client, kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"names no kind: put @resource\(group"):
+        await client.get(kind, "x")
 
 
 async def test_discovery_of_both_forms_finds_the_same(

@@ -156,6 +156,11 @@ async def test_lists_come_in_pages_and_as_a_whole(client: Client, namespace: str
     assert all(each.kind == "ConfigMap" for each in everywhere)
 
 
+async def test_a_patch_says_of_which_kind_it_is(client: Client, namespace: str) -> None:
+    with pytest.raises(TypeError, match=r"merge\(\{...\}\), strategic.*, not dict"):
+        await client.patch(ConfigMap, {"data": {}}, name="a", namespace=namespace)  # type: ignore[call-overload]
+
+
 async def test_the_four_patches(client: Client, namespace: str) -> None:
     await client.create(deployment("web", namespace))
     merged = await client.patch(Deployment, merge({"spec": {"replicas": 2}}), name="web", namespace=namespace)

@@ -57,8 +57,7 @@ class RESTMapper:
         if isinstance(kind, MetadataOf):
             return await self.resource_for(kind.kind)
         wanted = kind if isinstance(kind, str) else kind if isinstance(kind, GroupVersionKind) else kind.gvk
-        if wanted is None:
-            raise TypeError(f"{kind} names no kind: put @resource(group=..., version=...) on it")
+        assert wanted is not None
         fresh = self._served is None
         found = _find(await self._resources(), wanted)
         if found is None and not fresh:
@@ -123,7 +122,14 @@ def _without_server(kind: Kind) -> APIResource | None:
         return _find(_builtins(), kind)
     if is_resource(kind):
         return _of_class(kind)
-    return _of_builtin(kind.gvk) if kind.gvk is not None else None
+    gvk = getattr(kind, "gvk", None)
+    if gvk is None:
+        name = getattr(kind, "__name__", repr(kind))
+        raise TypeError(
+            f"{name} names no kind: put @resource(group=..., version=...) on the class, or give a name such as "
+            '"deployments.apps" or a GroupVersionKind'
+        )
+    return _of_builtin(gvk)
 
 
 @cache

@@ -189,6 +189,11 @@ class Writer(Core):
         Without a patch: what you changed in the object since it was read, whatever others have changed in
         other fields; with `optimistic_lock` only if nobody has.
         """
+        if patch is not None and not isinstance(patch, Patch):
+            raise TypeError(
+                f"a patch says of which kind it is: merge({{...}}), strategic({{...}}), json_patch([...]) or "
+                f"merge_from(before, after), not {type(patch).__name__}"
+            )
         place = await self.place(target, name, namespace)
         if not place.name:
             raise ValueError("a patch needs the name of an object")
