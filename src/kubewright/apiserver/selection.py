@@ -91,9 +91,12 @@ def selection_of(
     """The selection of a request, or `None` for everything; raises `BadRequest` for fields nobody can
     select."""
     if fields is not None:
+        # Kubernetes' own kinds without fields of their own take either field, whether they have it or not.
+        strict = resource.custom or any(each.field_selectors for each in resource.versions)
         for term in fields.terms:
             if term.field not in version.field_selectors and (
-                term.field not in _COMMON or (term.field == "metadata.namespace" and not resource.namespaced)
+                term.field not in _COMMON
+                or (term.field == "metadata.namespace" and not resource.namespaced and strict)
             ):
                 raise unsupported_field(resource, version, term.field)
     if labels is None and fields is None:

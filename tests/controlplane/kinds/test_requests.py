@@ -252,3 +252,15 @@ async def test_scales_are_of_their_type(cluster: Any) -> None:
 async def test_a_proxy_needs_endpoints(cluster: Any) -> None:
     for name, expected in (("x", 503), ("x:http", 503), ("https:x:443", 404), ("a:b:c:d", 400)):
         assert (await cluster.call("GET", f"{NS}/services/{name}/proxy"))[0] == expected
+
+
+async def test_fields_that_every_kind_can_be_selected_by(cluster: Any) -> None:
+    for path in ("/api/v1/persistentvolumes", "/api/v1/componentstatuses"):
+        for field in ("metadata.name", "metadata.namespace"):
+            status, answer = await cluster.call("GET", f"{path}?fieldSelector={field}=none")
+            assert (status, answer["items"]) == (200, [])
+        status, answer = await cluster.call("GET", f"{path}?fieldSelector=name=none")
+        assert status == 400
+        assert answer["message"].startswith('"name" is not a known field selector')
+    status, _ = await cluster.call("GET", "/api/v1/nodes?fieldSelector=metadata.namespace=none")
+    assert status == 400

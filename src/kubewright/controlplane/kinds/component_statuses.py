@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import json
+
 from kubewright.api.errors import not_found
 from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.options import parse_list_options
 from kubewright.apiserver.resource import Object, SubresourceRequest
+from kubewright.apiserver.selection import selection_of
 
 from .kind import Kind
 from .rows import NAME, column, name_of
@@ -44,7 +48,13 @@ async def _get(asked: SubresourceRequest) -> Object:
 
 
 async def _list(asked: SubresourceRequest) -> Object:
-    items = [_status_of(name) for name in _PARTS]
+    options = parse_list_options(asked.request)
+    selection = selection_of(asked.resource, asked.version, options.labels, options.fields)
+    items = [
+        item
+        for item in map(_status_of, _PARTS)
+        if selection is None or selection.matches(selection.facts(json.encode(item)))
+    ]
     for item in items:
         del item["kind"], item["apiVersion"]
     return {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}

@@ -223,7 +223,6 @@ KINDS = {
         strategy=volumes.PersistentVolumeStrategy(),
         columns=volume_printing.VOLUME_COLUMNS,
         cells=volume_printing.volume_cells,
-        field_selectors={"name": ".metadata.name"},
         subresources={"status": STATUS},
     ),
     "pods": Kind(
