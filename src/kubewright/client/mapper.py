@@ -126,8 +126,8 @@ def _without_server(kind: Kind) -> APIResource | None:
     if gvk is None:
         name = getattr(kind, "__name__", repr(kind))
         raise TypeError(
-            f"{name} names no kind: put @resource(group=..., version=...) on the class, or give a name such as "
-            '"deployments.apps" or a GroupVersionKind'
+            f"{name} names no kind: put @resource(group=..., version=...) on the class, or give a "
+            'GroupVersionKind or a name such as "deployments.apps"'
         )
     return _of_builtin(gvk)
 
