@@ -14,7 +14,6 @@ from .podspec.app_armor import take_over_annotations
 from .podspec.defaults import default_pod
 from .podspec.resources import default_whole_requests, quality_of_service
 
-
 _ENDINGS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
