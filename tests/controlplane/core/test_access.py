@@ -168,3 +168,16 @@ async def test_deleting_many_asks_for_no_single_name(send: Any) -> None:
     path = "/api/v1/namespaces/default/configmaps?fieldSelector=metadata.name%3Da"
     assert (await send("DELETE", path, user=ANN))[1]["message"].startswith("configmaps is forbidden")
     assert (await send("GET", path, user=ANN))[1]["message"].startswith('configmaps "a" is forbidden')
+
+
+async def test_rules_are_listed_as_they_are_written_and_with_what_went_wrong(send: Any) -> None:
+    paths = [{"nonResourceURLs": ["/x"], "verbs": ["get"]}]
+    await send("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "x"}, "rules": paths})
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+    await send("POST", bindings, binding("x", "x", "ClusterRole"))
+    await send("POST", bindings, binding("gone", "nosuch"))
+    review = {"spec": {"namespace": "default"}}
+    _, answer = await send("POST", f"{REVIEWS}/selfsubjectrulesreviews", review, user=ANN)
+    assert {"nonResourceURLs": ["/x"], "verbs": ["get"]} in answer["status"]["nonResourceRules"]
+    assert answer["status"]["incomplete"] is False
+    assert "nosuch" in answer["status"]["evaluationError"]

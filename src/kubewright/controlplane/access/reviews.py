@@ -130,20 +130,19 @@ class AccessReviews:
             status["nonResourceRules"].append({"verbs": ["*"], "nonResourceURLs": ["*"]})
         else:
             granted = await self._rules.granted(asked.request.user, namespace)
-            for rule, _, written in granted.rules:
+            for _, _, written in granted.rules:
                 if written.get("resources"):
                     shown = {"verbs": written.get("verbs") or []}
                     for field in ("apiGroups", "resources", "resourceNames"):
                         if written.get(field):
                             shown[field] = written[field]
                     status["resourceRules"].append(shown)
-                if rule.paths:
+                if written.get("nonResourceURLs"):
                     status["nonResourceRules"].append(
                         {"verbs": written.get("verbs") or [], "nonResourceURLs": written["nonResourceURLs"]}
                     )
             if granted.errors:
                 errors = list(dict.fromkeys(granted.errors))
-                status["incomplete"] = True
                 status["evaluationError"] = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return {
             "kind": "SelfSubjectRulesReview",
