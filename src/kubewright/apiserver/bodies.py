@@ -7,7 +7,6 @@ errors, warnings or nothing is up to the request's `fieldValidation`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -151,6 +150,10 @@ def read_object(
     return obj
 
 
+_OLD_EVICTION = "policy/v1beta1"
+"""Evictions were asked for so before there was a v1, and still are: the server reads both alike."""
+
+
 def read_typed(
     data: bytes,
     media: str,
@@ -170,6 +173,8 @@ def read_typed(
     repeated = duplicates
     if media == JSON and validation != "Ignore":
         repeated = [f'duplicate field "{path}"' for path in duplicate_fields(data, obj)]
+    if gvk.kind == "Eviction" and obj.get("apiVersion") == _OLD_EVICTION:
+        obj = {**obj, "apiVersion": gvk.api_version}
     check_typed(obj, gvk.api_version, gvk.kind, gvk.version)
     try:
         unknown = [f'unknown field "{path}"' for path in checks.decode(obj)]
@@ -336,9 +341,7 @@ def report(
         warn(text)
 
 
-def encode_as_shown(
-    obj: Object, custom: bool, rearrange: Callable[[Object], Object] = lambda obj: obj
-) -> str:
+def encode_as_shown(obj: Object, custom: bool) -> str:
     """An object as errors show it: keys in order, but metadata of typed kinds in the order of its type."""
     if custom:
         return msgspec.json.encode(obj, order="sorted").decode()
@@ -346,7 +349,7 @@ def encode_as_shown(
     metadata = shown.get("metadata")
     if isinstance(metadata, dict):
         shown["metadata"] = {name: metadata[name] for name in METADATA_FIELDS if name in metadata} | metadata
-    return encode(rearrange(shown)).decode()
+    return encode(shown).decode()
 
 
 def in_order(data: bytes, problems: list[str]) -> list[str]:

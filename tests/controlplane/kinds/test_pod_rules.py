@@ -167,3 +167,10 @@ async def test_the_status_of_a_pod_is_checked(cluster: Any) -> None:
         code, answer = await cluster.patch(f"{PODS}/p/status", {"status": status})
         assert code == 422, status
         assert [cause["field"] for cause in answer["details"]["causes"]] == [field]
+
+
+async def test_evictions_in_their_old_version(cluster: Any) -> None:
+    await cluster.create(PODS, "p", spec=spec())
+    body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
+    status, answer = await cluster.call("POST", f"{PODS}/p/eviction", body)
+    assert (status, answer["status"]) == (201, "Success")

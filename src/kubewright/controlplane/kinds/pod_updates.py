@@ -275,10 +275,9 @@ def _beyond_resize(container: Object) -> Object:
     """A container without what a resize may change."""
     resources = container.get("resources") or {}
     rest = {key: value for key, value in container.items() if key != "resources"}
-    for part, amounts in resources.items():
-        if part not in ("requests", "limits"):
-            rest[f"resources.{part}"] = amounts
-        elif fixed := {name: text for name, text in amounts.items() if name not in ("cpu", "memory")}:
+    for part in ("requests", "limits"):
+        amounts: Object = resources.get(part) or {}
+        if fixed := {name: text for name, text in amounts.items() if name not in ("cpu", "memory")}:
             rest[f"resources.{part}"] = fixed
     return rest
 
