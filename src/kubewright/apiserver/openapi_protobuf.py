@@ -172,7 +172,8 @@ V2 = Layout(
         "Document": _numbered(
             1,
             "swagger s;info Info;host s;basePath s;schemes *s;consumes *s;produces *s;paths Paths;"
-            "definitions %Schema;parameters %Parameter;responses %Response;-;-;-;externalDocs Docs;x- a",
+            "definitions %Schema;parameters %Parameter;responses %Response;security *%Scopes;"
+            "securityDefinitions %Security;-;externalDocs Docs;x- a",
         ),
         "Info": _numbered(1, "title s;version s;description s;termsOfService s;-;-;x- a"),
         "Docs": _numbered(1, "description s;url s;x- a"),
@@ -184,6 +185,8 @@ V2 = Layout(
             "parameters *ParametersItem;responses Responses;schemes *s;deprecated b;-;x- a",
         ),
         "Reference": _numbered(1, "$ref s;description s"),
+        "ApiKey": _numbered(1, "type s;name s;in s;description s;x- a"),
+        "BasicSecurity": _numbered(1, "type s;description s;x- a"),
         "BodyParameter": _numbered(1, "description s;name s;in s;required b;schema Schema;x- a"),
         "PlainParameter": _numbered(1, f"{_PLACED};{_ITEM};x- a"),
         "EmptyableParameter": _numbered(1, f"{_PLACED};allowEmptyValue b;{_ITEM};x- a"),
@@ -221,6 +224,10 @@ V2 = Layout(
         "SchemaOrBoolean": lambda value: "2 value b" if isinstance(value, bool) else "1 schema Schema",
         "Types": lambda value: "1 value *s",
         "ItemSchemas": lambda value: "1 value *Schema",
+        "Scopes": lambda value: "1 value *s",
+        "Security": lambda value: {"apiKey": "2 type ApiKey", "basic": "1 type BasicSecurity"}.get(
+            _get(value, "type"), ""
+        ),
     },
 )
 """Version 2, whole in one document."""
@@ -272,8 +279,9 @@ V3 = Layout(
         "Components": _numbered(
             1,
             "schemas %SchemaItem;responses %ResponseItem;parameters %ParameterItem;-;"
-            "requestBodies %RequestBodyItem;-;-;-;-;x- a",
+            "requestBodies %RequestBodyItem;-;securitySchemes %SecurityItem;-;-;x- a",
         ),
+        "Security": _numbered(1, "type s;description s;name s;in s;scheme s;bearerFormat s;-;-;x- a"),
         "Schema": _numbered(
             1,
             "nullable b;-;readOnly b;writeOnly b;-;externalDocs Docs;example a;deprecated b;title s;"
@@ -288,6 +296,7 @@ V3 = Layout(
         "RequestBodyItem": _or_reference("RequestBody"),
         "ResponseItem": _or_reference("Response"),
         "SchemaItem": _or_reference("Schema"),
+        "SecurityItem": _or_reference("Security"),
         "ItemSchemas": lambda value: "1 value *SchemaItem",
         "SchemaOrBoolean": lambda value: "2 value b" if isinstance(value, bool) else "1 value SchemaItem",
         "Default": _default,

@@ -3,11 +3,16 @@
 Version 2 knows no alternatives and no `null`; defaults are left to version 3, and a reference may stand
 beside a description. Clients of version 2 take a value without a type for anything, and stumble over arrays
 without items and over properties where others are allowed, so types are left out there.
+
+There is one document for all servers behind this one: theirs are merged into it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 Schema = dict[str, Any]
 
@@ -52,3 +57,39 @@ def _nullable(schema: Any) -> bool:
 def _untype(schema: Schema, *names: str) -> None:
     for name in names:
         schema.pop(name, None)
+
+
+def merge_documents(document: Schema, other: Schema) -> None:
+    """Add the paths of another server's document, and the definitions and parameters that they use.
+
+    Where both have another one of one name, that of the other document gets a number.
+    """
+    renamed: dict[str, str] = {}
+    for section in ("definitions", "parameters"):
+        for name, entry in (other.get(section) or {}).items():
+            free, number = name, 2
+            while not _is_free(document[section].get(free), entry):
+                free, number = f"{name}_v{number}", number + 1
+            renamed[f"#/{section}/{name}"] = f"#/{section}/{free}"
+    for section in ("definitions", "parameters"):
+        for name, entry in (other.get(section) or {}).items():
+            free = renamed[f"#/{section}/{name}"].rpartition("/")[2]
+            document[section].setdefault(free, _renamed(entry, renamed))
+    for path, operations in (other.get("paths") or {}).items():
+        if path.startswith("/apis/") and path.count("/") > 3:
+            document["paths"].setdefault(path, _renamed(operations, renamed))
+
+
+def _is_free(there: Any, entry: Any) -> bool:
+    """Whether an entry may have a name that this one has, if any."""
+    return there is None or (msgspec.json.decode(there) if isinstance(there, msgspec.Raw) else there) == entry
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(schema, dict):
+        made = {key: _renamed(value, names) for key, value in schema.items()}
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            made["$ref"] = names.get(reference, reference)
+        return made
+    return [_renamed(value, names) for value in schema] if isinstance(schema, list) else schema

@@ -26,6 +26,15 @@ _FIELDS = {
 
 _LIST_FIELDS = {**_FIELDS, "items": "The objects of the list."}
 
+_STATUS_FIELDS = {
+    **_FIELDS,
+    "code": "The code of the answer.",
+    "details": "What the reason says in words, for programs.",
+    "message": "What happened, for people.",
+    "reason": "Why it failed, in one word.",
+    "status": "Success or Failure.",
+}
+
 _METADATA_FIELDS = {
     "annotations": "Any text for tools and people, by key; nothing is selected by it.",
     "creationTimestamp": "When the object was created. The server sets it.",
@@ -91,6 +100,7 @@ _KINDS = {
     "SelfSubjectRulesReview": "What may I do in a namespace?",
     "Service": "One address for the pods that a selector finds.",
     "ServiceAccount": "Who programs in pods are.",
+    "Status": "What became of a request that has no object to answer with.",
     "StatefulSet": "Runs pods that keep their names and storage.",
     "StorageClass": "A sort of storage, and how it is made.",
     "SubjectAccessReview": "May somebody do something?",
@@ -108,14 +118,15 @@ def describe(name: str, schema: Schema) -> None:
     properties: Schema = schema.get("properties") or {}
     if kind == "ObjectMeta":
         words = _METADATA_FIELDS
+    elif kind == "Patch":
+        schema["description"] = "A patch of the kind that the content type names."
+        return
     elif "x-kubernetes-group-version-kind" in schema and "apiVersion" in properties:
-        words = _LIST_FIELDS if "items" in properties else _FIELDS
+        words = _LIST_FIELDS if "items" in properties else _STATUS_FIELDS if kind == "Status" else _FIELDS
         if kind in _KINDS:
             schema.setdefault("description", _KINDS[kind])
     else:
         return
     for field, part in properties.items():
         if field in words:
-            if "$ref" in part:
-                part["allOf"] = [{"$ref": part.pop("$ref")}]
             part.setdefault("description", words[field])

@@ -179,7 +179,7 @@ class APIServer:
                 if version.served
             }
         self.discovery.changed()
-        self.openapi.changed()
+        self.openapi.changed(resource.group)
 
     @property
     def stores(self) -> Iterable[Store]:
