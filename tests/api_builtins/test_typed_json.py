@@ -224,6 +224,9 @@ def test_schemas_inside_definitions() -> None:
             "b": {"dependencies": {"x": ["y"], "z": {}}, "maximum": 3.5, "enum": [None, 1]},
         },
     }
+    schema["properties"]["a"]["items"] = 3  # type: ignore[index]
+    versions = builtin.as_typed(crd, sent)["spec"]["versions"]
+    assert not versions[0]["schema"]["openAPIV3Schema"]["properties"]["a"].get("items")
     schema["properties"]["a"]["additionalProperties"] = 3  # type: ignore[index]
     with pytest.raises(TypedError, match="boolean or JSON schema expected"):
         builtin.as_typed(crd, sent)

@@ -12,7 +12,8 @@ that such servers use. Fields come in the order they were given, then those that
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
@@ -139,8 +140,20 @@ def _read_quantity(value: Any, wanted: str, place: str) -> str:
         raise TypedError(error.args[0]) from None
 
 
+@contextmanager
+def _read_by_itself(value: Any, wanted: str) -> Iterator[None]:
+    """For types that read their JSON themselves: converters let them, and they do not know where they are."""
+    try:
+        yield
+    except TypedError as error:
+        raise TypedError(str(error), str(_mismatch(value, wanted, ""))) from None
+
+
 def _read_int_or_string(value: Any, wanted: str, place: str) -> int | str:
-    return value if type(value) is str else _read_integer(value, "int32", place, "i")
+    if type(value) is str:
+        return value
+    with _read_by_itself(value, "int32"):
+        return _read_integer(value, "int32", place, "i")
 
 
 def _read_time(value: Any, wanted: str, place: str) -> str:
@@ -158,14 +171,17 @@ def _read_micro_time(value: Any, wanted: str, place: str) -> str:
 
 
 def _moment(value: Any, place: str, *, fraction: int) -> datetime:
+    with _read_by_itself(value, "string"):
+        text = _read_string(value, "string", place)
     try:
-        return parse_layout(_read_string(value, "string", place), fraction)
+        return parse_layout(text, fraction)
     except TimeError as error:
         raise TypedError(str(error)) from None
 
 
 def _read_duration(value: Any, wanted: str, place: str) -> str:
-    text = _read_string(value, "string", place)
+    with _read_by_itself(value, "string"):
+        text = _read_string(value, "string", place)
     try:
         return str(Duration(text))
     except ValueError:
@@ -229,6 +245,28 @@ class TypedJSON:
         if not isinstance(value, dict):
             raise _mismatch(value, type_name(name), "")
         return self._message(name, value, "", type_name(name), 0)
+
+    def arranged(self, name: str, value: Any) -> Any:
+        """The same plain data with its fields in the order of the type; what fits no field is last."""
+        if type(value) is not dict or self._messages[name].shape != "object":
+            return value
+        fields = self._shape(name).fields
+        out: Plain = {key: value[key] for key in ("kind", "apiVersion") if key in value and key not in fields}
+        for field in fields.values():
+            if field.name in value:
+                out[field.name] = self._arranged_field(field, value[field.name])
+        return out | {key: item for key, item in value.items() if key not in out}
+
+    def _arranged_field(self, field: Field, value: Any) -> Any:
+        if field.label == "%" and type(value) is dict:
+            value = {key: value[key] for key in sorted(value)}
+        if field.type in _READERS:
+            return value
+        if field.label == "*" and type(value) is list:
+            return [self.arranged(field.type, item) for item in value]
+        if field.label == "%" and type(value) is dict:
+            return {key: self.arranged(field.type, item) for key, item in value.items()}
+        return self.arranged(field.type, value)
 
     def _shape(self, name: str) -> _Shape:
         shape = self._shapes.get(name)
@@ -311,8 +349,9 @@ class TypedJSON:
                 return [self._value(field.type, item, "", place, path[:-1], depth) for item in value]
             if not field.label and field.type not in SCALARS and type(value) is dict:
                 return self._message(field.type, value, path, "", depth + 1, place)
-        boolean = message.fields[0].type == "b"
-        raise TypedError("boolean or JSON schema expected" if boolean else "JSON schema expected")
+        if message.fields[0].type != "b":
+            return None
+        raise TypedError("boolean or JSON schema expected")
 
     def _zero(self, name: str, depth: int) -> Any:
         message = self._messages[name]

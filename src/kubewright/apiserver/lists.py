@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import string
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +21,7 @@ from .selection import Selection, selection_of
 if TYPE_CHECKING:
     from .endpoint import Endpoint
 
+_URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
 _GONE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
     "list without the continue parameter, or use the continue token in this response to retrieve the "
@@ -37,6 +39,13 @@ def make_continue(revision: int, after: str) -> str:
 
 def read_continue(token: str) -> tuple[int, str]:
     """The revision (-1: any) and the first key of the next page; raises `BadRequest`."""
+    wrong = next((place for place, char in enumerate(token) if char not in _URL_SAFE), -1)
+    if wrong < 0 and len(token) % 4 == 1:
+        wrong = len(token) - 1
+    if wrong >= 0:
+        raise BadRequest(
+            f"invalid continue token: continue key is not valid: illegal base64 data at input byte {wrong}"
+        )
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         value = msgspec.json.decode(raw)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.errors import APIError, BadRequest, conflict, internal_error, invalid
+from kubewright.api.errors import APIError, BadRequest, NotAcceptable, conflict, internal_error, invalid
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
 from kubewright.api.paths import SimplePath
 from kubewright.patch import FieldManager, from_scale, gotext, to_scale
@@ -202,6 +202,11 @@ def _answer(endpoint: Endpoint, request: Request, accepted: Accepted, scale: Obj
             maker.definitions = [{**name, "format": ""}, *counts, {**age, "type": "string"}]
         metadata = {"resourceVersion": scale["metadata"].get("resourceVersion", "")}
         return respond(request, accepted, encode(maker.table([scale], metadata, accepted.version)))
+    if accepted.transform == "PartialObjectMetadataList":
+        kind = "*v1.Scale" if endpoint.resource.custom else "*autoscaling.Scale"
+        raise NotAcceptable(
+            f"you requested PartialObjectMetadataList, but the requested object is not a list ({kind})"
+        )
     if accepted.transform:
         return respond(request, accepted, encode(partial(scale, accepted.version)))
     return respond(request, accepted, encode(scale))

@@ -87,3 +87,10 @@ async def test_applying_a_scale_changes_nothing(talk: Any, scaled: str) -> None:
     status, error = await talk("PATCH", f"{scaled}/b/scale?fieldManager=two", named, Content_Type=APPLY)
     assert status == 500
     assert error["message"].startswith("failed to create manager for existing fields: ")
+
+
+async def test_a_scale_is_no_list_of_metadata(talk: Any, scaled: str) -> None:
+    await talk.ok("POST", scaled, widget("a", spec={"replicas": 2}))
+    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    status, error = await talk("GET", f"{scaled}/a/scale", Accept=accept)
+    assert (status, error["reason"]) == (406, "NotAcceptable")

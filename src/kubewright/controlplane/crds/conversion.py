@@ -81,7 +81,7 @@ class WebhookConverter:
         if kind != _KIND or group != _GROUP or version not in REVIEW_VERSIONS:
             raise CallError(
                 f'no kind "{kind}" is registered for version "{api_version}" in scheme '
-                '"k8s.io/apiserver/pkg/util/webhook/client.go:74"'
+                '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
             )
         if response is not None and not isinstance(response, dict):
             raise CallError(
