@@ -174,7 +174,7 @@ def read_typed(
     if media == JSON and validation != "Ignore":
         repeated = [f'duplicate field "{path}"' for path in duplicate_fields(data, obj)]
     if gvk.kind == "Eviction" and obj.get("apiVersion") == _OLD_EVICTION:
-        obj = {**obj, "apiVersion": gvk.api_version}
+        obj["apiVersion"] = gvk.api_version
     check_typed(obj, gvk.api_version, gvk.kind, gvk.version)
     try:
         unknown = [f'unknown field "{path}"' for path in checks.decode(obj)]
