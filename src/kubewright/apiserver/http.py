@@ -143,6 +143,7 @@ class _Whole(web.StreamResponse):
 
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _LINE_BREAKS = str.maketrans({"\r": " ", "\n": " "})
+_WITHOUT_BODY = (204, 304)
 _date: tuple[int, str] = (0, "")
 
 
@@ -156,8 +157,8 @@ def _head(response: Response, length: int, close: bool) -> bytes:
     lines = [
         f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
         f"Content-Type: {response.content_type}\r\nContent-Length: {length}\r\nDate: {_date[1]}\r\n"
-        if status != 304
-        else f"HTTP/1.1 304 Not Modified\r\nDate: {_date[1]}\r\n"
+        if status not in _WITHOUT_BODY
+        else f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nDate: {_date[1]}\r\n"
     ]
     for name, value in response.headers.items():
         for each in (value,) if isinstance(value, str) else value:

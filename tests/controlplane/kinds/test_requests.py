@@ -250,8 +250,24 @@ async def test_scales_are_of_their_type(cluster: Any) -> None:
 
 
 async def test_a_proxy_needs_endpoints(cluster: Any) -> None:
-    for name, expected in (("x", 503), ("x:http", 503), ("https:x:443", 404), ("a:b:c:d", 400)):
+    for name, expected in (
+        ("x", 404),
+        ("x:http", 404),
+        ("https:x:443", 404),
+        ("a:b:c:d", 400),
+        ("ftp:x:1", 400),
+    ):
         assert (await cluster.call("GET", f"{NS}/services/{name}/proxy"))[0] == expected
+    await cluster.call(
+        "POST", f"{NS}/services", {"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}}
+    )
+    _, answer = await cluster.call("GET", f"{NS}/services/x:81/proxy")
+    assert answer["message"] == 'no service port 81 found for service "x"'
+    assert (await cluster.call("GET", f"{NS}/services/x:80/proxy"))[0] == 404
+    await cluster.call("POST", f"{NS}/endpoints", {"metadata": {"name": "x"}})
+    assert (await cluster.call("GET", f"{NS}/services/x:80/proxy"))[0] == 503
+    _, answer = await cluster.call("GET", f"{NS}/pods/p:80/proxy")
+    assert answer["message"] == 'pods "p" not found'
 
 
 async def test_fields_that_every_kind_can_be_selected_by(cluster: Any) -> None:

@@ -285,8 +285,25 @@ async def _stream(asked: SubresourceRequest) -> Response:
     raise await _unreachable(asked, node)
 
 
+def split_target(text: str, what: str) -> tuple[str, str, str]:
+    """Scheme, name and port of what a proxy is asked for: `name`, `name:port` or `scheme:name:port`."""
+    match text.split(":"):
+        case [name]:
+            scheme, port = "", ""
+        case [name, port]:
+            scheme = ""
+        case [scheme, name, port]:
+            pass
+        case _:
+            name = ""
+    if not name or scheme not in ("", "http", "https"):
+        raise BadRequest(f'invalid {what} request "{text}"')
+    return scheme, name, port
+
+
 async def _proxy(asked: SubresourceRequest) -> Response:
-    pod = await asked.get()
+    _, name, _ = split_target(asked.name, "pod")
+    pod = await asked.store.get_object(asked.version, asked.namespace, name)
     if not (pod.get("status") or {}).get("podIP"):
         raise BadRequest("address not allowed")
     raise no_kubelet((pod.get("spec") or {}).get("nodeName") or "")

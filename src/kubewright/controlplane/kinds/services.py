@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api import names
-from kubewright.api.errors import BadRequest, ServiceUnavailable, not_found
+from kubewright.api.errors import ServiceUnavailable, not_found
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.request import Response
@@ -15,6 +15,7 @@ from kubewright.apiserver.store import Store
 from kubewright.schema import fielderrors as fe
 
 from .kind import KindStrategy
+from .pod_subresources import split_target
 from .podspec.names_and_numbers import Errors, parse_ip
 from .rows import AGE, NAME, NONE, age_of, column, labels_text, name_of
 from .service_claims import Claims
@@ -392,15 +393,13 @@ COLUMNS = (
 
 
 async def _proxy(asked: SubresourceRequest) -> Response:
-    match asked.name.split(":"):
-        case [name] | [name, _]:
-            by_number = False
-        case [_, name, port]:
-            by_number = port.isdigit()
-        case _:
-            raise BadRequest(f'invalid service request "{asked.name}"')
-    missing = await asked.store.storage.get(asked.store.key(asked.namespace, name)) is None
-    if missing and by_number:
+    _, name, port = split_target(asked.name, "service")
+    if port.isdigit():
+        service = await asked.store.get_object(asked.version, asked.namespace, name)
+        if all(each.get("port") != int(port) for each in service["spec"].get("ports") or ()):
+            raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
+    endpoints = asked.store.server.store("", "endpoints")
+    if endpoints is None or await endpoints.storage.get(endpoints.key(asked.namespace, name)) is None:
         raise not_found(GroupResource("", "services"), name)
     raise ServiceUnavailable(f'no endpoints available for service "{name}"')
 
