@@ -134,3 +134,23 @@ async def test_typed_kinds_answer_as_built_in_ones(talk, server):
     assert (await talk("POST", f"{path}/a", {}))[0] == 405
     assert (await talk("DELETE", "/api/v1/notes"))[0] == 405
     assert (await talk("POST", path, {"kind": "Other", "metadata": {"name": "b"}}))[0] == 400
+
+
+async def test_documents_have_one_form_and_do_not_mind_the_method(talk, base):
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+    for path, accept in (("/apis", table), ("/apis/example.com/v1", table), ("/apis", beta)):
+        assert (await talk("GET", path, Accept=accept))[0] == 406
+    assert (await talk.ok("GET", "/apis", Accept=f"{beta},application/json"))["kind"] == "APIGroupList"
+    for method, path, status in (
+        ("DELETE", "/apis", 200),
+        ("POST", "/apis/example.com", 200),
+        ("POST", "/livez", 200),
+        ("HEAD", "/apis", 200),
+        ("POST", "/apis/example.com/v1", 405),
+        ("POST", "/version", 405),
+    ):
+        assert (await talk.send(method, path)).status == status
+    assert (await talk("GET", "/healthz/"))[0] == 404
+    assert (await talk("GET", f"/{base}"))[0] == 404
+    assert (await talk("POST", "/apis/example.com/v1/watch/namespaces/default/widgets", {}))[0] == 405

@@ -136,6 +136,14 @@ def as_typed(gvk: GroupVersionKind, obj: Any) -> Any:
     return _typed_json().read(definition_name(gvk), obj)
 
 
+def in_type_order(gvk: GroupVersionKind, obj: Any) -> Any:
+    """An object of a built-in kind with its fields in the order in which a server's own types write them."""
+    try:
+        return _typed_json().arranged(definition_name(gvk), obj)
+    except KeyError:
+        return obj
+
+
 @cache
 def _schema_of(name: str) -> Schema:
     return {**definitions()[name], "x-kubewright-nulls": "absent"}

@@ -270,6 +270,13 @@ def _is_known(gvk: GroupVersionKind) -> bool:
     return item != gvk and resource_of_kind(item) is not None
 
 
+_SCHEMES = {
+    "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:56",
+    "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
+}
+"""What the servers that Kubernetes is made of call their tables of kinds."""
+
+
 def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
     """Refuse an object that says it is of another kind; what it does not say is filled in."""
     given_kind, given = obj.get("kind") or kind, obj.get("apiVersion") or api_version
@@ -287,9 +294,10 @@ def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
                 f'{given_kind} in version "{shown}" cannot be handled as a {kind}: converting '
                 f"({shown}.{given_kind}) to ({wanted}.{kind}): unknown conversion"
             )
+        scheme = _SCHEMES.get(GroupVersion.parse(api_version).group, "pkg/api/legacyscheme/scheme.go:30")
         raise BadRequest(
             f'{given_kind} in version "{shown}" cannot be handled as a {kind}: no kind "{given_kind}" is '
-            f'registered for version "{given}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            f'registered for version "{given}" in scheme "{scheme}"'
         )
     obj["apiVersion"] = api_version
     obj["kind"] = kind

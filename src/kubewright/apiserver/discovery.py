@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .server import APIServer
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_AGGREGATED_BETA = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 
 
 def _verbs(verbs: Iterable[str]) -> list[str]:
@@ -37,9 +36,24 @@ def _shown_verbs(resource: Resource) -> list[str]:
     return _verbs({*resource.verbs, *resource.handlers})
 
 
+_STORED_ELSEWHERE = {
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): ("admissionregistration.k8s.io", "v1beta1"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): (
+        "admissionregistration.k8s.io",
+        "v1beta1",
+    ),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): ("apiextensions.k8s.io", "v1beta1"),
+    ("events.k8s.io", "Event"): ("", "v1"),
+}
+"""Kinds that clusters store in a version that is not the one they are served in."""
+
+
 def storage_version_hash(resource: Resource) -> str:
     """How clients notice that the storage version of a resource has changed."""
-    text = f"{resource.group}/{resource.storage_version}/{resource.kind}"
+    group, version = _STORED_ELSEWHERE.get(
+        (resource.group, resource.kind), (resource.group, resource.storage_version)
+    )
+    text = f"{group}/{version}/{resource.kind}"
     return b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
@@ -101,14 +115,13 @@ class Discovery:
     async def root(self, request: Request) -> Response:
         """`/api` and `/apis`."""
         path = request.path.rstrip("/")
-        form = _aggregated_form(request)
-        if form:
-            return self._answer_aggregated(request, path, form)
+        if _wants_aggregated(request):
+            return self._answer_aggregated(request, path)
         key = f"legacy {path}"
         body = self._documents.get(key)
         if body is None:
             body = self._documents[key] = encode(self._core_root() if path == "/api" else self._group_list())
-        response = respond(request, negotiate(request), body)
+        response = respond(request, negotiate(request, transforms=False), body)
         response.headers["Vary"] = "Accept"
         return response
 
@@ -131,7 +144,7 @@ class Discovery:
             return None
 
         async def answer(request: Request) -> Response:
-            return respond(request, negotiate(request), encode(document))
+            return respond(request, negotiate(request, transforms=False), encode(document))
 
         return answer
 
@@ -205,21 +218,20 @@ class Discovery:
             "resources": resources,
         }
 
-    def _answer_aggregated(self, request: Request, path: str, form: str) -> Response:
-        key = f"{form} {path}"
+    def _answer_aggregated(self, request: Request, path: str) -> Response:
+        key = f"aggregated {path}"
         body = self._documents.get(key)
         if body is None:
-            body = self._documents[key] = encode(self._aggregated(path, form))
+            body = self._documents[key] = encode(self._aggregated(path))
         etag = self._etags.get(body)
         if etag is None:
             etag = self._etags[body] = f'"{hashlib.sha512(body).hexdigest().upper()}"'
         headers: dict[str, str | list[str]] = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
         if request.headers.get("If-None-Match") == etag:
             return Response(304, headers=headers)
-        content_type = AGGREGATED if form == "v2" else _AGGREGATED_BETA
-        return Response(200, body, content_type=content_type, headers=headers)
+        return Response(200, body, content_type=AGGREGATED, headers=headers)
 
-    def _aggregated(self, path: str, form: str) -> dict[str, Any]:
+    def _aggregated(self, path: str) -> dict[str, Any]:
         priorities = self._priorities()
         items: list[tuple[int, dict[str, Any]]] = []
         elsewhere = {item["metadata"]["name"]: item for item in self.external()} if path == "/apis" else {}
@@ -239,7 +251,7 @@ class Discovery:
         items.sort(key=lambda entry: (-entry[0], entry[1]["metadata"].get("name", "")))
         return {
             "kind": "APIGroupDiscoveryList",
-            "apiVersion": f"apidiscovery.k8s.io/{form}",
+            "apiVersion": "apidiscovery.k8s.io/v2",
             "metadata": {},
             "items": [item for _, item in items],
         }
@@ -284,15 +296,15 @@ def _response_kind(resource: Resource, kind: GroupVersionKind) -> dict[str, str]
     return {"group": group, "version": version, "kind": kind.kind}
 
 
-def _aggregated_form(request: Request) -> str:
+def _wants_aggregated(request: Request) -> bool:
     header = request.headers.get("Accept", "")
     if "APIGroupDiscoveryList" not in header:
-        return ""
+        return False
     for clause in parse_accept(header):
         parameters = clause.parameters
-        if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("g") == "apidiscovery.k8s.io":
-            if parameters.get("v") in ("v2", "v2beta1"):
-                return parameters["v"]
+        if parameters.get("as") == "APIGroupDiscoveryList":
+            if (parameters.get("g"), parameters.get("v")) == ("apidiscovery.k8s.io", "v2"):
+                return True
         elif clause.media in ("application/json", "*/*") and "as" not in parameters:
-            return ""
-    return ""
+            return False
+    return False

@@ -81,7 +81,7 @@ def _media(wanted: str, protobuf: bool) -> str:
 
 
 @lru_cache(maxsize=512)
-def _negotiate(header: str, protobuf: bool, tables: bool) -> Accepted | str | None:
+def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> Accepted | str | None:
     """The choice, or the text of the refusal."""
     known = False
     binary: Accepted | None = None
@@ -98,7 +98,8 @@ def _negotiate(header: str, protobuf: bool, tables: bool) -> Accepted | str | No
             return Accepted(media)
         version = clause.parameters.get("v", "")
         if (
-            clause.parameters.get("g") == "meta.k8s.io"
+            transforms
+            and clause.parameters.get("g") == "meta.k8s.io"
             and version in _TRANSFORMS.get(transform, ())
             and not (transform == "Table" and (clause.media == PROTOBUF or not tables))
         ):
@@ -111,17 +112,23 @@ def _negotiate(header: str, protobuf: bool, tables: bool) -> Accepted | str | No
     return None if known else "unknown"
 
 
-def negotiate(request: Request, *, protobuf: bool = True, tables: bool = True) -> Accepted:
-    """What `request` wants of what there is; raises `NotAcceptable`."""
+def negotiate(
+    request: Request, *, protobuf: bool = True, tables: bool = True, transforms: bool = True
+) -> Accepted:
+    """What `request` wants of what there is; raises `NotAcceptable`. `transforms` is false where there are no
+    objects, but documents, which have one form only."""
     header = request.headers.get("Accept")
     if not header or header == "application/json" or header == "*/*":
         return PLAIN
-    choice = _negotiate(header, protobuf, tables)
+    choice = _negotiate(header, protobuf, tables, transforms)
     if isinstance(choice, Accepted):
         return choice
     if choice is None or not protobuf:
         raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES}")
-    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}", details={})
+    available = MEDIA_TYPES
+    if request.query and "watch" in request.query:
+        available += f", {JSON};stream=watch, {PROTOBUF};stream=watch"
+    raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
 
 
 def wants_pretty(request: Request) -> bool:

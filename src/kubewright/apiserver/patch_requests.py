@@ -7,9 +7,11 @@ the result has to look like, and what a client is told about fields that nobody 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kubewright.api.builtin_schema import in_type_order
 from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType, internal_error
+from kubewright.api.gvk import GroupVersionKind
 
 from . import writes
 from .bodies import (
@@ -24,6 +26,7 @@ from .bodies import (
     strict_patch_error,
     type_problem,
 )
+from .negotiation import encode
 from .options import parse_write_options
 from .patching import (
     APPLY_PATCH,
@@ -54,6 +57,8 @@ async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, 
     applying = media == APPLY_PATCH
     options = parse_write_options(request, "PatchOptions", apply=applying)
     patch = Patch(media, await endpoint.body(request), endpoint.version.schema)
+    if not endpoint.resource.custom and media in (STRATEGIC_PATCH, APPLY_PATCH):
+        patch.body = _with_whole_numbers(patch.body)
     op = endpoint.operation(
         request,
         info,
@@ -63,14 +68,11 @@ async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, 
         manager=options.field_manager,
     )
     validation = options.field_validation
-    if applying and patch.repeated and validation == "Strict":
-        listed = "".join(f"\n  {text}" for text in patch.repeated)
-        complaint = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
-        raise BadRequest(f"error strict decoding YAML: {complaint}")
 
     async def compute(live: Object | None) -> Object:
         if applying:
             new = await _applied(endpoint, op, patch.body, live, subresource, bool(options.force))
+            _report_repeated(request, patch, validation)
         else:
             assert live is not None
             new = patch.apply(live)
@@ -85,6 +87,18 @@ async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, 
         own_fields=not applying,
     )
     return endpoint.answer(request, accepted, obj, 201 if created else 200)
+
+
+def _report_repeated(request: Request, patch: Patch, validation: str) -> None:
+    """Keys that an applied configuration has twice; conflicts are said before."""
+    if patch.repeated and validation == "Strict":
+        listed = "".join(f"\n  {text}" for text in patch.repeated)
+        complaint = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
+        raise BadRequest(f"error strict decoding YAML: {complaint}")
+    if validation == "Warn":
+        for text in patch.repeated:
+            if text not in request.warnings:
+                request.warn(text)
 
 
 async def _applied(
@@ -172,10 +186,22 @@ def _patched(
     return endpoint.isolate(new, live, subresource)
 
 
+def _with_whole_numbers(value: Any) -> Any:
+    """Typed kinds take 2.0 for 2 where plain data becomes theirs without being written as JSON in between."""
+    if type(value) is dict:
+        return {name: _with_whole_numbers(item) for name, item in value.items()}
+    if type(value) is list:
+        return [_with_whole_numbers(item) for item in value]
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < 1 << 63 else value
+
+
 def _shown(endpoint: Endpoint, patch: Patch, patched: Object) -> str:
     """A patched object as errors show it."""
-    custom = endpoint.resource.custom
-    return encode_as_shown(patched, custom, lambda obj: obj if custom else patch.as_written(obj))
+    resource = endpoint.resource
+    if resource.custom:
+        return encode_as_shown(patched, True)
+    gvk = GroupVersionKind(resource.group, endpoint.version.name, resource.kind)
+    return encode(patch.as_written(dict(sorted(in_type_order(gvk, patched).items())))).decode()
 
 
 def _inconvertible(endpoint: Endpoint, config: Object, why: str) -> APIError:

@@ -177,10 +177,12 @@ async def _create(store: Store, op: Operation, obj: Object, own_fields: bool) ->
     generation = strategy.initial_generation(obj)
     if generation is not None:
         metadata["generation"] = generation
-    errors = validate_metadata(
-        metadata, "metadata", namespaced=resource.namespaced, name_rule=strategy.validate_name
-    )
-    errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
+    errors = []
+    if obj.get("kind") == resource.kind:
+        errors = validate_metadata(
+            metadata, "metadata", namespaced=resource.namespaced, name_rule=strategy.validate_name
+        )
+        errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
     errors += await validate_object(op, obj, None, hub)
     if errors:
         raise _invalid(store, obj, errors)

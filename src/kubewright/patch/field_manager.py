@@ -141,7 +141,7 @@ class FieldManager:
         self._blank: Object = {"apiVersion": api_version, "kind": kind}
         self._empty: Object = {**self._blank, **(empty or {})}
         self._reconciled: set[int] = set()
-        self._unowned = fieldset.union(_STRIPPED, typed.structs(empty or {}))
+        self._unowned = fieldset.union(_STRIPPED, typed.structs(empty or {}, self._shape))
 
     def update(self, live: Object | None, new: Object, manager: str, now: datetime) -> Object:
         """`new` with the managed fields it has after `manager` wrote it over `live` (`None`: created it)."""

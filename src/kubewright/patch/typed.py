@@ -344,8 +344,11 @@ def _is_pointer(node: Node, name: str) -> bool:
     return name == "template" and selector is not None and not selector.properties
 
 
-def structs(value: dict[str, Any]) -> Tree:
-    """The fields of a zero value that are structs, as a set."""
-    return {
-        "f:" + name: {SELF: LEAF, **structs(item)} for name, item in value.items() if isinstance(item, dict)
-    }
+def structs(value: dict[str, Any], shape: Shape) -> Tree:
+    """The fields of a zero value that are structs, as a set; those that are owned as a whole are not."""
+    found: Tree = {}
+    for name, item in value.items():
+        below = shape.child(name) if isinstance(item, dict) else None
+        if below is not None and not below.map_atomic:
+            found["f:" + name] = {SELF: LEAF, **structs(item, below)}
+    return found

@@ -107,7 +107,9 @@ async def test_fields_given_twice_add_up(cluster: Any) -> None:
 
 async def test_bad_metadata_is_named_by_every_rule_that_sees_it(cluster: Any) -> None:
     await cluster.create(f"{NS}/secrets", "s")
-    await cluster.create(f"{NS}/podtemplates", "t", template={"spec": {"containers": [{"name": "c", "image": "i"}]}})
+    await cluster.create(
+        f"{NS}/podtemplates", "t", template={"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    )
     for path, times in ((f"{NS}/secrets/s", 4), (f"{NS}/podtemplates/t", 3)):
         status, error = await cluster.call("PATCH", path, {"metadata": {"labels": {"a b": "c"}}}, type=MERGE)
         assert status == 422
@@ -116,3 +118,64 @@ async def test_bad_metadata_is_named_by_every_rule_that_sees_it(cluster: Any) ->
             == times
         )
         assert error["message"].count("a b") == 1
+
+
+@pytest.mark.parametrize("kind", [STRATEGIC, APPLY])
+async def test_whole_numbers_may_be_written_as_fractions(cluster: Any, kind: str) -> None:
+    spec = {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    }
+    path = "/apis/apps/v1/namespaces/ns/deployments"
+    await cluster.create(path, "d", spec=spec)
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 2.0},
+    }
+    query = "?fieldManager=m&force=true" if kind == APPLY else ""
+    status, made = await cluster.call("PATCH", f"{path}/d{query}", body, type=kind)
+    assert (status, made["spec"]["replicas"]) == (200, 2)
+    status, error = await cluster.call("PATCH", f"{path}/d", {"spec": {"replicas": 2.0}}, type=MERGE)
+    assert status == 422
+    shown = error["details"]["causes"][0]["message"]
+    order = (
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+        "imagePullPolicy",
+        "restartPolicy",
+        "dnsPolicy",
+    )
+    places = [shown.rindex(f'\\"{name}\\"') for name in order]
+    assert places == sorted(places)
+
+
+async def test_references_are_owned_as_a_whole(cluster: Any) -> None:
+    made = await cluster.create(
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/rolebindings",
+        "r",
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+    )
+    assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:roleRef": {}}
+
+
+async def test_whoever_writes_a_daemon_set_owns_the_count_of_its_templates(cluster: Any) -> None:
+    made = await cluster.create(
+        "/apis/apps/v1/namespaces/ns/daemonsets",
+        "d",
+        spec={
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    )
+    key = "deprecated.daemonset.template.generation"
+    assert made["metadata"]["annotations"] == {key: "1"}
+    owned = made["metadata"]["managedFields"][0]["fieldsV1"]
+    assert owned["f:metadata"] == {"f:annotations": {".": {}, f"f:{key}": {}}}

@@ -280,3 +280,14 @@ async def test_fields_that_every_kind_can_be_selected_by(cluster: Any) -> None:
         assert answer["message"].startswith('"name" is not a known field selector')
     status, _ = await cluster.call("GET", "/api/v1/nodes?fieldSelector=metadata.namespace=none")
     assert status == 400
+
+
+async def test_versions_that_kinds_are_stored_in(cluster: Any) -> None:
+    found = {}
+    for path in ("/api/v1", "/apis/events.k8s.io/v1", "/apis/apiextensions.k8s.io/v1"):
+        _, document = await cluster.call("GET", path)
+        assert ("apiVersion" in document) is (path != "/api/v1")
+        found |= {entry["name"]: entry.get("storageVersionHash") for entry in document["resources"]}
+    assert found["customresourcedefinitions"] == "jfWCUB31mvA="
+    assert found["events"] == "r2yiGXH7wu8="
+    assert found["componentstatuses"] is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation
+from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.schema import fielderrors as fe
 
 from .podspec.names_and_numbers import (
@@ -43,6 +43,11 @@ class DaemonSetStrategy(WorkloadStrategy):
         if op.subresource == "status":
             return self.status_errors(obj, old)
         return self.update_errors(obj, old) + self.spec_errors(obj["spec"])
+
+    def default(self, version: Version, obj: Object) -> None:
+        """As for other workloads; whoever writes a daemon set writes the count of its templates, too."""
+        super().default(version, obj)
+        obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "0")
 
     def default_spec(self, spec: Object) -> None:
         """One node at a time, ten revisions."""
