@@ -271,10 +271,14 @@ def _is_known(gvk: GroupVersionKind) -> bool:
 
 
 _SCHEMES = {
-    "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:56",
+    "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
 }
-"""What the servers that Kubernetes is made of call their tables of kinds."""
+
+
+def _scheme(group: str) -> str:
+    """What the server of a group, of those that Kubernetes is made of, calls its table of kinds."""
+    return _SCHEMES.get(group, "pkg/api/legacyscheme/scheme.go:30")
 
 
 def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
@@ -288,13 +292,13 @@ def check_typed(obj: Object, api_version: str, kind: str, version: str) -> None:
                 f"the API version in the data ({given}) does not match "
                 f"the expected API version ({api_version})"
             )
-        if _is_known(gvk):
+        scheme = _scheme(GroupVersion.parse(api_version).group)
+        if _is_known(gvk) and scheme == _scheme(gvk.group):
             wanted = definition_name(GroupVersionKind.from_api_version(api_version, kind)).split(".")[-3]
             raise BadRequest(
                 f'{given_kind} in version "{shown}" cannot be handled as a {kind}: converting '
                 f"({shown}.{given_kind}) to ({wanted}.{kind}): unknown conversion"
             )
-        scheme = _SCHEMES.get(GroupVersion.parse(api_version).group, "pkg/api/legacyscheme/scheme.go:30")
         raise BadRequest(
             f'{given_kind} in version "{shown}" cannot be handled as a {kind}: no kind "{given_kind}" is '
             f'registered for version "{given}" in scheme "{scheme}"'

@@ -57,6 +57,16 @@ async def test_each_mistake_in_metadata_is_told_once(talk):
     assert fields == ["metadata.annotations[api-approved.kubernetes.io]"]
 
 
+@pytest.mark.parametrize(("kind", "api_version"), [("Pod", "v1"), ("Other", "apiextensions.k8s.io/v1")])
+async def test_other_kinds_are_not_known_where_definitions_are(talk, kind, api_version):
+    body = {**definition(), "kind": kind, "apiVersion": api_version}
+    status, refused = await talk("POST", CRDS, body)
+    assert status == 400
+    message = refused["message"]
+    assert f'no kind "{kind}" is registered for version "{api_version}" in scheme' in message
+    assert "apiextensions-apiserver" in message
+
+
 async def test_names_go_to_whoever_comes_first(talk):
     await talk.ok("POST", CRDS, definition(names={"shortNames": ["wd"]}))
     other = definition(names={"plural": "others", "shortNames": ["wd", "ot"]})
