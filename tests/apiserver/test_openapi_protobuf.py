@@ -191,3 +191,16 @@ def test_version_2_says_what_it_can() -> None:
             "e": {"type": "string"},
         },
     }
+
+
+async def test_how_to_log_in_is_told_in_protobuf(talk: Any) -> None:
+    second = read((await talk.send("GET", "/openapi/v2", Accept=V2_TYPE)).body)
+    assert named(read(second[12][0])[1]) == {"BearerToken": {}}
+    scheme = read(named(read(second[13][0])[1])["BearerToken"][2][0])
+    assert (scheme[1], scheme[2], scheme[3]) == ([b"apiKey"], [b"authorization"], [b"header"])
+    parameters = named(read(second[10][0])[1])
+    assert any(name.startswith("labelSelector-") for name in parameters)
+    third = read((await talk.send("GET", "/openapi/v3/version", Accept=V3_TYPE)).body)
+    schemes = named(read(read(third[5][0])[7][0])[1])
+    scheme = read(schemes["BearerToken"][1][0])
+    assert (scheme[1], scheme[3], scheme[4]) == ([b"apiKey"], [b"authorization"], [b"header"])
