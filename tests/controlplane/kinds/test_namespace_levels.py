@@ -29,7 +29,7 @@ async def test_a_stricter_level_names_the_pods_that_break_it(cluster: Any) -> No
     assert status == 200
     assert cluster.warnings == [
         'existing pods in namespace "ns" violate the new PodSecurity enforce level "baseline:latest"',
-        "a (and 1 other pod): host namespaces (hostNetwork=true)",
+        "a (and 1 other pod): host namespaces",
     ]
     await cluster.patch(f"{NAMESPACES}/ns", {"metadata": {"labels": {f"{LEVEL}enforce": "privileged"}}})
     assert cluster.warnings == []

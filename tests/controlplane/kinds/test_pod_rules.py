@@ -174,3 +174,41 @@ async def test_evictions_in_their_old_version(cluster: Any) -> None:
     body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
     status, answer = await cluster.call("POST", f"{PODS}/p/eviction", body)
     assert (status, answer["status"]) == (201, "Success")
+
+
+async def test_annotations_and_fields_say_the_same(cluster: Any) -> None:
+    armor = "container.apparmor.security.beta.kubernetes.io/c"
+    seccomp = "seccomp.security.alpha.kubernetes.io/pod"
+    container = {**CONTAINER, "securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
+    refused = await cluster.refused(
+        PODS,
+        "p",
+        metadata={"annotations": {armor: "unconfined", seccomp: "localhost/a"}},
+        spec={
+            "containers": [container],
+            "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "b"}},
+        },
+    )
+    assert refused == {
+        "spec.containers[0].securityContext.appArmorProfile.type": (
+            "Forbidden: apparmor type in annotation and field must match"
+        ),
+        "spec.securityContext.seccompProfile.localhostProfile": (
+            "Forbidden: seccomp profile in annotation and field must match"
+        ),
+    }
+
+
+async def test_addresses_that_are_written_in_an_odd_way(cluster: Any) -> None:
+    odd = "2001:DB8::1"
+    await cluster.create(PODS, "p", spec=spec(hostAliases=[{"ip": odd}]))
+    text = f'IPv6 address "{odd}" should be in RFC 5952 canonical format ("2001:db8::1")'
+    assert cluster.warnings == [f"spec.hostAliases[0].ip: {text}"]
+    subset = {"addresses": [{"ip": odd}], "ports": [{"port": 1}]}
+    await cluster.create("/api/v1/namespaces/ns/endpoints", "e", subsets=[subset])
+    assert f"subsets[0].addresses[0].ip: {text}" in cluster.warnings
+
+
+async def test_overhead_is_made_of_resources(cluster: Any) -> None:
+    refused = await cluster.refused(PODS, "p", spec=spec(overhead={"foo": "1"}))
+    assert set(refused) == {"spec.overhead.limits[foo]"}

@@ -156,7 +156,7 @@ class PodSecurity(AdmissionPlugin):
         found, _ = await store.list_objects(version, namespace)
         guilty: dict[str, list[str]] = {}
         for pod in found:
-            violations = evaluate(policy[0], pod.get("spec") or {})
+            violations = evaluate(policy[0], pod.get("spec") or {}, details=False)
             if violations:
                 guilty.setdefault(violations, []).append(pod["metadata"]["name"])
         if not guilty:
@@ -213,12 +213,13 @@ def _spec(obj: Object | None, path: Iterable[str]) -> Object | None:
     return (value or {}).get("spec")
 
 
-def evaluate(level: str, spec: Object) -> str:
-    """What a pod does that the level does not allow; empty if nothing."""
+def evaluate(level: str, spec: Object, *, details: bool = True) -> str:
+    """What a pod does that the level does not allow, with details or without; empty if nothing."""
     if level == "privileged":
         return ""
     checks = _BASELINE if level == "baseline" else _RESTRICTED
-    return ", ".join(text for text in (check(spec) for check in checks) if text)
+    found = [text for text in (check(spec) for check in checks) if text]
+    return ", ".join(found if details else (text.partition(" (")[0] for text in found))
 
 
 def _containers(spec: Object) -> list[Object]:

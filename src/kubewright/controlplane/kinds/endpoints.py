@@ -9,6 +9,7 @@ from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.schema import fielderrors as fe
 
+from .addresses import ip_warnings, legacy_ip_errors
 from .kind import KindStrategy
 from .podspec.containers import PROTOCOLS
 from .podspec.names_and_numbers import (
@@ -17,7 +18,6 @@ from .podspec.names_and_numbers import (
     dns_label,
     dns_subdomain,
     endpoint_ip,
-    ip_address,
     port_number,
     qualified_name,
 )
@@ -56,10 +56,18 @@ class EndpointsStrategy(KindStrategy):
         """What was wrong already may stay."""
         return [] if obj.get("subsets") == old.get("subsets") else self.validate(op, obj)
 
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Addresses that are written in an odd way."""
+        for position, subset in enumerate(obj.get("subsets") or ()):
+            for field in ("addresses", "notReadyAddresses"):
+                for index, address in enumerate(subset.get(field) or ()):
+                    where = f"subsets[{position}].{field}[{index}].ip"
+                    yield from ip_warnings(address.get("ip") or "", where)
+
 
 def _address_errors(address: Object, path: str) -> Errors:
     value = address.get("ip") or ""
-    errors = ip_address(value, f"{path}.ip")
+    errors = legacy_ip_errors(value, f"{path}.ip")
     if address.get("hostname"):
         errors += dns_label(address["hostname"], f"{path}.hostname")
     if address.get("nodeName") is not None:

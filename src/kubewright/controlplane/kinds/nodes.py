@@ -12,9 +12,10 @@ from kubewright.apiserver.request import Response
 from kubewright.apiserver.resource import Object, Operation, Subresource, SubresourceRequest, Version
 from kubewright.schema import fielderrors as fe
 
+from .addresses import legacy_range_errors, range_warnings
 from .kind import KindStrategy
 from .podspec.defaults import round_quantities
-from .podspec.names_and_numbers import Errors, cidr, label_name
+from .podspec.names_and_numbers import Errors, label_name
 from .podspec.resources import quantity_errors
 from .podspec.scheduling import EFFECTS
 from .rows import AGE, NAME, NONE, age_of, column, name_of
@@ -50,7 +51,7 @@ class NodeStrategy(KindStrategy):
         errors = _taint_errors(obj) + _resource_errors(obj)
         ranges = obj["spec"].get("podCIDRs") or []
         for position, one in enumerate(ranges):
-            errors += cidr(one, f"spec.podCIDRs[{position}]")
+            errors += legacy_range_errors(one, f"spec.podCIDRs[{position}]")
         if len(ranges) > 2 or len({":" in one for one in ranges}) != len(ranges):
             text = "may specify no more than one CIDR for each IP family"
             errors.append(fe.invalid("spec.podCIDRs", ranges, text))
@@ -76,6 +77,15 @@ class NodeStrategy(KindStrategy):
             text = 'node updates may not change providerID except from "" to valid'
             errors.append(fe.forbidden("spec.providerID", text))
         return errors + _taint_errors(obj)
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """What nobody looks at any more, and ranges that are written in an odd way."""
+        if op.subresource:
+            return
+        if obj["spec"].get("externalID"):
+            yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+        for position, one in enumerate(obj["spec"].get("podCIDRs") or ()):
+            yield from range_warnings(one, f"spec.podCIDRs[{position}]")
 
 
 def _taint_errors(obj: Object) -> Errors:

@@ -12,6 +12,7 @@ from kubewright.api.times import format_time, now
 from kubewright.apiserver.shaping import copied
 from kubewright.schema import fielderrors as fe
 
+from .addresses import legacy_ip_errors
 from .podspec.annotations import MIRROR, annotation_change_errors, annotation_errors
 from .podspec.names_and_numbers import (
     MAX_INT32,
@@ -19,7 +20,6 @@ from .podspec.names_and_numbers import (
     dns_subdomain,
     immutable,
     in_range,
-    ip_address,
     parse_ip,
     qualified_name,
 )
@@ -357,10 +357,9 @@ def _address_errors(kind: str, after: Object, before: Object) -> Errors:
     first = fe.invalid(f"{path}[0].ip", listed[0].get("ip"), f"must be equal to `{kind}`") if listed else None
     differs = bool(listed) and listed[0].get("ip") != after.get(kind)
     errors: Errors = [first] if first is not None and differs and kind == "hostIP" else []
-    known = {one.get("ip") for one in before.get(f"{kind}s") or ()}
+    known = [one.get("ip") for one in before.get(f"{kind}s") or ()]
     for position, one in enumerate(listed):
-        if one.get("ip") not in known:
-            errors += ip_address(one.get("ip") or "", f"{path}[{position}]")
+        errors += legacy_ip_errors(one.get("ip") or "", f"{path}[{position}]", known)
     families = [getattr(parse_ip(one.get("ip") or ""), "version", 0) for one in listed]
     shown = [fe.GoStruct({"IP": one.get("ip") or ""}) for one in listed]
     if len(listed) > 1 and sorted(families) != [4, 6]:

@@ -8,15 +8,14 @@ from typing import Any
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
+from .addresses import ip_warnings, legacy_ip_errors, legacy_range_errors, range_warnings
 from .podspec.containers import PROTOCOLS
 from .podspec.names_and_numbers import (
     Errors,
     choice,
-    cidr,
     dns_label,
     dns_subdomain,
     endpoint_ip,
-    ip_address,
     parse_ip,
     port,
     port_number,
@@ -69,14 +68,14 @@ def service_errors(service: Object, old: Object | None, *, allocated: bool = Tru
         errors += address_errors(spec)
     for position, address in enumerate(spec.get("externalIPs") or ()):
         path = f"spec.externalIPs[{position}]"
-        errors += ip_address(address, path) or endpoint_ip(address, path)
+        errors += legacy_ip_errors(address, path) or endpoint_ip(address, path)
     errors += choice(kind, _TYPES, "spec.type")
     ranges = spec.get("loadBalancerSourceRanges") or []
     if ranges and kind != "LoadBalancer":
         text = "may only be used when `type` is 'LoadBalancer'"
         errors.append(fe.forbidden("spec.LoadBalancerSourceRanges", text))
     for position, one in enumerate(ranges):
-        errors += cidr(one.strip(), f"spec.LoadBalancerSourceRanges[{position}]")
+        errors += legacy_range_errors(one.strip(), f"spec.LoadBalancerSourceRanges[{position}]")
     annotation = (service["metadata"].get("annotations") or {}).get(_RANGES)
     if annotation is not None and not ranges:
         path = f"metadata.annotations[{_RANGES}]"
@@ -85,7 +84,7 @@ def service_errors(service: Object, old: Object | None, *, allocated: bool = Tru
         known = ((old or {}).get("metadata") or {}).get("annotations") or {}
         if annotation.strip() and known.get(_RANGES) != annotation:
             for one in annotation.strip().split(","):
-                errors += cidr(one.strip(), path)
+                errors += legacy_range_errors(one.strip(), path)
     if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
         text = "may only be used when `type` is 'LoadBalancer'"
         errors.append(fe.forbidden("spec.allocateLoadBalancerNodePorts", text))
@@ -186,7 +185,7 @@ def address_errors(spec: Object) -> Errors:
                 text = "'None' must be the first and only value"
                 wrong.append(fe.invalid("spec.clusterIPs", many, text))
             continue
-        wrong += ip_address(address, f"spec.clusterIPs[{position}]")
+        wrong += legacy_ip_errors(address, f"spec.clusterIPs[{position}]")
     errors += wrong
     if len(many) > 2:
         errors.append(fe.invalid("spec.clusterIPs", many, "may only hold up to 2 values"))
@@ -276,18 +275,26 @@ def service_warnings(service: Object) -> Iterator[str]:
     if _HINTS in (service["metadata"].get("annotations") or {}):
         yield f"annotation {_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
     external = spec.get("externalIPs")
-    if is_headless(spec):
+    if not is_headless(spec):
+        for position, address in enumerate(spec.get("clusterIPs") or ()):
+            yield from ip_warnings(address, f"spec.clusterIPs[{position}]")
+    else:
         if spec.get("loadBalancerIP"):
             yield "spec.loadBalancerIP is ignored for headless services"
         if external:
             yield "spec.externalIPs is ignored for headless services"
         if spec.get("sessionAffinity") != "None":
             yield "spec.SessionAffinity is ignored for headless services"
+    for position, address in enumerate(external or ()):
+        yield from ip_warnings(address, f"spec.externalIPs[{position}]")
     if spec.get("type") == "ExternalName":
         if external:
             yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
     elif external and not is_headless(spec):
         yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    yield from ip_warnings(spec.get("loadBalancerIP") or "", "spec.loadBalancerIP")
+    for position, one in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        yield from range_warnings(one, f"spec.loadBalancerSourceRanges[{position}]")
     if spec.get("type") != "ExternalName" and spec.get("externalName"):
         yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
     if spec.get("trafficDistribution") == "PreferClose":
@@ -304,7 +311,7 @@ def load_balancer_errors(service: Object) -> Errors:
     for position, one in enumerate(ingress):
         where = f"status.loadBalancer.ingress[{position}]"
         if one.get("ip"):
-            errors += ip_address(one["ip"], f"{where}.ip")
+            errors += legacy_ip_errors(one["ip"], f"{where}.ip")
             if one.get("ipMode") is None:
                 errors.append(fe.required(f"{where}.ipMode", "must be specified when `ip` is set"))
         if one.get("hostname"):

@@ -7,7 +7,7 @@ from typing import Any
 from kubewright.schema import fielderrors as fe
 
 from .app_armor import ANNOTATION as APP_ARMOR
-from .app_armor import app_armor_annotation_errors
+from .app_armor import app_armor_annotation_errors, app_armor_match_errors, match_errors
 from .names_and_numbers import Errors
 
 Object = dict[str, Any]
@@ -32,6 +32,22 @@ def annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:
         if key == _SECCOMP_POD or key.startswith(_SECCOMP_CONTAINER):
             errors += _seccomp_errors(annotations[key], f"{path}.{key}")
     return errors + app_armor_annotation_errors(annotations, spec, path)
+
+
+def annotation_match_errors(annotations: Object, spec: Object, path: str) -> Errors:
+    """Annotations and fields of a new pod or of a template that say different things."""
+    errors: Errors = []
+    holders = [(spec, _SECCOMP_POD, path)]
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            key = f"{_SECCOMP_CONTAINER}{container.get('name') or ''}"
+            holders.append((container, key, f"{path}.{kind}[{position}]"))
+    for holder, key, where in holders:
+        profile = (holder.get("securityContext") or {}).get("seccompProfile")
+        if profile is not None and key in annotations:
+            at = f"{where}.securityContext.seccompProfile"
+            errors += match_errors(profile, annotations[key], "seccomp", at)
+    return errors + app_armor_match_errors(annotations, spec, path)
 
 
 def annotation_change_errors(new: Object, old: Object, path: str) -> Errors:

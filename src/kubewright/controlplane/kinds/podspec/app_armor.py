@@ -13,6 +13,7 @@ Object = dict[str, Any]
 
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 _LOCAL = "localhost/"
+_TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault", "docker/default": "RuntimeDefault"}
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -47,6 +48,35 @@ def take_over_annotations(pod: Object) -> list[str]:
             text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
             warnings.append(f"metadata.annotations[{key}]: {text}")
     return warnings
+
+
+def app_armor_match_errors(annotations: Object, spec: Object, path: str) -> Errors:
+    """An annotation and the field that took its place say the same."""
+    if (spec.get("os") or {}).get("name") == "windows":
+        return []
+    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+    errors: Errors = []
+    for kind in _CONTAINERS:
+        for position, container in enumerate(spec.get(kind) or ()):
+            profile = (container.get("securityContext") or {}).get("appArmorProfile") or whole
+            annotation = annotations.get(f"{ANNOTATION}{container.get('name') or ''}")
+            if profile is not None and annotation is not None:
+                where = f"{path}.{kind}[{position}].securityContext.appArmorProfile"
+                errors += match_errors(profile, annotation, "apparmor", where)
+    return errors
+
+
+def match_errors(profile: Object, annotation: str, noun: str, path: str) -> Errors:
+    """A profile in a field, and the annotation that names it in the old way."""
+    kind, said = profile.get("type") or "", _TYPES.get(annotation)
+    if annotation.startswith(_LOCAL):
+        said = "Localhost"
+    if kind in ("Unconfined", "RuntimeDefault", "Localhost") and said != kind:
+        return [fe.forbidden(f"{path}.type", f"{noun} type in annotation and field must match")]
+    if kind == "Localhost" and annotation.removeprefix(_LOCAL) != profile.get("localhostProfile"):
+        text = f"{noun} profile in annotation and field must match"
+        return [fe.forbidden(f"{path}.localhostProfile", text)]
+    return []
 
 
 def app_armor_annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:

@@ -126,20 +126,6 @@ def plain_path(value: str, path: str) -> Errors:
     return errors
 
 
-def ip_address(value: str, path: str) -> Errors:
-    """An IP address, written in a way that all programs read alike."""
-    address = parse_ip(value)
-    if address is None:
-        return [fe.invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
-    if any(len(part) > 1 and part.startswith("0") for part in value.rpartition(":")[2].split(".")[:4]) and (
-        "." in value
-    ):
-        return [fe.invalid(path, value, "must not have leading 0s")]
-    if address.version == 6 and address.ipv4_mapped is not None:
-        return [fe.invalid(path, value, "must not be an IPv4-mapped IPv6 address")]
-    return []
-
-
 def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """An address, with the leading zeros that old clients write; `None` if it is none."""
     text = value
@@ -154,28 +140,6 @@ def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
         return ipaddress.ip_address(text)
     except ValueError:
         return None
-
-
-def cidr(value: str, path: str) -> Errors:
-    """A range of addresses, written in a way that all programs read alike."""
-    start, slash, length = value.partition("/")
-    address = parse_ip(start)
-    if (
-        not slash
-        or address is None
-        or not (length.isascii() and length.isdigit())
-        or int(length) > address.max_prefixlen
-    ):
-        return [fe.invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
-    if (len(length) > 1 and length.startswith("0")) or (
-        "." in start and any(len(part) > 1 and part[0] == "0" for part in start.split("."))
-    ):
-        return [fe.invalid(path, value, "must not have leading 0s in IP or prefix length")]
-    if address.version == 6 and address.ipv4_mapped is not None:
-        return [fe.invalid(path, value, "must not have an IPv4-mapped IPv6 address")]
-    if int(address) & ((1 << (address.max_prefixlen - int(length))) - 1):
-        return [fe.invalid(path, value, "must not have bits set beyond the prefix length")]
-    return []
 
 
 def endpoint_ip(value: str, path: str) -> Errors:

@@ -14,17 +14,21 @@ Object = dict[str, Any]
 
 _NOT_ON_WINDOWS = "cannot be set for a windows pod"
 _POD_FIELDS = (
-    "appArmorProfile",
-    "seLinuxOptions",
-    "seccompProfile",
-    "fsGroup",
-    "fsGroupChangePolicy",
-    "sysctls",
-    "runAsUser",
-    "runAsGroup",
-    "supplementalGroups",
-    "supplementalGroupsPolicy",
-    "seLinuxChangePolicy",
+    "securityContext.appArmorProfile",
+    "securityContext.seLinuxOptions",
+    "hostUsers",
+    "hostPID",
+    "hostIPC",
+    "securityContext.seccompProfile",
+    "securityContext.fsGroup",
+    "securityContext.fsGroupChangePolicy",
+    "securityContext.sysctls",
+    "shareProcessNamespace",
+    "securityContext.runAsUser",
+    "securityContext.runAsGroup",
+    "securityContext.supplementalGroups",
+    "securityContext.supplementalGroupsPolicy",
+    "securityContext.seLinuxChangePolicy",
 )
 _CONTAINER_FIELDS = (
     "appArmorProfile",
@@ -73,15 +77,12 @@ def _linux_errors(spec: Object, path: str) -> Errors:
 
 
 def _windows_errors(spec: Object, path: str) -> Errors:
-    context = spec.get("securityContext") or {}
-    errors = [
-        fe.forbidden(f"{path}.securityContext.{field}", _NOT_ON_WINDOWS)
-        for field in _POD_FIELDS
-        if context.get(field) not in (None, [])
-    ]
-    for field in ("hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"):
-        value = spec.get(field)
-        if value or (value is not None and field in ("hostUsers", "shareProcessNamespace")):
+    errors: Errors = []
+    for field in _POD_FIELDS:
+        holder = spec.get("securityContext") or {} if "." in field else spec
+        value = holder.get(field.rpartition(".")[2])
+        unset = value in (None, []) or (value is False and field in ("hostPID", "hostIPC"))
+        if not unset:
             errors.append(fe.forbidden(f"{path}.{field}", _NOT_ON_WINDOWS))
     for inner, where in _containers(spec, path):
         errors += [

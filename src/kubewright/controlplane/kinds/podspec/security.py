@@ -104,7 +104,7 @@ def _seccomp_errors(profile: Object | None, path: str) -> Errors:
     errors = _profile_type_errors(profile, "seccompProfile", path)
     local, where = profile.get("localhostProfile"), f"{path}.localhostProfile"
     if profile.get("type") == "Localhost":
-        if not local:
+        if local is None:
             errors.append(fe.required(where, "must be set when seccomp type is Localhost"))
         else:
             errors += descending_path(local, where)

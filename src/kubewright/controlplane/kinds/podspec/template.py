@@ -10,7 +10,7 @@ from kubewright.api.field_errors import FieldError
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
-from .annotations import annotation_errors
+from .annotations import annotation_errors, annotation_match_errors
 from .names_and_numbers import Errors
 from .scheduling import selector_errors, shown_selector
 from .validation import pod_spec_errors
@@ -28,6 +28,7 @@ def template_errors(template: Object, path: str) -> Errors:
         ]
     errors += annotation_errors(metadata.get("annotations") or {}, spec, f"{path}.annotations")
     errors += pod_spec_errors(spec, f"{path}.spec")
+    errors += annotation_match_errors(metadata.get("annotations") or {}, spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         errors.append(fe.forbidden(f"{path}.spec.ephemeralContainers", text))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
+from kubewright.controlplane.kinds.addresses import legacy_ip_errors
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import label_errors
 
-from .annotations import annotation_errors
+from .annotations import annotation_errors, annotation_match_errors
 from .containers import Surroundings, container_list_errors, image_space_errors
 from .names_and_numbers import (
     MAX_INT32,
@@ -18,12 +19,11 @@ from .names_and_numbers import (
     dns_subdomain,
     dns_subdomain_with_underscores,
     in_range,
-    ip_address,
     non_negative,
     qualified_name,
 )
 from .operating_system import host_process_errors, operating_system_errors
-from .resources import claim_list_errors, whole_resource_errors
+from .resources import claim_list_errors, requirement_errors, whole_resource_errors
 from .scheduling import affinity_errors, spread_errors, toleration_errors
 from .security import pod_security_errors
 from .volumes import volume_errors
@@ -63,7 +63,7 @@ def new_pod_errors(pod: Object) -> Errors:
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
         errors.append(fe.forbidden("spec.nodeName", text))
-    return errors
+    return errors + annotation_match_errors(pod["metadata"].get("annotations") or {}, spec, "spec")
 
 
 def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool = False) -> Errors:
@@ -106,12 +106,14 @@ def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool
             errors += dns_label(spec[field], f"{path}.{field}")
     errors += toleration_errors(spec.get("tolerations") or [], f"{path}.tolerations")
     for position, alias in enumerate(spec.get("hostAliases") or ()):
-        errors += ip_address(alias.get("ip") or "", f"{path}.hostAliases[{position}].ip")
+        errors += legacy_ip_errors(alias.get("ip") or "", f"{path}.hostAliases[{position}].ip")
         for index, hostname in enumerate(alias.get("hostnames") or ()):
             errors += dns_subdomain(hostname, f"{path}.hostAliases[{position}].hostnames[{index}]")
     if spec.get("preemptionPolicy") is not None:
         allowed = ("PreemptLowerPriority", "Never")
         errors += choice(spec["preemptionPolicy"], allowed, f"{path}.preemptionPolicy")
+    if spec.get("overhead") is not None:
+        errors += requirement_errors({"limits": spec["overhead"]}, set(), f"{path}.overhead")
     errors += operating_system_errors(spec, path)
     return errors + _file_volume_errors(spec, path)
 
@@ -189,7 +191,7 @@ def _dns_errors(spec: Object, path: str) -> Errors:
     if len(servers) > 3:
         errors.append(fe.invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers"))
     for position, server in enumerate(servers):
-        errors += ip_address(server, f"{path}.nameservers[{position}]")
+        errors += legacy_ip_errors(server, f"{path}.nameservers[{position}]")
     searches = config.get("searches") or []
     if len(searches) > 32:
         errors.append(fe.invalid(f"{path}.searches", searches, "must not have more than 32 search paths"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.api.quantity import Quantity
+from kubewright.controlplane.kinds.addresses import ip_warnings
 
 from .app_armor import ANNOTATION as APP_ARMOR
 from .app_armor import profile_of
@@ -97,6 +98,10 @@ def pod_warnings(pod: Object, place: str = "") -> Iterator[str]:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{path}.terminationGracePeriodSeconds: {text}"
     yield from _affinity_warnings(spec.get("affinity") or {}, f"{path}.affinity")
+    for position, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
+        yield from ip_warnings(server, f"{path}.dnsConfig.nameservers[{position}]")
+    for position, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from ip_warnings(alias.get("ip") or "", f"{path}.hostAliases[{position}].ip")
 
 
 def volume_warnings(volume: Object, path: str, *, persistent: bool = False) -> Iterator[str]:
