@@ -294,3 +294,10 @@ async def test_names_that_mean_something_in_paths(talk, base):
     for name in (".", "..", "a%25b"):
         status, error = await talk("GET", f"{base}/{name}")
         assert (status, error["message"].partition(":")[0]) == (400, "Name parameter invalid")
+
+
+async def test_what_is_missing_is_said_before_what_is_malformed(talk, base, widget):
+    assert (await talk("PATCH", f"{base}/a", b"{bad", Content_Type=MERGE))[0] == 404
+    assert (await talk("PATCH", f"{base}/a?fieldManager=m", b"a: b: c", Content_Type=APPLY))[0] == 400
+    await talk.ok("POST", base, widget("a"))
+    assert (await talk("PATCH", f"{base}/a", b"{bad", Content_Type=MERGE))[0] == 400

@@ -56,7 +56,13 @@ async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, 
         raise unsupported_patch(endpoint.resource.patch_types)
     applying = media == APPLY_PATCH
     options = parse_write_options(request, "PatchOptions", apply=applying)
-    patch = Patch(media, await endpoint.body(request), endpoint.version.schema)
+    data = await endpoint.body(request)
+    try:
+        patch = Patch(media, data, endpoint.version.schema)
+    except BadRequest:
+        if not applying:
+            await endpoint.store.read(info.namespace, info.name)  # what is missing is said first
+        raise
     if not endpoint.resource.custom and media in (STRATEGIC_PATCH, APPLY_PATCH):
         patch.body = _with_whole_numbers(patch.body)
     op = endpoint.operation(
