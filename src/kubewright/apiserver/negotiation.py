@@ -131,6 +131,13 @@ def negotiate(
     raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
 
 
+def require(request: Request, media: str) -> None:
+    """Refuse a request that does not take the only form that there is."""
+    header = request.headers.get("Accept")
+    if header and all(clause.media not in (media, "*/*", "application/*") for clause in parse_accept(header)):
+        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {media}", details={})
+
+
 def wants_pretty(request: Request) -> bool:
     """Whether JSON should be indented: on request, and for people at a terminal or browser."""
     if request.query and "pretty" in request.query:

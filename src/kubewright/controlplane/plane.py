@@ -199,7 +199,7 @@ class ControlPlane:
             keys=self._account_keys,
             audiences=self.api_audiences,
         )
-        self.issuer.publish(self.server)
+        self.issuer.publish(self.server, lambda: self.url if self.front is not None else "")
         first = str(next(ipaddress.ip_network(self.service_range).hosts()))
         local = {"0.0.0.0": (), "::": ()}.get(self.bind, (self.bind,))  # noqa: S104
         hosts = (*local, "localhost", "127.0.0.1", "::1", first, *SERVICE_NAMES, *self.hosts)

@@ -100,6 +100,9 @@ async def test_the_published_keys_verify_tokens(send: Any, plane: Any) -> None:
     assert claims["iss"] == plane.issuer.issuer
     _, discovery = await send("GET", "/.well-known/openid-configuration")
     assert discovery["jwks_uri"].endswith("/openid/v1/jwks")
+    status, answer = await send("GET", "/openid/v1/jwks", Accept="application/json")
+    assert status == 406
+    assert answer["message"].endswith("Available representations: application/jwk-set+json")
 
 
 async def test_a_review_says_why_a_token_counts_no_more(send: Any) -> None:

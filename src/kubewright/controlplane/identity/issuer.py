@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from kubewright.apiserver.negotiation import JSON, require
 from kubewright.apiserver.request import Request, Response
 from kubewright.apiserver.server import APIServer
 from kubewright.controlplane.credentials import key_id, public_key_of
 
 Object = dict[str, Any]
+_KEY_SET = "application/jwk-set+json"
 JWKS_PATH = "/openid/v1/jwks"
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
@@ -98,17 +100,19 @@ class TokenIssuer:
         key, algorithm, kid = self._signer
         return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": kid})
 
-    def publish(self, server: APIServer) -> None:
-        """Serve the key set and the document that leads to it."""
+    def publish(self, server: APIServer, url: Callable[[], str]) -> None:
+        """Serve the key set and the document that leads to it. `url` is where clients reach the server."""
 
         async def keys(request: Request) -> Response:
+            require(request, _KEY_SET)
             body = json.dumps({"keys": self._key_set}, separators=(",", ":")).encode()
-            return Response(200, body, content_type="application/jwk-set+json", headers=_cached())
+            return Response(200, body, content_type=_KEY_SET, headers=_cached())
 
         async def discovery(request: Request) -> Response:
+            require(request, JSON)
             document = {
                 "issuer": self.issuer,
-                "jwks_uri": self.issuer.rstrip("/") + JWKS_PATH,
+                "jwks_uri": (url() or self.issuer.rstrip("/")) + JWKS_PATH,
                 "response_types_supported": ["id_token"],
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": sorted({key["alg"] for key in self._key_set}),
