@@ -594,3 +594,31 @@ def test_nobody_owns_the_structs_of_built_in_types() -> None:
     }
     after = fm.update(made, {**made, "status": {"replicas": 1}}, "controller", T1)
     assert owners(after)["controller"] == {"f:status": {"f:replicas": {}}}
+
+
+def test_an_owner_in_a_version_that_cannot_show_the_object() -> None:
+    nodes = {
+        "example.com/v1": Node({"type": "object", "properties": {"a": TEXT}}),
+        "example.com/v2": Node({"type": "object", "properties": {"a": TEXT, "b": TEXT}}),
+    }
+
+    def at(version: str) -> FieldManager:
+        return FieldManager(
+            version,
+            "Widget",
+            nodes[version],
+            node_for=nodes.__getitem__,
+            convert=lambda obj, to: {**obj, "apiVersion": to},
+        )
+
+    def widget(version: str, **fields: str) -> dict[str, Any]:
+        return {"apiVersion": version, "kind": "Widget", "metadata": {"name": "w"}, **fields}
+
+    live = at("example.com/v1").apply(None, widget("example.com/v1", a="1"), "one", T0)
+    with pytest.raises(APIError, match=r"failed to convert new object: \.b: field not declared in schema"):
+        at("example.com/v2").apply(
+            {**live, "apiVersion": "example.com/v2"}, widget("example.com/v2", b="2"), "two", T1
+        )
+    seen = {**live, "apiVersion": "example.com/v2"}
+    written = at("example.com/v2").update(seen, {**seen, "b": "2"}, "two", T1)
+    assert "managedFields" not in written["metadata"]

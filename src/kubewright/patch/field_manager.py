@@ -152,8 +152,10 @@ class FieldManager:
                 return after
             before = self._empty if live is None else _without_managed_fields(live)
             self._update(managed, before, after, manager or "unknown", now)
-        except (TypedError, ManagedFieldsError, RecursionError):
-            # The owners are not worth failing a write for: keep what is known.
+        except (APIError, TypedError, ManagedFieldsError):
+            # The owners are not worth failing a write for, but what is known of them is not true any more.
+            return after
+        except RecursionError:
             return _with_entries(after, _entries(live))
         return _with_entries(after, encode(managed))
 
@@ -238,11 +240,17 @@ class FieldManager:
                 managed[key] = owner._replace(tree=tree, entry=None)
 
     def _compare_in(self, version: str, before: Object, after: Object) -> Comparison:
-        """What changed, seen in another version."""
-        comparison = compare(
-            self._converted(before, version), self._converted(after, version), self._shape_in(version)
-        )
-        return comparison.without(self._ignored.get(version))
+        """What changed, seen in another version; raises `APIError` if it cannot be seen there."""
+        shape = self._shape_in(version)
+        seen = []
+        for role, obj in (("old", before), ("new", after)):
+            converted = self._converted(obj, version)
+            try:
+                typed.validate(converted, shape, allow_duplicates=True)
+            except TypedError as error:
+                raise APIError(f"failed to convert {role} object: {error}") from None
+            seen.append(converted)
+        return compare(seen[0], seen[1], shape).without(self._ignored.get(version))
 
     def _shape_in(self, version: str) -> Shape:
         if version == self.api_version:
