@@ -174,3 +174,9 @@ async def test_a_page_of_one_named_object_is_the_last(talk, widget, base):
 async def test_numbers_in_queries_are_numbers(talk, base):
     for query in ("limit=", "limit=x", "limit=1.5", "timeoutSeconds="):
         assert (await talk("GET", f"{base}?{query}"))[0] == 400
+
+
+async def test_half_a_transformation_is_none(talk, base, five):
+    for accept in ("application/json;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v1"):
+        assert (await talk("GET", base, Accept=accept))[0] == 406
+        assert (await talk("GET", base, Accept=f"{accept},application/json"))[0] == 200

@@ -301,3 +301,9 @@ async def test_what_is_missing_is_said_before_what_is_malformed(talk, base, widg
     assert (await talk("PATCH", f"{base}/a?fieldManager=m", b"a: b: c", Content_Type=APPLY))[0] == 400
     await talk.ok("POST", base, widget("a"))
     assert (await talk("PATCH", f"{base}/a", b"{bad", Content_Type=MERGE))[0] == 400
+
+
+async def test_kinds_of_patches_are_written_as_they_are(talk, base, widget):
+    await talk.ok("POST", base, widget("a"))
+    for media, status in ((f"{MERGE}; charset=utf-8", 200), (MERGE.upper(), 415), ("", 415)):
+        assert (await talk("PATCH", f"{base}/a", {}, Content_Type=media))[0] == status

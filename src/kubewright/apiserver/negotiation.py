@@ -91,7 +91,7 @@ def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> A
             continue
         known = True
         transform = clause.parameters.get("as", "")
-        if not transform:
+        if not clause.parameters.keys() & {"as", "g", "v"}:
             if media == PROTOBUF:
                 binary = binary or Accepted(media)
                 continue

@@ -20,7 +20,6 @@ from .bodies import (
     check_typed,
     encode_as_shown,
     go_text,
-    media_type,
     report,
     shape,
     strict_patch_error,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 async def patch_object(endpoint: Endpoint, request: Request, info: RequestInfo, subresource: str) -> Response:
     """Patch an object, or one of its subresources."""
     accepted = endpoint.accepted(request)
-    media = media_type(request)
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip()
     if media not in endpoint.resource.patch_types:
         if not endpoint.resource.custom:
             raise UnsupportedMediaType("415: Unsupported Media Type", details={})
