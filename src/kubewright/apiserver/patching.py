@@ -73,7 +73,7 @@ def field_manager(resource: Resource, version: Version, subresource: str) -> Fie
         ignored_names = tuple(name for name in ignored_names if name not in resource.strategy.status_fields)
     ignored = {}
     if ignored_names:
-        fields = FieldSet.of(*(fields_path(name) for name in ignored_names))
+        fields = FieldSet.of(*(fields_path(*name.split(".")) for name in ignored_names))
         ignored = {str(GroupVersion(resource.group, each.name)): fields for each in resource.versions}
 
     def node_for(api_version: str) -> Node | None:

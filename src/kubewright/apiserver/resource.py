@@ -227,6 +227,8 @@ class Strategy:
     """PUT without a resourceVersion overwrites whatever is there."""
     checks_whole_on_update = False
     """An update is checked by the rules for new objects, too, which then name bad metadata once more."""
+    rechecks_metadata = True
+    """The rules of the kind look at the metadata of an update again, and name what is bad about it again."""
     returns_deleted_object = False
     """DELETE answers with the object instead of a Status."""
     row_order: Callable[[Object], Any] | None = None
@@ -321,7 +323,7 @@ class Strategy:
         return True
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Top-level fields that managers never own through this endpoint."""
+        """Fields, as dotted paths, that managers never own through this endpoint."""
         return ("metadata", "spec") if subresource == "status" else ("status",)
 
     def stored(self, op: Operation, obj: Object, old: Object | None) -> MaybeAwait:

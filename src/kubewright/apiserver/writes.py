@@ -414,10 +414,12 @@ async def _replace(
         metadata["generation"] = generation
     else:
         metadata.pop("generation", None)
-    errors = _metadata_update_errors(metadata, old["metadata"])
+    errors = _metadata_update_errors(metadata, old["metadata"], 2 if strategy.rechecks_metadata else 1)
+    finalizers = metadata.get("finalizers") or ()
     if strategy.checks_whole_on_update and not op.subresource:
         errors += validate_common_metadata(metadata, "metadata")
-    errors += strategy.validate_finalizers(metadata.get("finalizers") or ())
+        errors += strategy.validate_finalizers(finalizers)
+    errors += strategy.validate_finalizers(finalizers)
     errors += await validate_object(op, new, old, hub)
     if errors:
         raise _invalid(store, new, errors)
@@ -499,8 +501,8 @@ def _restore_metadata(store: Store, metadata: Object, old: Object) -> None:
         metadata.setdefault("namespace", old.get("namespace", ""))
 
 
-def _metadata_update_errors(metadata: Object, old: Object) -> list[FieldError]:
-    """The rules for every object, those for updates, and the latter once more with the kind's own."""
+def _metadata_update_errors(metadata: Object, old: Object, times: int) -> list[FieldError]:
+    """The rules for every object, those for updates, and the latter as often as the kind has them run."""
     errors: list[FieldError] = []
     if "deletionTimestamp" in old:
         known = set(old.get("finalizers") or ())
@@ -519,4 +521,4 @@ def _metadata_update_errors(metadata: Object, old: Object) -> list[FieldError]:
             errors.append(fe.invalid(f"metadata.{field}", metadata.get(field), "field is immutable"))
     errors += validate_notes(metadata, "metadata")
     errors += manager_errors(metadata.get("managedFields") or [], "metadata.managedFields")
-    return validate_common_metadata(metadata, "metadata") + errors * 2
+    return validate_common_metadata(metadata, "metadata") + errors * times

@@ -39,6 +39,20 @@ _ROOT_PREFIXES = frozenset(("apiextensions.k8s.io", "apiregistration.k8s.io"))
 """Groups whose objects are stored under their group; the others' under the bare resource name."""
 
 
+_PREFIXES: Final = {
+    "replicationcontrollers": "controllers",
+    "endpoints": "services/endpoints",
+    "nodes": "minions",
+    "services": "services/specs",
+    "ingresses": "ingress",
+}
+"""Where objects are kept that Kubernetes once called something else; keys appear in messages."""
+
+
+def _prefix(group: str, plural: str) -> str:
+    return f"{group}/{plural}" if group in _ROOT_PREFIXES else _PREFIXES.get(plural, plural)
+
+
 class TypedChecks:
     """What a typed server does to an object of a built-in kind instead of what a schema would do.
 
@@ -110,8 +124,11 @@ class _Rules:
     def strategy(self) -> Strategy:
         """The strategy of the kind."""
         strategy = self.kind.strategy or KindStrategy()
-        if self.row.plural in _CHECKED_WHOLE_ON_UPDATE:
-            strategy.checks_whole_on_update = True
+        plural = self.row.plural
+        strategy.checks_whole_on_update = plural in _CHECKED_WHOLE_ON_UPDATE
+        strategy.rechecks_metadata = plural not in _NOT_RECHECKED
+        if isinstance(strategy, KindStrategy):
+            strategy.any_finalizer = plural in _ANY_FINALIZER
         return strategy
 
     @cached_property
@@ -123,11 +140,23 @@ class _Rules:
 _CHECKED_WHOLE_ON_UPDATE: Final = frozenset(
     (
         *("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
-        *("configmaps", "endpoints", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"),
-        *("controllerrevisions", "ingressclasses", "ingresses", "statefulsets"),
+        *("configmaps", "endpoints", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes"),
+        *("pods", "secrets", "serviceaccounts", "controllerrevisions", "jobs", "ingressclasses", "ingresses"),
+        *("csistoragecapacities", "storageclasses", "volumeattributesclasses", "runtimeclasses"),
+        *("deviceclasses", "resourceclaims", "resourceclaimtemplates"),
     )
 )
 """Kinds whose update runs through the rules for new objects as well."""
+_NOT_RECHECKED: Final = frozenset(("events", "poddisruptionbudgets"))
+"""Kinds whose own rules do not look at metadata."""
+_ANY_FINALIZER: Final = _NOT_RECHECKED | frozenset(
+    (
+        *("leases", "runtimeclasses", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+        *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+        *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    )
+)
+"""Kinds whose finalizers need no domain."""
 
 _DEPRECATED: Final = {
     ("", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
@@ -280,7 +309,7 @@ def _resource(
         custom=False,
         hub_version=hub,
         storage_version=hub,
-        storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
+        storage_prefix=_prefix(group, row.plural),
         group_priority=priority,
         storage_version_hash={"list", "watch"} <= set(row.verbs),
     )

@@ -173,3 +173,30 @@ async def test_good_schedules(cluster: Any, schedule: str) -> None:
     )
     assert made["spec"]["concurrencyPolicy"] == "Allow"
     assert (made["spec"]["successfulJobsHistoryLimit"], made["spec"]["failedJobsHistoryLimit"]) == (3, 1)
+
+
+async def test_labels_through_the_status_of_a_deployment_change_nothing(cluster: Any) -> None:
+    made = await cluster.create(f"{APPS}/deployments", "d", spec=workload())
+    body = {"metadata": {"labels": {"a b": "c"}}}
+    status, answer = await cluster.patch(f"{APPS}/deployments/d/status", body)
+    assert status == 200
+    assert answer["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    ("plural", "body", "labels", "accepted"),
+    [
+        ("api/v1/namespaces/ns/configmaps", {}, 4, False),
+        ("api/v1/namespaces/ns/limitranges", {}, 3, False),
+        ("apis/policy/v1/namespaces/ns/poddisruptionbudgets", {}, 2, True),
+        ("apis/coordination.k8s.io/v1/namespaces/ns/leases", {}, 3, True),
+    ],
+)
+async def test_how_often_bad_metadata_is_named(
+    cluster: Any, plural: str, body: dict[str, Any], labels: int, accepted: bool
+) -> None:
+    await cluster.create(f"/{plural}", "x", **body)
+    _, answer = await cluster.patch(f"/{plural}/x", {"metadata": {"labels": {"a b": "c"}}})
+    assert len(answer["details"]["causes"]) == labels
+    status, _ = await cluster.patch(f"/{plural}/x", {"metadata": {"finalizers": ["bad"]}})
+    assert status == (200 if accepted else 422)

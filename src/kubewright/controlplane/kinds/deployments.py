@@ -43,6 +43,10 @@ class DeploymentStrategy(WorkloadStrategy):
             else:
                 obj["metadata"].pop("labels", None)
 
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Nor does anybody own labels through `status`."""
+        return ("spec", "metadata.labels") if subresource == "status" else ("status",)
+
     def generation_changes(self, op: Operation, obj: Object, old: Object) -> bool:
         """New annotations count too: they are copied to replica sets."""
         return bool(

@@ -28,9 +28,12 @@ class KindStrategy(Strategy):
     tracks_generation = False
     """Whether `metadata.generation` counts the changes of the spec."""
 
+    any_finalizer = False
+    """Whether finalizers need no domain."""
+
     def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
-        """Finalizers of built-in kinds have a domain, or are one of Kubernetes' own."""
-        for index, name in enumerate(finalizers):
+        """Finalizers of most built-in kinds have a domain, or are one of Kubernetes' own."""
+        for index, name in enumerate(() if self.any_finalizer else finalizers):
             if "/" not in name and name not in _FINALIZERS:
                 yield FieldError.invalid(
                     f"metadata.finalizers[{index}]",

@@ -55,6 +55,12 @@ class PodStrategy(KindStrategy):
         elif op.subresource == "resize":
             pod_updates.keep_all_but_resources(obj, old)
 
+    def reset_fields(self, subresource: str) -> tuple[str, ...]:
+        """Through `status` nobody owns what ties a pod to others."""
+        if subresource == "status":
+            return ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
+        return ("status",)
+
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new pod."""
         from .podspec.validation import new_pod_errors
