@@ -243,12 +243,22 @@ _RETIRED = {
     "storage.k8s.io": ("v1alpha1", "v1beta1"),
 }
 """Versions that are no longer served, but that a server still knows how to read."""
+_LATER = {
+    ("apps", "v1beta1"): ("DaemonSet", "ReplicaSet"),
+    ("authentication.k8s.io", "v1alpha1"): ("TokenRequest", "TokenReview"),
+    ("authentication.k8s.io", "v1beta1"): ("TokenRequest",),
+    ("batch", "v1beta1"): ("Job",),
+    ("networking.k8s.io", "v1beta1"): ("NetworkPolicy",),
+    ("storage.k8s.io", "v1alpha1"): ("CSIDriver", "CSINode", "StorageClass"),
+}
+"""Kinds that those versions never had."""
 _MOVED = {
     "DaemonSet": "apps",
     "Deployment": "apps",
     "Ingress": "networking.k8s.io",
     "NetworkPolicy": "networking.k8s.io",
     "ReplicaSet": "apps",
+    "Scale": "autoscaling",
 }
 """Kinds that began in `extensions/v1beta1`, and the group where they are now."""
 
@@ -258,6 +268,8 @@ def _same_kind_elsewhere(gvk: GroupVersionKind, group: str) -> bool:
     if gvk.group == "extensions":
         return gvk.version == "v1beta1" and _MOVED.get(gvk.kind) == group
     if gvk.group != group:
+        return False
+    if gvk.kind in _LATER.get((group, gvk.version), ()):
         return False
     return resource_of_kind(gvk) is not None or gvk.version in _RETIRED.get(group, ())
 

@@ -190,7 +190,7 @@ class Representation:
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": group_version,
                     "metadata": metadata,
-                    "items": rows if rows or self.transform_version == "v1" else None,
+                    "items": rows or None,
                 }
             )
         if not resource.custom:

@@ -178,3 +178,33 @@ async def test_what_is_known_of_a_device_goes_with_its_allocation(talk: Any) -> 
 async def test_fields_of_slices_are_refused_with_the_kind(talk: Any) -> None:
     _, answer = await talk("GET", f"{RESOURCES}/resourceslices?fieldSelector=spec.x%3D1")
     assert answer["message"] == "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x"
+
+
+async def test_the_priority_classes_of_the_system_stay(talk: Any) -> None:
+    status, answer = await talk("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical")
+    assert (status, answer["message"].partition(": ")[2]) == (
+        403,
+        "this is a system priority class and cannot be deleted",
+    )
+
+
+async def test_versions_that_never_had_a_kind(talk: Any) -> None:
+    body = {"apiVersion": "networking.k8s.io/v1beta1", "kind": "NetworkPolicy", **named({})}
+    _, answer = await talk("POST", f"{NETWORKING}/namespaces/ns/networkpolicies", body)
+    assert (
+        'no kind "NetworkPolicy" is registered for version "networking.k8s.io/v1beta1"' in answer["message"]
+    )
+
+
+async def test_keys_in_messages_are_those_of_kubernetes(talk: Any) -> None:
+    path = f"{NETWORKING}/namespaces/ns/ingresses"
+    spec = {"rules": [{"host": "a.com"}]}
+    await talk.ok("POST", path, named({"spec": spec}))
+    body = {"metadata": {"name": "a", "uid": "x"}, "spec": spec}
+    assert "Key: /registry/ingress/ns/a," in (await talk("PUT", f"{path}/a", body))[1]["message"]
+
+
+async def test_a_list_of_no_metadata_has_no_items(talk: Any) -> None:
+    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    _, answer = await talk("GET", f"{NETWORKING}/namespaces/ns/ingresses", accept=accept)
+    assert answer["items"] is None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.resource import Object
+from kubewright.api.errors import forbidden
+from kubewright.apiserver.resource import Object, Operation
 from kubewright.schema import fielderrors as fe
 
 from .kind import Kind
@@ -53,9 +54,19 @@ def _update_errors(new: Object, old: Object) -> Errors:
     return errors + immutable(new.get("preemptionPolicy"), old.get("preemptionPolicy"), "preemptionPolicy")
 
 
+class _ClassStrategy(RuledStrategy):
+    """The classes of the system stay."""
+
+    def deletion_asked(self, op: Operation) -> None:
+        """Refuse for those of the system."""
+        if op.name in SYSTEM_CLASSES:
+            text = "this is a system priority class and cannot be deleted"
+            raise forbidden(op.resource.group_resource, op.name, text)
+
+
 KINDS = {
     "priorityclasses": Kind(
-        strategy=RuledStrategy(defaults=_default, errors=_errors, update_errors=_update_errors, counts=()),
+        strategy=_ClassStrategy(defaults=_default, errors=_errors, update_errors=_update_errors, counts=()),
         columns=(
             column("Value", shown("value", 0), "integer", "The priority of pods of this class."),
             column(
