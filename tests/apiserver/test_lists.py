@@ -180,3 +180,11 @@ async def test_half_a_transformation_is_none(talk, base, five):
     for accept in ("application/json;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v1"):
         assert (await talk("GET", base, Accept=accept))[0] == 406
         assert (await talk("GET", base, Accept=f"{accept},application/json"))[0] == 200
+
+
+async def test_metadata_of_anything_travels_in_protobuf(talk, base, five):
+    accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    answer = await talk.send("GET", f"{base}/w0", Accept=accept)
+    assert (answer.status, answer.content_type) == (200, "application/vnd.kubernetes.protobuf")
+    assert answer.body.startswith(b"k8s\0")
+    assert (await talk.send("GET", f"{base}/w0", Accept="application/vnd.kubernetes.protobuf")).status == 406

@@ -86,11 +86,12 @@ def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> A
     known = False
     binary: Accepted | None = None
     for clause in parse_accept(header):
-        media = _media(clause.media, protobuf)
+        transform = clause.parameters.get("as", "")
+        # Metadata travels in protobuf whatever the object is.
+        media = _media(clause.media, protobuf or transform.startswith("PartialObjectMetadata"))
         if not media:
             continue
         known = True
-        transform = clause.parameters.get("as", "")
         if not clause.parameters.keys() & {"as", "g", "v"}:
             if media == PROTOBUF:
                 binary = binary or Accepted(media)

@@ -179,3 +179,14 @@ async def test_whoever_writes_a_daemon_set_owns_the_count_of_its_templates(clust
     assert made["metadata"]["annotations"] == {key: "1"}
     owned = made["metadata"]["managedFields"][0]["fieldsV1"]
     assert owned["f:metadata"] == {"f:annotations": {".": {}, f"f:{key}": {}}}
+
+
+async def test_the_metric_that_nobody_named_is_owned_too(cluster: Any) -> None:
+    target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
+    made = await cluster.create(
+        "/apis/autoscaling/v1/namespaces/ns/horizontalpodautoscalers",
+        "h",
+        spec={"maxReplicas": 3, "scaleTargetRef": target},
+    )
+    assert made["spec"]["targetCPUUtilizationPercentage"] == 80
+    assert "f:targetCPUUtilizationPercentage" in made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]

@@ -11,7 +11,13 @@ from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.schema import fielderrors as fe
 
-from .autoscaling_versions import DEFAULT_UTILIZATION, AutoscalerVersions, cpu_metric, drop_carriers
+from .autoscaling_versions import (
+    DEFAULT_UTILIZATION,
+    METRICS,
+    AutoscalerVersions,
+    cpu_metric,
+    drop_carriers,
+)
 from .kind import Kind
 from .podspec.names_and_numbers import NON_NEGATIVE, Errors, dns_label, named, non_negative
 from .podspec.resources import container_resource_errors
@@ -58,7 +64,7 @@ def _default_v2(spec: Object) -> None:
 
 class _AutoscalerStrategy(RuledStrategy):
     def default(self, version: Version, obj: Object) -> None:
-        """v2 says which metric is used when none is named, and fills in the behaviour."""
+        """Both say which metric is used when none is named; v2 fills in the behaviour."""
         spec = obj.get("spec")
         if not isinstance(spec, dict):
             return
@@ -66,6 +72,8 @@ class _AutoscalerStrategy(RuledStrategy):
             spec["minReplicas"] = 1
         if version.name != "v1":
             _default_v2(spec)
+        elif METRICS not in (obj["metadata"].get("annotations") or {}):
+            spec.setdefault("targetCPUUtilizationPercentage", DEFAULT_UTILIZATION)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """Annotations that carry fields of v2 through v1 are not kept."""
