@@ -9,7 +9,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-API_VERSION = "The group and version of this object's schema."
+API_VERSION = "APIVersion defines the group and version of this object's schema."
 KIND = "The kind of this object, in CamelCase; it cannot be changed."
 METADATA = (
     "Standard object's metadata. More info: "
@@ -37,7 +37,7 @@ _STATUS_FIELDS = {
 
 _METADATA_FIELDS = {
     "annotations": "Any text for tools and people, by key; nothing is selected by it.",
-    "creationTimestamp": "When the object was created. The server sets it.",
+    "creationTimestamp": "CreationTimestamp is a timestamp: when the object was created. The server sets it.",
     "deletionGracePeriodSeconds": "How long the object may take to end. The server sets it on deletion.",
     "deletionTimestamp": "When deletion was asked for; the object goes when it has no finalizers any more.",
     "finalizers": "Who has to do something before the object may go.",
