@@ -1,8 +1,8 @@
 """`make demo`: a control plane and an operator, broken on purpose and healed before your eyes.
 
 Two real processes, `kubewright up` and `kubewright run`, and this one, which plays the user. Each step says
-what it does and checks that it came true. With `CI=1` the demo ends by itself, with exit code 0 only if all
-of it did; otherwise it leaves everything running until Ctrl-C.
+what it does and checks that it came true. With `CI=1`, or without a terminal, the demo ends by itself, with
+exit code 0 only if all of it did; otherwise it leaves everything running until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kubewright.client import patches
 from kubewright.client.waiting import condition
 
 HERE = Path(__file__).parent / "guestbook"
-CI = os.environ.get("CI", "") not in ("", "0", "false")
+CI = os.environ.get("CI", "") not in ("", "0", "false") or not sys.stdout.isatty()
 PATIENCE = 30.0
 
 console = Console(highlight=False)

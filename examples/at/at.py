@@ -60,7 +60,7 @@ def pod_for(at: At) -> Pod:
         metadata=ObjectMeta(
             name=f"{at.metadata.name}-pod",
             namespace=at.metadata.namespace,
-            labels={"app": at.metadata.name or ""},
+            labels={"app": at.name},
         ),
         spec=PodSpec(containers=[container], restart_policy="OnFailure"),
     )
@@ -97,7 +97,7 @@ class AtReconciler:
 
     async def _pod(self, at: At, ctx: Context[At]) -> Pod:
         wanted = ctx.own(pod_for(at))
-        key = wanted.metadata.name or "", wanted.metadata.namespace
+        key = wanted.name, wanted.metadata.namespace
         try:
             pod = await ctx.client.get(Pod, *key)
         except NotFound:

@@ -230,7 +230,7 @@ def make_operator(metrics: Metrics = no_metrics) -> Operator:
         ],
     )
     async def reconcile(autoscaler: VerticalAutoscaler, ctx: Context[VerticalAutoscaler]) -> Result | None:
-        target = Request(autoscaler.metadata.namespace or "", autoscaler.spec.target_ref.name)
+        target = Request(autoscaler.namespace, autoscaler.spec.target_ref.name)
         followed.setdefault(target, set()).add(ctx.request)
         return await autoscaling.reconcile(autoscaler, ctx)
 
@@ -238,7 +238,7 @@ def make_operator(metrics: Metrics = no_metrics) -> Operator:
 
 
 def _request(deployment: Deployment) -> Request:
-    return Request(deployment.metadata.namespace or "", deployment.metadata.name or "")
+    return Request.of(deployment)
 
 
 operator = make_operator()

@@ -47,7 +47,7 @@ operator = Operator("foo")
 
 def deployment_for(foo: Foo) -> Deployment:
     """The Deployment that a Foo wants."""
-    labels = {"app": "nginx", "controller": foo.metadata.name or ""}
+    labels = {"app": "nginx", "controller": foo.name}
     return Deployment(
         metadata=ObjectMeta(name=foo.spec.deployment_name, namespace=foo.metadata.namespace),
         spec=DeploymentSpec(

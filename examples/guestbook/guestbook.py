@@ -78,7 +78,7 @@ def labels_of(guestbook: Guestbook) -> dict[str, str]:
     """The labels of everything that belongs to a guestbook."""
     return {
         "app.kubernetes.io/name": "guestbook",
-        "app.kubernetes.io/instance": guestbook.metadata.name or "",
+        "app.kubernetes.io/instance": guestbook.name,
     }
 
 

@@ -75,7 +75,7 @@ def deployment_for(memcached: Memcached) -> Deployment:
     image = os.environ.get("MEMCACHED_IMAGE") or IMAGE
     selector = {
         "app.kubernetes.io/name": "memcached",
-        "app.kubernetes.io/instance": memcached.metadata.name or "",
+        "app.kubernetes.io/instance": memcached.name,
         "app.kubernetes.io/managed-by": "memcached-operator",
     }
     container = Container(
@@ -124,7 +124,7 @@ async def reconcile(memcached: Memcached, ctx: Context[Memcached]) -> Result | N
     if memcached.status is None or not memcached.status.conditions:
         say(memcached, "Available", "Unknown", "Reconciling", "the first look has begun")
         await ctx.update_status()
-    name = memcached.metadata.name or ""
+    name = memcached.name
     try:
         deployment = await ctx.client.get(Deployment, name, memcached.metadata.namespace)
     except NotFound:

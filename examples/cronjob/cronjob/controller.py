@@ -259,11 +259,11 @@ def _scheduled_at(job: Job, ctx: Context[CronJob]) -> datetime | None:
 def _age(job: Job) -> tuple[bool, float, str]:
     """Sorts Jobs by their start, those that have not started first."""
     start = job.status.start_time if job.status is not None else None
-    return start is not None, start.timestamp() if start is not None else 0.0, job.metadata.name or ""
+    return start is not None, start.timestamp() if start is not None else 0.0, job.name
 
 
 def _key(job: Job) -> tuple[str, str]:
-    return job.metadata.name or "", job.metadata.namespace or ""
+    return job.name, job.namespace
 
 
 def _reference(job: Job) -> ObjectReference:

@@ -171,6 +171,10 @@ def _run(operator: Operator, options: dict[str, Any]) -> None:
         raise click.ClickException(
             f"the server does not know the user of {where} ({error}): check its token or certificate"
         ) from None
+    except ConnectionFailed as error:
+        raise click.ClickException(
+            f"{error}; is it running? `kubewright up` starts a control plane"
+        ) from None
     except mendable as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:

@@ -82,7 +82,8 @@ class Assembly:
             elector = LeaderElector(
                 client,
                 settings.leader_election_name or operator.name,
-                namespace=settings.leader_election_namespace,
+                namespace=settings.leader_election_namespace
+                or (client.settings.namespace if settings.development else ""),
                 lease_duration=settings.lease_duration,
                 renew_deadline=settings.renew_deadline,
                 retry_period=settings.retry_period,
