@@ -307,3 +307,13 @@ async def test_kinds_of_patches_are_written_as_they_are(talk, base, widget):
     await talk.ok("POST", base, widget("a"))
     for media, status in ((f"{MERGE}; charset=utf-8", 200), (MERGE.upper(), 415), ("", 415)):
         assert (await talk("PATCH", f"{base}/a", {}, Content_Type=media))[0] == status
+
+
+async def test_nothing_is_known_of_versions_that_there_are_not(talk, base, widget):
+    await talk.ok("POST", base, widget("a", spec={"size": 1}))
+    answer = await talk.send("PATCH", f"{base}/a", {"apiVersion": "example.com/v9"}, Content_Type=MERGE)
+    assert answer.status == 422
+    assert answer.headers["Warning"] == ['299 - "unknown field \\"spec\\""']
+    status, error = await talk("PATCH", f"{base}/a", {"apiVersion": "v1", "kind": "X"}, Content_Type=MERGE)
+    assert status == 422
+    assert {cause["field"] for cause in error["details"]["causes"]} == {"apiVersion", "kind"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.builtin_schema import in_type_order
 from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType, internal_error
-from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.gvk import GroupVersion, GroupVersionKind
 
 from . import writes
 from .bodies import (
@@ -174,6 +174,8 @@ def _patched(
             raise patch_invalid(go_text(patch.body), converted) from None
         shown = _shown(endpoint, patch, new)
         raise patch_invalid(shown, str(error.message).partition(": ")[2]) from None
+    if endpoint.resource.custom and new["apiVersion"] != api_version:
+        unknown += _unknown_elsewhere(endpoint, new)
     if (unknown or patch.repeated) and not applying and validation != "Ignore":
         if validation == "Strict":
             shown = go_text(patch.body) if patch.kind == STRATEGIC_PATCH else before
@@ -189,6 +191,15 @@ def _patched(
     check_name(new, op.name)
     check_namespace(new, op.namespace)
     return endpoint.isolate(new, live, subresource)
+
+
+def _unknown_elsewhere(endpoint: Endpoint, patched: Object) -> list[str]:
+    """Nothing is known of the fields that an object has in a version that there is not."""
+    group, version = GroupVersion.parse(patched["apiVersion"])
+    resource = endpoint.resource
+    if (group, patched["kind"]) != (resource.group, resource.kind) or resource.version(version) is not None:
+        return []
+    return [f'unknown field "{name}"' for name in patched if name not in ("apiVersion", "kind", "metadata")]
 
 
 def _with_whole_numbers(value: Any) -> Any:

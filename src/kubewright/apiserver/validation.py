@@ -16,11 +16,14 @@ from .shaping import schema_errors
 async def validate_object(op: Operation, obj: Object, old: Object | None, version: str) -> list[FieldError]:
     """Everything wrong with an object of the given version, except its metadata."""
     resource = op.resource
-    if obj.get("kind") != resource.kind:
-        return [fe.invalid("kind", obj.get("kind"), f"must be {resource.kind}")]
     api_version = str(GroupVersion(resource.group, version))
-    if obj.get("apiVersion") != api_version:
-        return [fe.invalid("apiVersion", obj.get("apiVersion"), f"must be {api_version}")]
+    wrong = [
+        fe.invalid(name, obj.get(name), f"must be {wanted}")
+        for name, wanted in (("kind", resource.kind), ("apiVersion", api_version))
+        if obj.get(name) != wanted
+    ]
+    if wrong:
+        return wrong
     declared = resource.version(version)
     errors = schema_errors(obj, old, declared, op) if declared is not None else []
     strategy = resource.strategy
