@@ -83,9 +83,9 @@ def check_dns_label(value: str, *, prefix: bool = False) -> list[str]:
     return wrong
 
 
-def check_dns_subdomain(value: str, *, prefix: bool = False) -> list[str]:
-    """RFC 1123 subdomain, up to 253 characters: names of most objects."""
-    return _check_subdomain(_mask_trailing_dash(value) if prefix else value, "characters")
+def check_dns_subdomain(value: str, *, prefix: bool = False, unit: str = "characters") -> list[str]:
+    """RFC 1123 subdomain, up to 253 characters (or bytes, as some kinds say): names of most objects."""
+    return _check_subdomain(_mask_trailing_dash(value) if prefix else value, unit)
 
 
 def _check_subdomain(value: str, unit: str) -> list[str]:

@@ -214,3 +214,14 @@ async def test_rows_of_pods_that_ended_say_so(cluster: Any) -> None:
     _, answer = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     (condition,) = answer["rows"][0]["conditions"]
     assert (condition["type"], condition["reason"]) == ("Completed", "Failed")
+
+
+async def test_names_that_are_judged_when_they_are_complete(cluster: Any) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    body = {"metadata": {"generateName": "Bad_"}, "spec": {"template": template}}
+    status, answer = await cluster.call("POST", "/api/v1/namespaces/ns/replicationcontrollers", body)
+    assert status == 422
+    assert [cause["field"] for cause in answer["details"]["causes"]] == ["metadata.name"]
+    event = {"involvedObject": {"kind": "Pod", "namespace": "ns", "name": "p"}}
+    wrong = await cluster.refused("/api/v1/namespaces/ns/events", "a/b", **event)
+    assert wrong == {"metadata.name": "Invalid value: \"a/b\": may not contain '/'"}

@@ -24,7 +24,7 @@ from . import (
 )
 from .configuration import ConfigMapStrategy, SecretStrategy
 from .events import CORE_EVENT
-from .kind import Kind, KindStrategy
+from .kind import Kind, KindStrategy, check_final_name
 from .podspec.defaults import default_template
 from .podspec.names_and_numbers import Errors, non_negative
 from .rows import AGE, CONTAINERS, IMAGES, NAME, age_of, column, container_cells, labels_text, name_of
@@ -39,6 +39,10 @@ class ReplicationControllerStrategy(KindStrategy):
 
     tracks_generation = True
     default_propagation = "Orphan"
+
+    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """A prefix alone is not judged."""
+        return check_final_name(name, prefix=prefix)
 
     def default(self, version: Version, obj: Object) -> None:
         """Selector and labels follow from the template."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kubewright.api.names import check_dns_subdomain
+from kubewright.api.names import check_dns_subdomain, check_path_segment
 from kubewright.apiserver.resource import Column, Object, Operation
 from kubewright.schema import fielderrors as fe
 
@@ -81,8 +81,10 @@ class EventStrategy(KindStrategy):
         self.api_version = api_version
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """The core group takes any name."""
-        return check_dns_subdomain(name, prefix=prefix) if self.api_version == NEWER else []
+        """The core group takes any name that can stand in a path."""
+        if self.api_version == NEWER:
+            return check_dns_subdomain(name, prefix=prefix)
+        return [] if prefix else check_path_segment(name)
 
     def validate(self, op: Operation, obj: Object) -> Errors:
         """New events of `events.k8s.io` have none of the fields that it has given up."""

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.names import check_dns_subdomain
 from kubewright.apiserver.resource import Column, Converter, Object, Strategy, Subresource
+
+
+def check_final_name(name: str, *, prefix: bool = False) -> list[str]:
+    """The rule of kinds that look at a name only when it is complete: a DNS subdomain."""
+    return [] if prefix else check_dns_subdomain(name, unit="bytes")
+
 
 _FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 

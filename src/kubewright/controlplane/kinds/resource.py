@@ -13,7 +13,7 @@ from kubewright.schema import fielderrors as fe
 from .addresses import parse_range
 from .admission_rules import expression_errors
 from .conditions import condition_list_errors
-from .kind import Kind
+from .kind import Kind, check_final_name
 from .podspec.names_and_numbers import Errors, dns_label, dns_subdomain, immutable, label_name, named
 from .podspec.resources import is_native
 from .podspec.volumes import template_metadata_errors
@@ -376,7 +376,11 @@ def _template_change(new: Object, old: Object) -> Errors:
 KINDS = {
     "deviceclasses": Kind(
         strategy=RuledStrategy(
-            errors=_class_errors, update_errors=_class_errors, counts=("spec",), returns_deleted=True
+            errors=_class_errors,
+            update_errors=_class_errors,
+            counts=("spec",),
+            returns_deleted=True,
+            name_rule=check_final_name,
         ),
         columns=(AGE,),
     ),
