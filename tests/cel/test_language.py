@@ -136,7 +136,6 @@ VALUES: list[tuple[str, Any]] = [
     ("l.all(i, i > 0)", True),
     ("l.exists(i, i > 2)", True),
     ("l.exists_one(i, i > 2)", True),
-    ("l.existsOne(i, i > 1)", False),
     ("l.map(i, i * 2)", [2, 4, 6]),
     ("l.map(i, i > 1, i * 2)", [4, 6]),
     ("l.filter(i, i % 2 == 1)", [1, 3]),

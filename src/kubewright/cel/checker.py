@@ -119,7 +119,7 @@ class Checker:
             return
         if len(clauses) < len(arguments):
             self.report(
-                arguments[len(clauses)].pos,
+                expr.pos,
                 "too many arguments supplied to string.format"
                 f" (expected {len(clauses)}, got {len(arguments)})",
             )

@@ -200,7 +200,6 @@ _MACROS: Final[dict[tuple[str, int], Callable[[int, Expr, list[Expr]], Expr]]] =
     ("all", 2): _quantifier1("all"),
     ("exists", 2): _quantifier1("exists"),
     ("exists_one", 2): _quantifier1("exists_one"),
-    ("existsOne", 2): _quantifier1("exists_one"),
     ("all", 3): _quantifier2("all"),
     ("exists", 3): _quantifier2("exists"),
     ("existsOne", 3): _quantifier2("exists_one"),

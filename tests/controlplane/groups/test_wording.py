@@ -9,6 +9,13 @@ import pytest
 Object = dict[str, Any]
 STORAGE = "/apis/storage.k8s.io/v1"
 NETWORKING = "/apis/networking.k8s.io/v1"
+RULE = "spec.validations[0].expression"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+ANYTHING = {
+    "resourceRules": [
+        {"apiGroups": ["x"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["y"]}
+    ]
+}
 RESOURCES = "/apis/resource.k8s.io/v1"
 ASKED = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 EVENT = {
@@ -68,6 +75,40 @@ CREATED += [
             'spec.devices[0].attributes[a].version: Invalid value: "x": must be a string compatible with '
             "semver.org spec 2.0.0",
             'spec.devices[0].attributes[b]: Invalid value: "": exactly one value must be specified',
+        ],
+    ),
+]
+
+CREATED += [
+    (
+        f"{ADMISSION}/validatingadmissionpolicies",
+        {"spec": {"matchConstraints": ANYTHING, "validations": [{"expression": "[null]"}]}},
+        [f'{RULE}: Invalid value: "[null]": must evaluate to bool but got list(null_type)'],
+    ),
+    (
+        f"{ADMISSION}/mutatingadmissionpolicies",
+        {
+            "spec": {
+                "matchConstraints": ANYTHING,
+                "reinvocationPolicy": "Never",
+                "variables": [{"name": "v", "expression": "Object{}"}],
+                "mutations": [
+                    {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}
+                ],
+            }
+        },
+        [
+            'spec.variables[0].expression: Invalid value: "Object{}": compilation failed: ERROR: '
+            "<input>:1:7: undeclared reference to 'Object' (in container '')\n | Object{}\n | ......^"
+        ],
+    ),
+    (
+        f"{ADMISSION}/validatingadmissionpolicies",
+        {"spec": {"matchConstraints": ANYTHING, "validations": [{"expression": "''.format([1]) == ''"}]}},
+        [
+            f"{RULE}: Invalid value: \"''.format([1]) == ''\": compilation failed: ERROR: "
+            "<input>:1:10: too many arguments supplied to string.format (expected 0, got 1)\n"
+            " | ''.format([1]) == ''\n | .........^"
         ],
     ),
 ]

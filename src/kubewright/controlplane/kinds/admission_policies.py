@@ -76,12 +76,13 @@ class _Compiler:
         )
 
     def declare(self, name: str, text: str, path: str) -> Errors:
-        """A variable, which the expressions after it see."""
+        """A variable, which the expressions after it see. It makes no objects: only mutations do."""
         from kubewright import cel
 
-        errors = self.errors(text, path)
+        env = environment(params=self.params, authorizer=True, variables=self.variables)
+        errors = expression_errors(env, text, path)
         if self.variables is not None:
-            self.variables[name] = self.env().check(text).type if not errors else cel.DYN
+            self.variables[name] = env.check(text).type if not errors else cel.DYN
         return errors
 
 

@@ -5,6 +5,7 @@ Expressions are compiled for the environment that they will run in; what the com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -189,10 +190,11 @@ def expression_errors(
         return [fe.internal(path, f"program instantiation failed: {error}")]
     if not expected or any(checked.type.same(type_) for type_ in expected):
         return []
-    if len(expected) == 1:
-        wanted = str(expected[0])
-    else:
-        wanted = (
-            f"one of [{' '.join('null_type' if type_ is cel.NULL else str(type_) for type_ in expected)}]"
-        )
-    return [fe.invalid(path, value, f"must evaluate to {wanted} but got {checked.type}")]
+    names = [_type_name(type_) for type_ in expected]
+    wanted = names[0] if len(names) == 1 else f"one of [{' '.join(names)}]"
+    return [fe.invalid(path, value, f"must evaluate to {wanted} but got {_type_name(checked.type)}")]
+
+
+def _type_name(type_: cel.Type) -> str:
+    """A type as results are told: the checker's `null` is a type of its own there."""
+    return re.sub(r"\bnull\b", "null_type", str(type_))
