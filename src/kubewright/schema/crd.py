@@ -102,28 +102,20 @@ def validate_crd_status(crd: dict[str, Any]) -> list[FieldError]:
 
 
 def crd_warnings(crd: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """What a CRD says in vain: formats that nothing enforces, sets of objects. Old ones are not repeated."""
+    """What a CRD says in vain: formats that nothing enforces. Old ones are not repeated."""
     warnings = _warnings(CRDForm(crd))
     known = set(_warnings(CRDForm(old))) if old is not None else set()
     return [warning for warning in warnings if warning not in known]
 
 
 def _warnings(form: CRDForm) -> list[str]:
-    unrecognized: list[str] = []
-    sets: set[str] = set()
+    found: list[str] = []
     for schema in form.schemas():
         for inner in every_schema(schema):
             name = inner.get("format") or ""
             if name and not formats.known(inner.get("type") or "", name):
-                unrecognized.append(f"unrecognized format {quote(name)}")
-            items = inner.get("items")
-            kind = items.get("type") if isinstance(items, dict) else None
-            if inner.get("x-kubernetes-list-type") == "set" and kind in ("object", "array"):
-                sets.add(
-                    f'x-kubernetes-list-type: set for items of type "{kind}" is not supported by '
-                    "server-side apply or CEL validation rules"
-                )
-    return unrecognized + sorted(sets)
+                found.append(f"unrecognized format {quote(name)}")
+    return found
 
 
 def _ratchet(old: CRDForm) -> SchemaOptions:
