@@ -1,6 +1,6 @@
 """Objects, their parts, and the way to bytes and back."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ from kubewright.api.codec import (
     loads,
     to_plain,
 )
+from kubewright.api.markers import MinLen, Required
 from kubewright.api.meta import (
     APIStatus,
     Condition,
@@ -169,3 +170,16 @@ def test_name_and_namespace_are_text_whether_they_are_there_or_not() -> None:
         assert (made.name, made.namespace) == ("a", "b")
     assert (ConfigMap().name, ConfigMap().namespace) == ("", "")
     assert (Unstructured().name, Unstructured({"metadata": None}).namespace) == ("", "")
+
+
+class Measured(Struct):
+    size: Annotated[int, Required] = 0
+    unit: Annotated[str, MinLen(0), Required] = "m"
+    note: str = ""
+
+
+def test_what_is_required_is_sent_though_it_has_a_default() -> None:
+    assert encode(Measured()) == b'{"size":0,"unit":"m"}'
+    assert decode(b"{}", Measured) == Measured()
+    assert Measured(size=3).copy() == Measured(size=3)
+    assert repr(Measured(size=3)) == "Measured(size=3)"

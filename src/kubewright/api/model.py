@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy as shallow_copy
+from functools import partial
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
@@ -25,10 +26,21 @@ from .gvk import GroupVersionKind
 
 
 class _StructMeta(msgspec.StructMeta):
-    """Makes every struct keyword-only; msgspec does not inherit that option."""
+    """Makes every struct keyword-only; msgspec does not inherit that option.
+
+    A field with the marker `Required` is sent even if it equals its default: msgspec leaves out what equals a
+    plain default, and keeps what a factory made.
+    """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
         config.setdefault("kw_only", True)
+        for each, annotation in namespace.get("__annotations__", {}).items():
+            if each in namespace and "Required" in (
+                annotation if type(annotation) is str else repr(annotation)
+            ):
+                default = namespace[each]
+                if isinstance(default, str | int | float | bytes):
+                    namespace[each] = field(default_factory=partial(_same, default))
         return super().__new__(mcls, name, bases, namespace, **config)
 
 
@@ -76,6 +88,10 @@ class Object(Struct, dict=True, gc=True):
 
 
 ObjectT = TypeVar("ObjectT", bound=Object)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def base_of(obj: object) -> bytes | None:
