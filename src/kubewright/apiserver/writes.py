@@ -39,6 +39,7 @@ from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
 from .bodies import check_namespace
+from .metadata_updates import metadata_update_errors, restore_metadata
 from .owners import drop_repeated_owners
 from .resource import NoConversion, Object, Operation
 from .shaping import copied, fill, prune, schema_errors
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from .store import Store
 
 _SYSTEM_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-_IMMUTABLE = (
     "name",
     "namespace",
     "uid",
@@ -395,7 +395,7 @@ async def _replace(
         new = await store.convert(new, op.version.name, hub)
         old = await store.load(item, _version(store, hub))
         metadata = new["metadata"]
-    _restore_metadata(store, metadata, old["metadata"])
+    restore_metadata(metadata, old["metadata"], namespaced=resource.namespaced)
     if op.subresource in strategy.status_subresources:
         pass
     elif "status" in op.version.subresources:
@@ -479,46 +479,3 @@ def _check_version(store: Store, op: Operation, metadata: Object, item: KeyValue
         raise APIError(f'strconv.ParseUint: parsing "{given}": invalid syntax', code=500)
     if int(given) != item.mod_revision:
         raise conflict(resource.group_resource, op.name, MODIFIED)
-
-
-def _restore_metadata(store: Store, metadata: Object, old: Object) -> None:
-    """What clients cannot change is put back, as if they had not tried."""
-    if not metadata.get("uid"):
-        metadata["uid"] = old["uid"]
-    if "creationTimestamp" in old:
-        metadata["creationTimestamp"] = old["creationTimestamp"]
-    else:
-        metadata.pop("creationTimestamp", None)
-    if "deletionTimestamp" in old:
-        metadata["deletionTimestamp"] = old["deletionTimestamp"]
-    if metadata.get("deletionGracePeriodSeconds") is None and "deletionGracePeriodSeconds" in old:
-        metadata["deletionGracePeriodSeconds"] = old["deletionGracePeriodSeconds"]
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        if metadata.get(field, "") is None:
-            del metadata[field]
-    metadata.pop("selfLink", None)
-    if store.resource.namespaced:
-        metadata.setdefault("namespace", old.get("namespace", ""))
-
-
-def _metadata_update_errors(metadata: Object, old: Object, times: int) -> list[FieldError]:
-    """The rules for every object, those for updates, and the latter as often as the kind has them run."""
-    errors: list[FieldError] = []
-    if "deletionTimestamp" in old:
-        known = set(old.get("finalizers") or ())
-        added = [name for name in metadata.get("finalizers") or () if name not in known]
-        if added:
-            listed = "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
-            errors.append(
-                fe.forbidden(
-                    "metadata.finalizers",
-                    f"no new finalizers can be added if the object is being deleted, found new finalizers "
-                    f"{listed}",
-                )
-            )
-    for field in _IMMUTABLE:
-        if metadata.get(field) != old.get(field):
-            errors.append(fe.invalid(f"metadata.{field}", metadata.get(field), "field is immutable"))
-    errors += validate_notes(metadata, "metadata")
-    errors += manager_errors(metadata.get("managedFields") or [], "metadata.managedFields")
-    return validate_common_metadata(metadata, "metadata") + errors * times
