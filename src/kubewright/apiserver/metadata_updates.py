@@ -9,6 +9,13 @@ from kubewright.schema.metadata import manager_errors, validate_common_metadata,
 from .resource import Object
 
 _IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 
 
 def restore_metadata(metadata: Object, old: Object, *, namespaced: bool) -> None:

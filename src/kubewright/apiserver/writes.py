@@ -30,16 +30,14 @@ from kubewright.api.names import generate_name
 from kubewright.patch import keep_times_if_unchanged
 from kubewright.schema import fielderrors as fe
 from kubewright.schema.metadata import (
-    manager_errors,
     validate_common_metadata,
     validate_metadata,
-    validate_notes,
 )
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
 from .bodies import check_namespace
-from .metadata_updates import metadata_update_errors, restore_metadata
+from .metadata_updates import restore_metadata
 from .owners import drop_repeated_owners
 from .resource import NoConversion, Object, Operation
 from .shaping import copied, fill, prune, schema_errors
@@ -49,13 +47,6 @@ if TYPE_CHECKING:
     from .store import Store
 
 _SYSTEM_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-    "name",
-    "namespace",
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)
 GENERATE_ATTEMPTS = 8
 UPDATE_ATTEMPTS = 20
 
@@ -414,7 +405,7 @@ async def _replace(
         metadata["generation"] = generation
     else:
         metadata.pop("generation", None)
-    errors = _metadata_update_errors(metadata, old["metadata"], 2 if strategy.rechecks_metadata else 1)
+    errors = metadata_update_errors(metadata, old["metadata"], 2 if strategy.rechecks_metadata else 1)
     finalizers = metadata.get("finalizers") or ()
     if strategy.checks_whole_on_update and not op.subresource:
         errors += validate_common_metadata(metadata, "metadata")
