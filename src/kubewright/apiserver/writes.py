@@ -37,7 +37,7 @@ from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 from .admission import AdmissionRequest
 from .bodies import check_namespace
-from .metadata_updates import restore_metadata
+from .metadata_updates import metadata_update_errors, restore_metadata
 from .owners import drop_repeated_owners
 from .resource import NoConversion, Object, Operation
 from .shaping import copied, fill, prune, schema_errors
