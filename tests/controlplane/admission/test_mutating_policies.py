@@ -157,3 +157,24 @@ async def test_of_several_mutations_those_that_work_count_if_failures_are_ignore
         failurePolicy="Ignore",
     )
     assert (await cluster.config_map("a"))["metadata"]["labels"] == {"late": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (
+            "[JSONPatch{op: 'add', path: '/immutable', value: 'yes'}]",
+            "json: cannot unmarshal string into Go struct field ConfigMap.immutable of type bool",
+        ),
+        (
+            "[JSONPatch{op: 'replace', path: '', value: {'kind': 'X'}}]",
+            'no kind "X" is registered for version "v1"',
+        ),
+        ("[JSONPatch{path: '/a'}]", "JSON Patch: Unexpected kind: $"),
+        ("[JSONPatch{op: 'add', value: 'y'}]", 'add operation does not apply: doc is missing path: ""'),
+    ],
+)
+async def test_patches_that_make_no_object(cluster: Any, expression: str, message: str) -> None:
+    await mutating(cluster, "p", patch(expression))
+    with pytest.raises(APIError, match=message):
+        await cluster.config_map("a", {"a": "b"})

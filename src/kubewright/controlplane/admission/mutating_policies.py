@@ -11,17 +11,21 @@ from typing import Any
 
 from kubewright import cel
 from kubewright.api.errors import APIError, Forbidden, internal_error
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.typed_json import TypedError as WrongType
 from kubewright.apiserver.admission import AdmissionRequest
-from kubewright.apiserver.shaping import copied, prune
+from kubewright.apiserver.shaping import copied, prune, read
 from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
 from kubewright.patch.shape import LIST, MAP, Shape, object_shape
 from kubewright.patch.typed import TypedError, validate
+from kubewright.schema.metadata import MetadataError
+from kubewright.schema.version import TooDeepError
 
 from .expressions import Evaluation, EvaluationError, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
-from .refusal import refuse
+from .refusal import other_kind, refuse
 
 Object = dict[str, Any]
 
@@ -219,7 +223,7 @@ def _plain(value: Any) -> Any:
 
 
 def _json_patched(shown: Object, result: Any) -> Object:
-    operations = _plain(result)
+    operations = [{"op": "", "path": "", **operation} for operation in _plain(result)]
     try:
         patched: Object = json_patch.apply(shown, operations)
     except APIError as error:
@@ -232,11 +236,22 @@ def _json_patched(shown: Object, result: Any) -> Object:
 def _check_known(
     request: AdmissionRequest, invocation: Invocation[CompiledMutatingPolicy], new: Object
 ) -> None:
-    """A patch must not give a built-in kind fields that it does not have."""
+    """A patch must leave an object of the kind, with values of the right types and no unknown fields."""
     if request.definition is None or request.definition.custom:
         return
-    version = request.definition.version(invocation.match.kind.version)
-    unknown = prune(copied(new), version) if version is not None else []
+    kind = invocation.match.kind
+    new.setdefault("apiVersion", str(kind.group_version))
+    made = GroupVersionKind.from_api_version(new["apiVersion"] or "", new.get("kind") or "")
+    if made != kind:
+        raise internal_error(other_kind(made, kind))
+    version = request.definition.version(kind.version)
+    if version is None:
+        return
+    try:
+        read(copied(new), version, request.definition)
+    except (MetadataError, WrongType, TooDeepError) as error:
+        raise internal_error(str(error)) from None
+    unknown = prune(copied(new), version)
     if unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise internal_error(f"strict decoding error: {listed}")
@@ -245,24 +260,20 @@ def _check_known(
 def _atomics(value: Any, shape: Shape, path: str) -> list[str]:
     """The paths of values that are replaced as a whole, which a configuration must not touch."""
     kind = shape.kind_of(value)
+    found: list[str] = []
     if kind == MAP:
         if shape.map_atomic:
-            return [path]
-        found: list[str] = []
-        if isinstance(value, dict):
-            for name, child in value.items():
-                below = shape.child(name)
-                if below is not None:
-                    found += _atomics(child, below, f"{path}.{name}")
-        return found
-    if kind == LIST:
+            found.append(path)
+        for name, child in value.items() if isinstance(value, dict) else ():
+            below = shape.child(name)
+            if below is not None:
+                found += _atomics(child, below, f"{path}.{name}")
+    elif kind == LIST:
         if shape.list_atomic:
-            return [path]
-        found = []
-        for item in value if isinstance(value, list) else ():
-            found += _atomics(item, shape.element, f"{path}[*]")
-        return found
-    return []
+            found.append(path)
+        for position, item in enumerate(value if isinstance(value, list) else ()):
+            found += _atomics(item, shape.element, f"{path}[{position}]")
+    return found
 
 
 def _key(invocation: Invocation[CompiledMutatingPolicy]) -> tuple[str, str, str, str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kubewright.api.builtin import definition_name, resource_of_kind
 from kubewright.api.errors import Forbidden, forbidden
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.admission import AdmissionRequest
 
 
@@ -15,6 +17,17 @@ def request_name(request: AdmissionRequest) -> str:
         return request.name
     metadata = (request.object or {}).get("metadata") or {}
     return metadata.get("name") or metadata.get("generateName") or "Unknown"
+
+
+def other_kind(made: GroupVersionKind, kind: GroupVersionKind) -> str:
+    """What is said of a change that makes something else of an object of a built-in kind."""
+    if resource_of_kind(made) is not None:
+        inside = definition_name(kind).split(".")[-3]
+        return f"converting ({made.version}.{made.kind}) to ({inside}.{kind.kind}): unknown conversion"
+    return (
+        f'no kind "{made.kind}" is registered for version "{made.group_version}" in scheme '
+        '"pkg/api/legacyscheme/scheme.go:30"'
+    )
 
 
 def refuse(request: AdmissionRequest, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:

@@ -16,7 +16,6 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from kubewright import cel
-from kubewright.api.builtin import definition_name, resource_of_kind
 from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.typed_json import TypedError
@@ -300,14 +299,10 @@ def _check_kind(patched: Object, kind: GroupVersionKind) -> None:
     made = GroupVersionKind.from_api_version(patched.get("apiVersion") or "", patched.get("kind") or "")
     if made == kind:
         return
-    if resource_of_kind(made) is not None:
-        inside = definition_name(kind).split(".")[-3]
-        text = f"converting ({made.version}.{made.kind}) to ({inside}.{kind.kind}): unknown conversion"
-        raise APIError(text)
-    raise internal_error(
-        f'no kind "{made.kind}" is registered for version "{patched.get("apiVersion")}" in scheme '
-        '"pkg/api/legacyscheme/scheme.go:30"'
-    )
+    from kubewright.controlplane.admission.refusal import other_kind
+
+    text = other_kind(made, kind)
+    raise APIError(text) if text.startswith("converting") else internal_error(text)
 
 
 class ValidatingWebhooks(_Webhooks):
