@@ -188,3 +188,9 @@ async def test_metadata_of_anything_travels_in_protobuf(talk, base, five):
     assert (answer.status, answer.content_type) == (200, "application/vnd.kubernetes.protobuf")
     assert answer.body.startswith(b"k8s\0")
     assert (await talk.send("GET", f"{base}/w0", Accept="application/vnd.kubernetes.protobuf")).status == 406
+
+
+async def test_a_timeout_is_a_duration(talk, base):
+    status, error = await talk("GET", f"{base}?timeout=soon")
+    assert status == 400
+    assert error["message"].startswith("invalid timeout specified in the request URL - time: invalid dur")

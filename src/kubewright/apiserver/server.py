@@ -506,7 +506,7 @@ def _busy() -> TooManyRequests:
 
 
 def _bad_timeout(value: str) -> APIError:
-    return BadRequest(f'invalid timeout specified in the request URL: time: invalid duration "{value}"')
+    return BadRequest(f'invalid timeout specified in the request URL - time: invalid duration "{value}"')
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
