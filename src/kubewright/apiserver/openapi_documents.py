@@ -67,6 +67,8 @@ class Documents:
             if place == f"/{path}":
                 return self._small(paths)
         prefix, _, rest = path.partition("/")
+        if prefix not in ("api", "apis"):
+            return None
         group, _, version = ("/" + rest if prefix == "api" else rest).partition("/")
         typed = self._typed_groups()
         if not version:

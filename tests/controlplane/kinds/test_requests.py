@@ -291,3 +291,8 @@ async def test_versions_that_kinds_are_stored_in(cluster: Any) -> None:
     assert found["customresourcedefinitions"] == "jfWCUB31mvA="
     assert found["events"] == "r2yiGXH7wu8="
     assert found["componentstatuses"] is None
+
+
+async def test_there_is_no_document_of_what_is_not_served(cluster: Any) -> None:
+    for path in ("nosuch", "nosuch/apps/v1", "apis/nosuch", "apis/apps/v9"):
+        assert (await cluster.call("GET", f"/openapi/v3/{path}"))[0] == 404
