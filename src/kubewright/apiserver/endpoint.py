@@ -60,6 +60,10 @@ class Endpoint:
         resource, parts = self.resource, info.parts
         if request.method == "HEAD" and not resource.custom:
             raise no_such_method()
+        if info.verb == "proxy":
+            raise NotFound("the server could not find the requested resource", details={})
+        if info.verb == "watch" and request.method != "GET":
+            raise no_such_method()
         if self.warning:
             request.warn(self.warning)
         if len(parts) > 2:

@@ -100,10 +100,8 @@ def parse(request: Request) -> RequestInfo:
         return RequestInfo(method.lower(), path)
     version, rest = rest[0], rest[1:]
     verb = _VERBS.get(method, "")
-    if rest[0] == "watch" and len(rest) > 1:
-        verb, rest = "watch" if method == "GET" else "", rest[1:]
-    elif rest[0] == "proxy":
-        return RequestInfo(method.lower(), path)
+    if rest[0] in ("watch", "proxy") and len(rest) > 1:
+        verb, rest = rest[0], rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]

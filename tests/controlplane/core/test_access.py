@@ -181,3 +181,11 @@ async def test_rules_are_listed_as_they_are_written_and_with_what_went_wrong(sen
     assert {"nonResourceURLs": ["/x"], "verbs": ["get"]} in answer["status"]["nonResourceRules"]
     assert answer["status"]["incomplete"] is False
     assert "nosuch" in answer["status"]["evaluationError"]
+
+
+async def test_old_paths_ask_for_verbs_of_their_own(send: Any) -> None:
+    for method, verb in (("GET", "watch"), ("POST", "watch"), ("GET", "proxy")):
+        _, answer = await send(method, f"/api/v1/{verb}/namespaces/default/pods", user=ANN)
+        assert f'cannot {verb} resource "pods"' in answer["message"]
+    assert (await send("POST", "/api/v1/watch/namespaces/default/pods"))[0] == 405
+    assert (await send("GET", "/api/v1/proxy/namespaces/default/pods"))[0] == 404
