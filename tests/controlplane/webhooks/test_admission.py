@@ -457,3 +457,14 @@ async def test_reviews_of_access_are_admitted_too(talk, hooks):
     await register(talk, hooks, "Validating", ("deny", {"rules": [rule]}))
     body = {"spec": {"user": "a", "nonResourceAttributes": {"path": "/", "verb": "get"}}}
     assert (await talk("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body))[0] == 400
+
+
+async def test_a_replacement_that_creates_is_a_creation(talk, hooks):
+    hooks.handlers["see"] = reply
+    rule = {**RULE, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
+    for _ in range(2):
+        await talk.ok("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
+    seen = [(one["operation"], one["options"]["kind"]) for one in hooks.questions("see")]
+    assert seen == [("CREATE", "CreateOptions"), ("UPDATE", "UpdateOptions")]

@@ -70,11 +70,11 @@ def _resource(resource: GroupVersionResource) -> Object:
 
 
 def _options(request: AdmissionRequest) -> Object | None:
-    """Patches are updates, or creations, by the time they get here."""
+    """Patches are updates, or creations, by the time they get here; so are replacements."""
     options = request.options
     if request.operation == "CONNECT":
         return None
-    if options.get("kind") == "PatchOptions":
+    if options.get("kind") in ("PatchOptions", "UpdateOptions"):
         options = {key: value for key, value in options.items() if key != "force"}
         options["kind"] = "CreateOptions" if request.operation == "CREATE" else "UpdateOptions"
     return options
