@@ -465,6 +465,6 @@ async def test_a_replacement_that_creates_is_a_creation(talk, hooks):
     await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
     for _ in range(2):
-        await talk.ok("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
+        lease = await talk.ok("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
     seen = [(one["operation"], one["options"]["kind"]) for one in hooks.questions("see")]
     assert seen == [("CREATE", "CreateOptions"), ("UPDATE", "UpdateOptions")]
