@@ -3,14 +3,17 @@
 import asyncio
 import logging
 import threading
+import traceback
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
 from kubewright.api.core.v1 import ConfigMap
+from kubewright.api.errors import Conflict
 from kubewright.api.meta import ObjectMeta
 from kubewright.controller import (
     LOW_PRIORITY,
@@ -274,6 +277,34 @@ async def test_a_wrong_answer_is_an_error_that_says_so(caplog):
 
     await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 2)
     assert "returns a Result or nothing, not int" in caplog.text
+
+
+async def test_an_answer_of_the_server_ends_in_the_reconciler(bench, caplog):
+    calls = []
+
+    async def reconcile(request):
+        calls.append(request)
+        await bench.client.live.get(ConfigMap, "nowhere", "default")
+
+    await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 2)
+    shown = next(record for record in caplog.records if record.exc_info)
+    first, *_, last = traceback.extract_tb(shown.exc_info[2])
+    assert (first.filename, first.name) == (__file__, "reconcile")
+    assert "kubewright" not in Path(last.filename).relative_to(Path(__file__).parents[2]).parts
+
+
+async def test_a_conflict_is_one_line_and_no_alarm(caplog):
+    caplog.set_level(logging.INFO)
+    calls = []
+
+    async def reconcile(request):
+        calls.append(request)
+        raise Conflict("the object has been modified")
+
+    await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 3)
+    about = [record for record in caplog.records if "has been modified" in record.message]
+    assert len(about) == len(calls)
+    assert {(record.levelname, record.exc_info) for record in about} == {("INFO", None)}
 
 
 async def test_workers_finish_what_they_hold_and_leave_the_rest():

@@ -27,6 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from kubewright.api.errors import APIError, Conflict
+
 from .calling import call, is_async
 from .controller_metrics import Outcome, controller_metrics
 from .queue import QueueShutDown, Taken, WorkQueue
@@ -337,7 +339,10 @@ class Controller(Generic[R]):
         return await call(self._reconcile, argument, executor=self._threads)
 
     def _log_failure(self, request: R, error: BaseException, what_next: str) -> None:
-        """The whole traceback the first time, one line while the same thing goes on."""
+        """The whole traceback the first time, one line while the same thing goes on.
+
+        A conflict is no failure: somebody was faster, and the next attempt sees what they did.
+        """
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, TerminalError) and error.__cause__ is not None and not str(error):
             text = f"{type(error.__cause__).__name__}: {error.__cause__}"
@@ -349,13 +354,15 @@ class Controller(Generic[R]):
             fields.update(self._log_fields(request))
         first = self._said.get(request) != text
         self._said[request] = text
-        logger.error(
+        plain = not first or isinstance(error, _Plain | Conflict)
+        logger.log(
+            logging.INFO if isinstance(error, Conflict) else logging.ERROR,
             "%s %s: %s; %s",
             self.name,
             request,
             text,
             what_next,
-            exc_info=_readable(error) if first and not isinstance(error, _Plain) else None,
+            exc_info=None if plain else _readable(error),
             extra=fields,
         )
 
@@ -379,11 +386,28 @@ def _outcome_of(error: BaseException) -> Outcome:
 
 
 def _readable(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """An error with its traceback from the reconciler on; how it was called is always the same."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_globals.get("__name__", "") in _CALLERS:
-        traceback = traceback.tb_next
+    """An error with its traceback from the reconciler on; how it was called is always the same.
+
+    An answer of the server ends in the reconciler, too: the way through the client says nothing about it.
+    """
+    steps: list[TracebackType] = []
+    step = error.__traceback__
+    while step is not None:
+        steps.append(step)
+        step = step.tb_next
+    while steps and _module_of(steps[0]) in _CALLERS:
+        del steps[0]
+    if isinstance(error, APIError) and not all(_module_of(each).startswith("kubewright.") for each in steps):
+        while _module_of(steps[-1]).startswith("kubewright."):
+            del steps[-1]
+    traceback: TracebackType | None = None
+    for each in reversed(steps):
+        traceback = TracebackType(traceback, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return type(error), error, traceback or error.__traceback__
+
+
+def _module_of(step: TracebackType) -> str:
+    return str(step.tb_frame.f_globals.get("__name__", ""))
 
 
 def _raise_first(task: asyncio.Future[None]) -> None:

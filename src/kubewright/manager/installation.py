@@ -7,6 +7,7 @@ process listens, so that a program on a laptop serves webhooks of the control pl
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from kubewright.api.errors import APIError, Forbidden, NotFound, Unauthorized
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
+from kubewright.client.errors import NoKindMatch
 from kubewright.client.waiting import condition
 from kubewright.manifests import crd, webhook_configurations
 
@@ -53,7 +55,26 @@ async def install_definitions(
         await _apply(client, manifest)
     for name in names:
         await client.wait(_DEFINITION, name, until=condition("Established"), timeout=timeout)
+    async with asyncio.timeout(timeout):
+        for kind in by_kind:
+            if resource_info(kind).served and not resource_info(kind).deprecated:
+                await _answered(client, kind)
     return names
+
+
+async def _answered(client: Client, kind: type[MetaObject]) -> None:
+    """Wait until a kind is found and served: a kube-apiserver says `Established` a moment before that."""
+    while True:
+        try:
+            client.mapper.expire()
+            await client.mapper.resource_for(resource_info(kind).gvk)
+            async for _ in client.list(kind, limit=1):
+                return
+            return
+        except (NotFound, NoKindMatch):
+            await asyncio.sleep(0.05)
+        except APIError:  # such as a conversion that cannot be done yet: it is served
+            return
 
 
 async def install_webhooks(
