@@ -166,7 +166,7 @@ async def world(real_config):
 
 @pytest.fixture
 async def cluster(real_config):
-    """A whole control plane, with garbage collection, workloads and simulated nodes."""
+    """A whole control plane, with its garbage collector."""
     if REAL:
         pytest.skip("a real API server alone has no garbage collector and no nodes")
     async with opened(None, controllers=True) as made:

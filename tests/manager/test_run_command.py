@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.cli.run import is_local
 from kubewright.testing.server import served
 
 PROGRAM = """
@@ -184,6 +185,22 @@ async def test_a_webhook_port_in_use_ends_it_at_once(project: Path, kubeconfig: 
             assert await running.process.wait() == 1
     assert f"Error: webhooks cannot listen on 127.0.0.1:{port}: " in text
     assert "cut off" not in text
+
+
+@pytest.mark.parametrize(
+    ("server", "local"),
+    [
+        ("https://127.0.0.1:6443", True),
+        ("https://127.8.9.1", True),
+        ("https://[::1]:6443", True),
+        ("https://localhost:6443", True),
+        ("https://10.0.0.1:6443", False),
+        ("https://prod.example.com", False),
+        ("https://localhost.example.com", False),
+    ],
+)
+def test_development_begins_by_itself_on_this_machine_only(server: str, local: bool) -> None:
+    assert is_local(server) is local
 
 
 async def test_a_wrong_variable_is_named(project: Path) -> None:

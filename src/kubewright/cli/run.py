@@ -7,6 +7,7 @@ Settings come from the program, then from variables named `KUBEWRIGHT_<SETTING>`
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 import signal
@@ -16,12 +17,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
 from .importing import make_importable, shorten
 
 if TYPE_CHECKING:
+    from kubewright.client import ClusterConfig
     from kubewright.manager import Operator
 
 logger = logging.getLogger(__name__)
@@ -57,9 +60,10 @@ _LOOK_SECONDS = 0.5
 @click.option("--reload", "reloads", is_flag=True, help="Start again when a Python file changes.")
 @click.option("--view/--no-view", default=None, help="A live view of the work; by default on a terminal.")
 def run_command(target: str, reloads: bool, **options: Any) -> None:
-    """Run the operator NAME (by default `operator`) of a module until Ctrl-C.
+    """Run the operator NAME (by default `operator`) of a module, or of a file, until Ctrl-C.
 
-    On a terminal this means development: definitions are installed and webhooks are served from this machine.
+    On a terminal, with a server on this machine, this means development: definitions are installed and
+    webhooks are served from here. Elsewhere nothing is installed unless you say --development.
     """
     if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
         _supervise()
@@ -73,7 +77,7 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
         logs.setup(style, options["log_level"].upper())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--log-level") from None
-    _run(operator, options)
+    _run(operator, _find_cluster(operator, options), options)
 
 
 def _load(target: str) -> Operator:
@@ -104,10 +108,6 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
         settings.take()
     except ValueError as error:
         raise click.ClickException(str(error)) from None
-    if options["development"] is None:
-        settings.development = settings.development or sys.stderr.isatty()
-    else:
-        settings.development = options["development"]
     settings.leader_election = settings.leader_election or options["leader_elect"]
     settings.metrics_secure = settings.metrics_secure and not options["metrics_insecure"]
     given = {
@@ -123,12 +123,40 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
             setattr(settings, name, value)
 
 
-def _run(operator: Operator, options: dict[str, Any]) -> None:
+def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
+    """Where to work, and whether that is for development: never by itself on a server elsewhere."""
+    from kubewright.client import load_config
+    from kubewright.client.errors import ConfigError
+
+    try:
+        config = load_config(options["kubeconfig"], context=options["context"])
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    settings = operator.settings
+    if options["development"] is not None:
+        settings.development = options["development"]
+    elif not settings.development:
+        settings.development = sys.stderr.isatty() and is_local(config.server)
+    mode = "development" if settings.development else "production"
+    logger.info("%s: %s on %s, from %s", operator.name, mode, config.server, config.source)
+    return config
+
+
+def is_local(server: str) -> bool:
+    """Whether an API server is on this machine."""
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> None:
     import gc
 
     from kubewright.api.errors import APIError, Unauthorized
     from kubewright.cache.errors import CacheError
-    from kubewright.client import Client, load_config
+    from kubewright.client import Client
     from kubewright.client.errors import ConfigError, ConnectionFailed
     from kubewright.controller import BuildError, SyncTimeout
     from kubewright.manager import (
@@ -160,16 +188,11 @@ def _run(operator: Operator, options: dict[str, Any]) -> None:
         async with Client.connect(config) as client:
             await operator.run(client, also=also)
 
-    config = None
     try:
-        config = load_config(options["kubeconfig"], context=options["context"])
-        mode = "development" if operator.settings.development else "production"
-        logger.info("%s: %s on %s, from %s", operator.name, mode, config.server, config.source)
         asyncio.run(main())
     except Unauthorized as error:
-        where = config.source if config is not None else "the kubeconfig"
         raise click.ClickException(
-            f"the server does not know the user of {where} ({error}): check its token or certificate"
+            f"the server does not know the user of {config.source} ({error}): check its token or certificate"
         ) from None
     except ConnectionFailed as error:
         raise click.ClickException(
