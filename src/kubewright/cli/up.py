@@ -229,6 +229,8 @@ def _front_proxy(options: dict[str, Any]) -> Any:
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
     from kubewright.storage import StorageError
 
+    from .trimming import give_memory_back
+
     plane: ControlPlane = make()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -248,7 +250,9 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         if not options["quiet"]:
             seconds = time.monotonic() - started
             click.echo(f"{plane.url} is ready, kubeconfig {plane.kubeconfig}, started in {seconds:.2f} s")
+        upkeep = asyncio.create_task(give_memory_back(lambda: plane.server.feed.revision))
         await stop.wait()
+        upkeep.cancel()
     finally:
         await plane.stop()
 

@@ -1,0 +1,48 @@
+"""Memory goes back to the system from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from kubewright.cli import trimming
+
+
+async def test_memory_is_given_back_after_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    done, given = 0, 0
+
+    def trim(pad: int) -> int:
+        nonlocal given
+        given += 1
+        return 1
+
+    monkeypatch.setattr(trimming, "find_trim", lambda: trim)
+    upkeep = asyncio.create_task(trimming.give_memory_back(lambda: done, interval=0.001))
+    await asyncio.sleep(0.02)
+    assert given == 0
+    for _ in range(2):
+        done += 1
+        before = given
+        async with asyncio.timeout(5):
+            while given == before:
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert given == before + 1
+    upkeep.cancel()
+
+
+async def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "find_trim", lambda: None)
+    numbers = iter(range(100))
+    async with asyncio.timeout(5):
+        await trimming.give_memory_back(lambda: next(numbers), interval=0.001)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only GNU's C library is known to have it")
+def test_the_function_is_there_and_may_be_called() -> None:
+    trim = trimming.find_trim()
+    if trim is None:
+        pytest.skip("this C library has no malloc_trim")
+    assert trim(0) in (0, 1)
