@@ -13,7 +13,9 @@ The names that a first operator needs are here; everything else is at its own pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -38,30 +40,6 @@ if TYPE_CHECKING:
     from .manager import Context, Manager, Operator
     from .webhook import Converter, Denied
 
-_HOMES = {
-    **dict.fromkeys(
-        (
-            "Column",
-            "Condition",
-            "CustomResource",
-            "FieldError",
-            "ObjectMeta",
-            "Quantity",
-            "Spec",
-            "Status",
-            "Unstructured",
-            "partial",
-            "resource",
-            "set_condition",
-        ),
-        "api",
-    ),
-    "Client": "client",
-    **dict.fromkeys(("Request", "Result", "TerminalError"), "controller"),
-    "ControlPlane": "controlplane",
-    **dict.fromkeys(("Context", "Manager", "Operator"), "manager"),
-    **dict.fromkeys(("Converter", "Denied"), "webhook"),
-}
 
 __all__ = [
     "Client",
@@ -89,17 +67,17 @@ __all__ = [
     "set_condition",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "api": (
+            "Column Condition CustomResource FieldError ObjectMeta Quantity Spec Status Unstructured "
+            "partial resource set_condition"
+        ),
+        "client": "Client",
+        "controller": "Request Result TerminalError",
+        "controlplane": "ControlPlane",
+        "manager": "Context Manager Operator",
+        "webhook": "Converter Denied",
+    },
+)

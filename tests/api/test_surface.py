@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import kubewright.api as api
@@ -16,10 +17,9 @@ def test_every_name_is_there_and_is_where_types_say() -> None:
         if isinstance(node, ast.ImportFrom) and node.level == 1
         for alias in node.names
     }
-    assert typed == api._HOME
     assert sorted(typed) == sorted(api.__all__)
-    for name in api.__all__:
-        assert getattr(api, name) is not None
+    for name, module in typed.items():
+        assert getattr(api, name) is getattr(import_module(f"kubewright.api.{module}"), name)
     assert set(api.__all__) <= set(dir(api))
     assert not hasattr(api, "nope")
 

@@ -15,8 +15,9 @@ Every public name can be imported from here; its module is loaded at first use.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .codec import (
@@ -223,77 +224,68 @@ if TYPE_CHECKING:
     from .times import Duration, MicroTime, Time, format_micro_time, format_time, now, now_micro, parse_time
     from .unstructured import Unstructured
 
-_NAMES = {
-    "codec": "DecodeError ObjectHeader RawList decode decoder encode from_plain loads to_plain",
-    "conditions": (
-        "get_condition has_condition is_condition_false is_condition_true remove_condition set_condition"
-    ),
-    "declare": (
-        "Column Declaration Declares MatchCondition Rbac ResourceInfo Scale Skip Webhook "
-        "WebhookConfiguration WebhookConversion declared_on declares is_resource pluralize resource "
-        "resource_info webhook_path"
-    ),
-    "errors": (
-        "APIError AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid "
-        "MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout ServiceUnavailable "
-        "StoreReadError Timeout TooManyRequests Unauthorized UnsupportedMediaType"
-    ),
-    "field_errors": "FieldError",
-    "fields": "FieldSelector FieldTerm field_selector parse_field_selector",
-    "finalizers": "FinalizerError HasMetadata add_finalizer has_finalizer is_deleting remove_finalizer",
-    "gvk": "GroupKind GroupResource GroupVersion GroupVersionKind GroupVersionResource version_priority",
-    "int_or_string": "IntOrString is_percentage parse_int_or_string scaled_value",
-    "jsonpath": "JSONPath JSONPathError",
-    "markers": (
-        "AsIntOrString AtLeastOneOf AtMostOneOf Atomic Cel Default Description EmbeddedResource Enum "
-        "ExactlyOneOf Example ExternalDocs Float Format Ge Gt Immutable Int32 Int64 Le ListMap ListSet "
-        "ListType LocalDefault Lt MapType Marker MarkerError MaxDescription MaxItems MaxLen "
-        "MaxProperties MinItems MinLen MinProperties MultipleOf Nullable Pattern PreserveUnknownFields "
-        "Required Schemaless StructType Title TypeOverride UniqueItems class_markers mark"
-    ),
-    "meta": (
-        "APIStatus Condition CustomResource DeleteOptions LabelSelector LabelSelectorRequirement "
-        "ListMeta ManagedFieldsEntry MetaObject ObjectList ObjectMeta ObjectReference OwnerReference "
-        "PartialObjectMetadata Preconditions StatusCause StatusDetails"
-    ),
-    "model": "Object Spec Status Struct base_of copy_value field set_base",
-    "names": (
-        "MAX_GENERATED_BASE SUFFIX_ALPHABET SUFFIX_LENGTH check_c_identifier check_config_key "
-        "check_dns_1035_label check_dns_label check_dns_subdomain check_env_name check_http_header_name "
-        "check_label_value check_path_segment check_percent check_port_name check_port_number "
-        "check_qualified_name check_wildcard_subdomain generate_name random_suffix"
-    ),
-    "owners": (
-        "AlreadyOwnedError OwnerError controller_of has_owner_reference is_controlled_by owner_reference "
-        "remove_owner_reference set_controller_reference set_owner_reference"
-    ),
-    "partials": "Partial PartialError partial",
-    "paths": "SimplePath nested_delete nested_get nested_set",
-    "quantity": "Quantity QuantityError",
-    "raw": "RawObject RawObjectMarker",
-    "scheme": "Scheme SchemeError UnknownKindError",
-    "selectors": (
-        "EVERYTHING NOTHING Requirement Selector SelectorError check_label_selector check_labels "
-        "parse_selector requirement_of selector_from_labels selector_of to_label_selector"
-    ),
-    "times": "Duration MicroTime Time format_micro_time format_time now now_micro parse_time",
-    "unstructured": "Unstructured",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "codec": "DecodeError ObjectHeader RawList decode decoder encode from_plain loads to_plain",
+        "conditions": (
+            "get_condition has_condition is_condition_false is_condition_true remove_condition set_condition"
+        ),
+        "declare": (
+            "Column Declaration Declares MatchCondition Rbac ResourceInfo Scale Skip Webhook "
+            "WebhookConfiguration WebhookConversion declared_on declares is_resource pluralize resource "
+            "resource_info webhook_path"
+        ),
+        "errors": (
+            "APIError AlreadyExists BadRequest Conflict Expired Forbidden Gone InternalError Invalid "
+            "MethodNotAllowed NotAcceptable NotFound RequestEntityTooLarge ServerTimeout "
+            "ServiceUnavailable StoreReadError Timeout TooManyRequests Unauthorized "
+            "UnsupportedMediaType"
+        ),
+        "field_errors": "FieldError",
+        "fields": "FieldSelector FieldTerm field_selector parse_field_selector",
+        "finalizers": "FinalizerError HasMetadata add_finalizer has_finalizer is_deleting remove_finalizer",
+        "gvk": "GroupKind GroupResource GroupVersion GroupVersionKind GroupVersionResource version_priority",
+        "int_or_string": "IntOrString is_percentage parse_int_or_string scaled_value",
+        "jsonpath": "JSONPath JSONPathError",
+        "markers": (
+            "AsIntOrString AtLeastOneOf AtMostOneOf Atomic Cel Default Description EmbeddedResource "
+            "Enum ExactlyOneOf Example ExternalDocs Float Format Ge Gt Immutable Int32 Int64 Le ListMap "
+            "ListSet ListType LocalDefault Lt MapType Marker MarkerError MaxDescription MaxItems MaxLen "
+            "MaxProperties MinItems MinLen MinProperties MultipleOf Nullable Pattern "
+            "PreserveUnknownFields Required Schemaless StructType Title TypeOverride UniqueItems "
+            "class_markers mark"
+        ),
+        "meta": (
+            "APIStatus Condition CustomResource DeleteOptions LabelSelector LabelSelectorRequirement "
+            "ListMeta ManagedFieldsEntry MetaObject ObjectList ObjectMeta ObjectReference "
+            "OwnerReference PartialObjectMetadata Preconditions StatusCause StatusDetails"
+        ),
+        "model": "Object Spec Status Struct base_of copy_value field set_base",
+        "names": (
+            "MAX_GENERATED_BASE SUFFIX_ALPHABET SUFFIX_LENGTH check_c_identifier check_config_key "
+            "check_dns_1035_label check_dns_label check_dns_subdomain check_env_name "
+            "check_http_header_name check_label_value check_path_segment check_percent check_port_name "
+            "check_port_number check_qualified_name check_wildcard_subdomain generate_name "
+            "random_suffix"
+        ),
+        "owners": (
+            "AlreadyOwnedError OwnerError controller_of has_owner_reference is_controlled_by "
+            "owner_reference remove_owner_reference set_controller_reference set_owner_reference"
+        ),
+        "partials": "Partial PartialError partial",
+        "paths": "SimplePath nested_delete nested_get nested_set",
+        "quantity": "Quantity QuantityError",
+        "raw": "RawObject RawObjectMarker",
+        "scheme": "Scheme SchemeError UnknownKindError",
+        "selectors": (
+            "EVERYTHING NOTHING Requirement Selector SelectorError check_label_selector check_labels "
+            "parse_selector requirement_of selector_from_labels selector_of to_label_selector"
+        ),
+        "times": "Duration MicroTime Time format_micro_time format_time now now_micro parse_time",
+        "unstructured": "Unstructured",
+    },
+)
 
 __all__ = [
     "EVERYTHING",

@@ -12,8 +12,9 @@ Declare resources, hand them to an `APIServer` over a store, and put it on a por
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .admission import AdmissionChain, AdmissionPlugin, AdmissionRequest
@@ -40,49 +41,26 @@ if TYPE_CHECKING:
     from .user import SYSTEM, User
     from .version import VersionInfo
 
-_HOMES = {
-    "APIServer": "server",
-    "AdmissionChain": "admission",
-    "AdmissionPlugin": "admission",
-    "AdmissionRequest": "admission",
-    "AlwaysAllow": "authorization",
-    "Attributes": "authorization",
-    "AuthenticatorChain": "authentication",
-    "AuthorizerUnion": "authorization",
-    "Column": "resource",
-    "Decision": "authorization",
-    "Delegation": "delegation",
-    "Front": "http",
-    "HubConverter": "resource",
-    "Operation": "resource",
-    "PrivilegedGroups": "authorization",
-    "Request": "request",
-    "Resource": "resource",
-    "Response": "request",
-    "SYSTEM": "user",
-    "ScaleSubresource": "resource",
-    "StatusSubresource": "resource",
-    "Store": "store",
-    "Strategy": "resource",
-    "Subresource": "resource",
-    "SubresourceRequest": "resource",
-    "Tunnel": "request",
-    "User": "user",
-    "Version": "resource",
-    "VersionInfo": "version",
-    "WebSocket": "request",
-    "api_services": "delegation",
-    "resource_of": "typed",
-    "serve": "http",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "admission": "AdmissionChain AdmissionPlugin AdmissionRequest",
+        "authentication": "AuthenticatorChain",
+        "authorization": "AlwaysAllow Attributes AuthorizerUnion Decision PrivilegedGroups",
+        "delegation": "Delegation api_services",
+        "http": "Front serve",
+        "request": "Request Response Tunnel WebSocket",
+        "resource": (
+            "Column HubConverter Operation Resource ScaleSubresource StatusSubresource Strategy "
+            "Subresource SubresourceRequest Version"
+        ),
+        "server": "APIServer",
+        "store": "Store",
+        "typed": "resource_of",
+        "user": "SYSTEM User",
+        "version": "VersionInfo",
+    },
+)
 
 __all__ = [
     "SYSTEM",

@@ -27,8 +27,9 @@ TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kuberne
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from kubewright.cel import limits
@@ -84,31 +85,25 @@ if TYPE_CHECKING:
     )
     from kubewright.cel.values import NONE, Duration, Optional, Timestamp, UInt
 
-_HOMES = {
-    "call_estimates": "CostRange",
-    "convert": "to_json",
-    "env": "JSON_PATCH OBJECT Checked Env Program",
-    "errors": "CelCheckError CelCompileError CelError CelResultError CelSyntaxError CostExceeded Issue",
-    "frame": "Budget",
-    "library.authorization": "AUTHORIZER RESOURCE_CHECK Authorizer Decision Question ResourceCheck",
-    "types": (
-        "BOOL BYTES DOUBLE DURATION DYN INT MAP_KEY NULL STRING TIMESTAMP TYPE UINT Field Kind "
-        "Type bytes_type duration_type escape int_or_string_type list_type map_type object_type "
-        "opaque_type optional_type string_type timestamp_type unescape"
-    ),
-    "values": "NONE Duration Optional Timestamp UInt",
-}
 """Modules and the public names in them; one is imported when a name of it is first asked for."""
 
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "call_estimates": "CostRange",
+        "convert": "to_json",
+        "env": "Checked Env JSON_PATCH OBJECT Program",
+        "errors": "CelCheckError CelCompileError CelError CelResultError CelSyntaxError CostExceeded Issue",
+        "frame": "Budget",
+        "library.authorization": "AUTHORIZER Authorizer Decision Question RESOURCE_CHECK ResourceCheck",
+        "types": (
+            "BOOL BYTES DOUBLE DURATION DYN Field INT Kind MAP_KEY NULL STRING TIMESTAMP TYPE Type UINT "
+            "bytes_type duration_type escape int_or_string_type list_type map_type object_type "
+            "opaque_type optional_type string_type timestamp_type unescape"
+        ),
+        "values": "Duration NONE Optional Timestamp UInt",
+    },
+)
 
 __all__ = [
     "AUTHORIZER",

@@ -23,8 +23,9 @@ another object and leaves yours alone.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .client import Client
@@ -55,42 +56,30 @@ if TYPE_CHECKING:
     from .waiting import condition, deleted, exists, field_is
     from .watching import Backoff, Watch
 
-_NAMES = {
-    "client": "Client",
-    "config": "ClusterConfig ExecPlugin Impersonation Material from_kubeconfig in_cluster load_config",
-    "credentials": "Credentials",
-    "errors": "AnswerTooLarge ConfigError ConnectionFailed CredentialsError NoKindMatch",
-    "http": "HTTPTransport",
-    "kinds": "ALL_NAMESPACES APIResource MetadataOf WatchEvent metadata_of",
-    "kubeconfig": "Kubeconfig",
-    "listing": "Items Listing",
-    "mapper": "RESTMapper",
-    "patches": "Patch json_patch merge merge_from strategic",
-    "rate_limit": "TokenBucket",
-    "raw": "RawEvent RawPage RawWatch",
-    "rest": "Call Hook Interceptor Proceed REST Retries",
-    "streams": "ExecError ExecResult RemoteProcess",
-    "sync": "SyncClient",
-    "transport": "Answer Socket Stream Transport",
-    "upserts": "retry_on_conflict",
-    "waiting": "condition deleted exists field_is",
-    "watching": "Backoff Watch",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{module}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "client": "Client",
+        "config": "ClusterConfig ExecPlugin Impersonation Material from_kubeconfig in_cluster load_config",
+        "credentials": "Credentials",
+        "errors": "AnswerTooLarge ConfigError ConnectionFailed CredentialsError NoKindMatch",
+        "http": "HTTPTransport",
+        "kinds": "ALL_NAMESPACES APIResource MetadataOf WatchEvent metadata_of",
+        "kubeconfig": "Kubeconfig",
+        "listing": "Items Listing",
+        "mapper": "RESTMapper",
+        "patches": "Patch json_patch merge merge_from strategic",
+        "rate_limit": "TokenBucket",
+        "raw": "RawEvent RawPage RawWatch",
+        "rest": "Call Hook Interceptor Proceed REST Retries",
+        "streams": "ExecError ExecResult RemoteProcess",
+        "sync": "SyncClient",
+        "transport": "Answer Socket Stream Transport",
+        "upserts": "retry_on_conflict",
+        "waiting": "condition deleted exists field_is",
+        "watching": "Backoff Watch",
+    },
+)
 
 __all__ = [
     "ALL_NAMESPACES",

@@ -8,17 +8,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .plane import ControlPlane
 
 __all__ = ["ControlPlane"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "ControlPlane":
-        from .plane import ControlPlane
-
-        return ControlPlane
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "plane": "ControlPlane",
+    },
+)

@@ -13,8 +13,9 @@ The parts can be used alone: `prune`, `drop_nulls`, `apply_defaults`, `validate_
 `validate_embedded`, `coerce_metadata`, `validate_metadata`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from . import fielderrors
@@ -37,50 +38,29 @@ if TYPE_CHECKING:
     from .validation import validate_value
     from .version import SchemaVersion, TooDeepError, Verdict
 
-_HOMES = {
-    "NO_DEFAULT": "structural",
-    "Compiled": "compiled",
-    "Correlated": "correlation",
-    "DeclarationError": "mistakes",
-    "MetadataError": "metadata",
-    "Mistake": "mistakes",
-    "Node": "structural",
-    "Options": "from_types",
-    "PathError": "scale",
-    "PrinterColumns": "columns",
-    "RuleRun": "rules",
-    "ScalePaths": "scale",
-    "SchemaVersion": "version",
-    "SelectableFields": "columns",
-    "TooDeepError": "version",
-    "Verdict": "version",
-    "apply_defaults": "defaults",
-    "coerce_embedded": "embedded",
-    "coerce_metadata": "metadata",
-    "compile_all": "check",
-    "crd_warnings": "crd",
-    "default_crd": "crd",
-    "drop_nulls": "pruning",
-    "duplicate_fields": "duplicates",
-    "human_duration": "columns",
-    "prune": "pruning",
-    "schema_of": "from_types",
-    "validate_crd": "crd",
-    "validate_crd_status": "crd",
-    "validate_embedded": "embedded",
-    "validate_lists": "lists",
-    "validate_metadata": "metadata",
-    "validate_value": "validation",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "fielderrors":
-        return import_module(".fielderrors", __name__)
-    if name in _HOMES:
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "check": "compile_all",
+        "columns": "PrinterColumns SelectableFields human_duration",
+        "compiled": "Compiled",
+        "correlation": "Correlated",
+        "crd": "crd_warnings default_crd validate_crd validate_crd_status",
+        "defaults": "apply_defaults",
+        "duplicates": "duplicate_fields",
+        "embedded": "coerce_embedded validate_embedded",
+        "from_types": "Options schema_of",
+        "lists": "validate_lists",
+        "metadata": "MetadataError coerce_metadata validate_metadata",
+        "mistakes": "DeclarationError Mistake",
+        "pruning": "drop_nulls prune",
+        "rules": "RuleRun",
+        "scale": "PathError ScalePaths",
+        "structural": "NO_DEFAULT Node",
+        "validation": "validate_value",
+        "version": "SchemaVersion TooDeepError Verdict",
+    },
+)
 
 __all__ = [
     "NO_DEFAULT",

@@ -7,7 +7,9 @@ implementation keeps are written as tests (tests/storage/test_laws.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 from .contract import (
     Compacted,
@@ -47,14 +49,10 @@ __all__ = [
     "open_storage",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "SQLiteStorage":
-        from .sqlite import SQLiteStorage
-
-        return SQLiteStorage
-    if name == "EtcdStorage":
-        from .etcd import EtcdStorage
-
-        return EtcdStorage
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "etcd": "EtcdStorage",
+        "sqlite": "SQLiteStorage",
+    },
+)

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .operators import running
@@ -17,25 +18,15 @@ if TYPE_CHECKING:
     from .server import TestServer, choose, real_server, served
     from .time import FakeTimeLoop, fake_time, wall_clock
 
-_HOMES = {
-    "FakeTimeLoop": "time",
-    "PermissionRecorder": "permissions",
-    "TestServer": "server",
-    "choose": "server",
-    "fake_time": "time",
-    "real_server": "server",
-    "running": "operators",
-    "served": "server",
-    "wall_clock": "time",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "operators": "running",
+        "permissions": "PermissionRecorder",
+        "server": "TestServer choose real_server served",
+        "time": "FakeTimeLoop fake_time wall_clock",
+    },
+)
 
 __all__ = [
     "FakeTimeLoop",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .aggregator import Aggregator
 
 __all__ = ["Aggregator"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "Aggregator":
-        from .aggregator import Aggregator
-
-        return Aggregator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "aggregator": "Aggregator",
+    },
+)

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kubewright.lazy import lazy
+
 from .changes import Changes, ObjectChange
 from .loop import Loop
 
@@ -102,16 +104,13 @@ def default_controllers(
     ]
 
 
-_HOMES = {"GarbageCollector": "garbage", "NamespaceController": "namespaces"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "garbage": "GarbageCollector",
+        "namespaces": "NamespaceController",
+    },
+)
 
 __all__ = [
     "Changes",

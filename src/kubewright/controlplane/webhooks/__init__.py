@@ -7,31 +7,23 @@ plugins = [MutatingWebhooks(server, client, live), ValidatingWebhooks(server, cl
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
     from .client import CallError, ServiceNotResolved, Target, WebhookClient
     from .dispatch import MutatingWebhooks, ValidatingWebhooks
     from .resolver import ServiceResolver
 
-_HOMES = {
-    "CallError": "client",
-    "MutatingWebhooks": "dispatch",
-    "ServiceNotResolved": "client",
-    "ServiceResolver": "resolver",
-    "Target": "client",
-    "ValidatingWebhooks": "dispatch",
-    "WebhookClient": "client",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "client": "CallError ServiceNotResolved Target WebhookClient",
+        "dispatch": "MutatingWebhooks ValidatingWebhooks",
+        "resolver": "ServiceResolver",
+    },
+)
 
 __all__ = [
     "CallError",
