@@ -91,6 +91,7 @@ def default_controllers(
     from .quotas import QuotaController
     from .role_aggregation import RoleAggregation
     from .service_accounts import RootCAPublisher, ServiceAccountController, TokenController
+    from .storage_protection import StorageProtection
 
     return [
         GarbageCollector(server, changes, remote=remote_owner),
@@ -101,6 +102,7 @@ def default_controllers(
         RoleAggregation(server, changes),
         PolicyStatus(server, changes),
         QuotaController(server, changes, quotas),
+        StorageProtection(server, changes),
     ]
 
 
