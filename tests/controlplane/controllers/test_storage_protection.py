@@ -1,4 +1,4 @@
-"""Claims and volumes go when nobody uses them any more."""
+"""Claims, volumes and classes go when nobody uses them any more."""
 
 from __future__ import annotations
 
@@ -73,6 +73,24 @@ async def test_a_volume_waits_for_its_claim(server: TestServer) -> None:
     held.raw["status"] = {"phase": "Released"}
     await client.update_status(held)
     assert await gone(server, "persistentvolumes", "bound")
+
+
+async def test_a_class_of_attributes_waits_for_claims(server: TestServer) -> None:
+    client = server.client()
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "driverName": "d.example.com"}
+    for name in ("free", "used"):
+        await client.create(Unstructured({**kind, "metadata": {"name": name}, "parameters": {"iops": "1"}}))
+    user = claim("user")
+    user.raw["spec"]["volumeAttributesClassName"] = "used"
+    await client.create(user)
+    for name in ("free", "used"):
+        await client.delete("volumeattributesclasses", name)
+    await server.plane.settle()
+    left = await client.list("volumeattributesclasses.storage.k8s.io")
+    assert [each.raw["metadata"]["name"] for each in left] == ["used"]
+    await client.delete("persistentvolumeclaims", "user", "default")
+    await server.plane.settle()
+    assert not list(await client.list("volumeattributesclasses.storage.k8s.io"))
 
 
 async def test_a_namespace_goes_with_its_claims(server: TestServer) -> None:

@@ -1,13 +1,16 @@
-"""Storage that is in use is not deleted: claims wait for the pods that use them, volumes for their claim.
+"""Storage that is in use is not deleted: claims wait for the pods that use them, volumes for their claim, and
+classes of volume attributes for both.
 
-Admission puts a finalizer on every claim and volume. When one of them is being deleted and nobody uses it
-any more, the finalizer goes, and with it the object. Only pods that are on a node use anything: the others
-could not start with a claim that is about to go.
+Admission puts a finalizer on each of them. When one is being deleted and nobody uses it any more, the
+finalizer goes, and with it the object. Only pods that are on a node use anything: the others could not start
+with a claim that is about to go.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,64 +24,105 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
 
 Object = dict[str, Any]
-CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
-VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 _decode = msgspec.json.Decoder().decode
 
 
+@dataclass(frozen=True, slots=True)
+class _Protected:
+    """One resource whose objects wait for their users."""
+
+    group: str
+    plural: str
+    finalizer: str
+    controller: str
+
+
+_CLAIMS: Final = _Protected(
+    "", "persistentvolumeclaims", "kubernetes.io/pvc-protection", "pvc-protection-controller"
+)
+_VOLUMES: Final = _Protected(
+    "", "persistentvolumes", "kubernetes.io/pv-protection", "pv-protection-controller"
+)
+_CLASSES: Final = _Protected(
+    "storage.k8s.io",
+    "volumeattributesclasses",
+    "kubernetes.io/vac-protection",
+    "volumeattributesclass-protection-controller",
+)
+Key = tuple[_Protected, str, str]
+
+
 class StorageProtection:
-    """Lets claims and volumes go that nobody uses."""
+    """Lets claims, volumes and classes go that nobody uses."""
 
     def __init__(self, server: APIServer, changes: Changes) -> None:
         self.server = server
-        self.claims: Loop[tuple[str, str]] = Loop("protection of claims", self._release_claim)
-        self.volumes: Loop[tuple[str, str]] = Loop("protection of volumes", self._release_volume)
-        self.loops = (self.claims, self.volumes)
-        self._claim_requests = Requests(server, controller_user("pvc-protection-controller"))
-        self._volume_requests = Requests(server, controller_user("pv-protection-controller"))
-        changes.follow("", "persistentvolumeclaims", lambda change: _notice(change, self.claims))
-        changes.follow("", "persistentvolumes", lambda change: _notice(change, self.volumes))
+        self.loop: Loop[Key] = Loop("storage protection", self._release)
+        self.loops = (self.loop,)
+        self._requests = {
+            each: Requests(server, controller_user(each.controller)) for each in (_CLAIMS, _VOLUMES, _CLASSES)
+        }
         changes.follow("", "pods", self._pod_changed)
+        changes.follow("", "persistentvolumeclaims", lambda change: self._changed(_CLAIMS, change))
+        changes.follow("", "persistentvolumes", lambda change: self._changed(_VOLUMES, change))
+        changes.follow(
+            "storage.k8s.io", "volumeattributesclasses", lambda change: self._changed(_CLASSES, change)
+        )
 
     def _pod_changed(self, change: ObjectChange) -> None:
         if change.type == "DELETED":
             for name in claims_of(change.object):
-                self.claims.add((change.namespace, name))
+                self.loop.add((_CLAIMS, change.namespace, name))
 
-    async def _release_claim(self, key: tuple[str, str]) -> None:
-        pods = self.server.store("", "pods")
-        if pods is not None:
-            for item in (await pods.storage.list(pods.range(key[0]))).items:
-                pod = _decode(item.value)
-                if (pod.get("spec") or {}).get("nodeName") and key[1] in claims_of(pod):
-                    return
-        await self._release("persistentvolumeclaims", key, CLAIM_FINALIZER, self._claim_requests)
+    def _changed(self, protected: _Protected, change: ObjectChange) -> None:
+        if change.type != "DELETED" and change.metadata.deletion_timestamp is not None:
+            self.loop.add((protected, *change.key))
+        if protected is not _CLASSES and change.old is not None:
+            for name in classes_of(_decode(change.old)):
+                self.loop.add((_CLASSES, "", name))
 
-    async def _release_volume(self, key: tuple[str, str]) -> None:
-        await self._release("persistentvolumes", key, VOLUME_FINALIZER, self._volume_requests)
-
-    async def _release(self, plural: str, key: tuple[str, str], finalizer: str, requests: Requests) -> None:
-        store = self.server.store("", plural)
+    async def _release(self, key: Key) -> None:
+        protected, namespace, name = key
+        store = self.server.store(protected.group, protected.plural)
         if store is None:
             return
-        path = resource_path(store.resource, *key)
+        requests = self._requests[protected]
+        path = resource_path(store.resource, namespace, name)
         try:
             live = await requests.get(path)
             metadata = live["metadata"]
             finalizers = metadata.get("finalizers") or []
-            bound = finalizer == VOLUME_FINALIZER and (live.get("status") or {}).get("phase") == "Bound"
-            if "deletionTimestamp" in metadata and finalizer in finalizers and not bound:
-                kept = [each for each in finalizers if each != finalizer]
-                patch = {"finalizers": kept or None, "resourceVersion": metadata["resourceVersion"]}
-                await requests.merge(path, {"metadata": {**patch, "uid": metadata["uid"]}})
+            if "deletionTimestamp" not in metadata or protected.finalizer not in finalizers:
+                return
+            if await self._in_use(protected, live):
+                return
+            kept = [each for each in finalizers if each != protected.finalizer]
+            same = {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
+            await requests.merge(path, {"metadata": {"finalizers": kept or None, **same}})
         except NotFound:
             return
 
+    async def _in_use(self, protected: _Protected, obj: Object) -> bool:
+        metadata = obj["metadata"]
+        if protected is _VOLUMES:
+            return (obj.get("status") or {}).get("phase") == "Bound"
+        if protected is _CLAIMS:
+            async for pod in self._stored("pods", metadata["namespace"]):
+                if (pod.get("spec") or {}).get("nodeName") and metadata["name"] in claims_of(pod):
+                    return True
+            return False
+        for plural in ("persistentvolumeclaims", "persistentvolumes"):
+            async for user in self._stored(plural):
+                if metadata["name"] in classes_of(user):
+                    return True
+        return False
 
-def _notice(change: ObjectChange, loop: Loop[tuple[str, str]]) -> None:
-    if change.type != "DELETED" and change.metadata.deletion_timestamp is not None:
-        loop.add(change.key)
+    async def _stored(self, plural: str, namespace: str = "") -> AsyncIterator[Object]:
+        store = self.server.store("", plural)
+        if store is not None:
+            for item in (await store.storage.list(store.range(namespace))).items:
+                yield _decode(item.value)
 
 
 def claims_of(pod: Object) -> set[str]:
@@ -90,3 +134,15 @@ def claims_of(pod: Object) -> set[str]:
         elif "ephemeral" in volume:
             found.add(f"{pod['metadata']['name']}-{volume['name']}")
     return found - {""}
+
+
+def classes_of(obj: Object) -> set[str]:
+    """The classes of volume attributes that a claim or a volume has, had or is to have."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    changing = status.get("modifyVolumeStatus") or {}
+    found = {
+        spec.get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        changing.get("targetVolumeAttributesClassName"),
+    }
+    return {name for name in found if name}
