@@ -436,6 +436,8 @@ class Resource:
     bodies must name it, unknown subresources answer as unknown objects."""
     storage_prefix: str = ""
     """Where in storage the objects are, after the server's own prefix; `<group>/<plural>` by default."""
+    shown_prefix: str = ""
+    """What messages say instead of `storage_prefix`."""
     schema_revision: int = 0
     """Objects last written at or before this revision may follow an older schema: they are pruned and
     defaulted when read. Later ones are served as they are stored."""
@@ -466,6 +468,7 @@ class Resource:
                 )
         if not self.storage_prefix:
             self.storage_prefix = f"{self.group}/{self.plural}" if self.group else self.plural
+        self.shown_prefix = self.shown_prefix or self.storage_prefix
         if self.converter is None:
             self.converter = NoConversion(self.group)
 

@@ -332,10 +332,12 @@ async def create_applied(store: Store, op: Operation, obj: Object) -> Object:
 
 def uid_conflict(store: Store, op: Operation, wanted: str, found: str) -> APIError:
     """409 for an update of what is another object by now."""
+    place = f"{store.server.prefix}{store.resource.shown_prefix}/"
+    key = place + store.key(op.namespace, op.name).removeprefix(store.prefix)
     return conflict(
         store.resource.group_resource,
         op.name,
-        f"StorageError: invalid object, Code: 4, Key: {store.key(op.namespace, op.name)}, "
+        f"StorageError: invalid object, Code: 4, Key: {key}, "
         "ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
         f"{found}",

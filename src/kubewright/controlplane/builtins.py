@@ -39,18 +39,14 @@ _ROOT_PREFIXES = frozenset(("apiextensions.k8s.io", "apiregistration.k8s.io"))
 """Groups whose objects are stored under their group; the others' under the bare resource name."""
 
 
-_PREFIXES: Final = {
+_SHOWN_PREFIXES: Final = {
     "replicationcontrollers": "controllers",
     "endpoints": "services/endpoints",
     "nodes": "minions",
     "services": "services/specs",
     "ingresses": "ingress",
 }
-"""Where objects are kept that Kubernetes once called something else; keys appear in messages."""
-
-
-def _prefix(group: str, plural: str) -> str:
-    return f"{group}/{plural}" if group in _ROOT_PREFIXES else _PREFIXES.get(plural, plural)
+"""What messages call the place of objects that Kubernetes keeps under an older name."""
 
 
 class TypedChecks:
@@ -309,7 +305,8 @@ def _resource(
         custom=False,
         hub_version=hub,
         storage_version=hub,
-        storage_prefix=_prefix(group, row.plural),
+        storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
+        shown_prefix=_SHOWN_PREFIXES.get(row.plural, ""),
         group_priority=priority,
         storage_version_hash={"list", "watch"} <= set(row.verbs),
     )
