@@ -7,10 +7,32 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kubewright.apiserver.http import free_port
+
+
+def gadgets(group: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A definition of gadgets; `schema` is what is said about them beyond that they are objects."""
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", **schema}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"gadgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [version],
+        },
+    }
 
 
 @pytest.fixture(scope="session")

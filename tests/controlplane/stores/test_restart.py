@@ -17,26 +17,9 @@ from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
 from kubewright.client import Client, condition, load_config
 
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.stores.example.com"},
-    "spec": {
-        "group": "stores.example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "gadgets", "kind": "Gadget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
+from .conftest import gadgets
+
+DEFINITION = gadgets("stores.example.com", {"x-kubernetes-preserve-unknown-fields": True})
 GADGET = {
     "apiVersion": "stores.example.com/v1",
     "kind": "Gadget",

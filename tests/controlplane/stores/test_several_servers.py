@@ -16,31 +16,10 @@ from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, 
 from kubewright.client import Client, NoKindMatch, condition
 from kubewright.controlplane import ControlPlane
 
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gadgets.shared.example.com"},
-    "spec": {
-        "group": "shared.example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "gadgets", "kind": "Gadget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "properties": {"size": {"type": "integer"}}}
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
+from .conftest import gadgets
+
+SIZED = {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}
+CRD = gadgets("shared.example.com", {"properties": SIZED})
 
 
 @pytest.fixture
