@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import yaml
+
+from kubewright.api.yaml_bounds import OutOfBounds, check_bounds
 
 from .negotiation import encode
 
@@ -132,42 +135,31 @@ def _complaint(error: yaml.MarkedYAMLError) -> str:
 def _bound(data: bytes) -> None:
     """Refuse what would exhaust the stack or the memory; only the first document counts."""
     loader = _Loader(data)
-    most = max(len(data), _EXPANDED)
-    weights: dict[str | None, int | None] = {}
-    above: list[tuple[str | None, int]] = []
-    weight = 0
     try:
-        while loader.check_event():
-            event = loader.get_event()
-            if isinstance(event, yaml.AliasEvent):
-                if event.anchor not in weights:
-                    raise yaml.YAMLError(f"yaml: unknown anchor '{event.anchor}' referenced")
-                added = weights[event.anchor]
-                if added is None:
-                    raise yaml.YAMLError(f"yaml: anchor '{event.anchor}' value contains itself")
-                weight += added
-            elif isinstance(event, yaml.ScalarEvent):
-                weight += len(event.value) + 1
-                if event.anchor:
-                    weights[event.anchor] = len(event.value) + 1
-            elif isinstance(event, yaml.CollectionStartEvent):
-                if len(above) == _DEPTH:
-                    raise yaml.YAMLError("yaml: exceeded max depth")
-                if event.anchor:
-                    weights[event.anchor] = None
-                above.append((event.anchor, weight))
-                weight = 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                anchor, before = above.pop()
-                if anchor:
-                    weights[anchor] = weight
-                weight += before
-            elif isinstance(event, yaml.DocumentEndEvent):
-                return
-            if weight > most:
-                raise yaml.YAMLError("yaml: document contains excessive aliasing")
+        check_bounds(
+            _first_document(loader),
+            depth=_DEPTH,
+            most=max(len(data), _EXPANDED),
+            weigh=lambda scalar: len(scalar) + 1,
+        )
+    except OutOfBounds as error:
+        why = {
+            "depth": "exceeded max depth",
+            "size": "document contains excessive aliasing",
+            "cycle": f"anchor '{error.anchor}' value contains itself",
+            "anchor": f"unknown anchor '{error.anchor}' referenced",
+        }
+        raise yaml.YAMLError(f"yaml: {why[error.problem]}") from None
     finally:
         loader.dispose()
+
+
+def _first_document(loader: _Loader) -> Iterator[yaml.Event]:
+    while loader.check_event():
+        event = loader.get_event()
+        if isinstance(event, yaml.DocumentEndEvent):
+            return
+        yield event
 
 
 def _settle_keys(node: Any, found: list[str]) -> None:

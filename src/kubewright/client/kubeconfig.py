@@ -18,6 +18,8 @@ from typing import Any
 
 import yaml
 
+from kubewright.api.yaml_bounds import OutOfBounds, check_bounds
+
 from .errors import ConfigError
 
 DEFAULT_PATH = "~/.kube/config"
@@ -153,34 +155,19 @@ class Kubeconfig:
 
 def _check_bounds(path: Path, text: bytes) -> None:
     """Refuse what would cost more to read than a kubeconfig can be worth."""
-    inside: list[tuple[str | None, int]] = []
-    sizes: dict[str, int] = {}
-    nodes = 0
-
-    def complain(event: yaml.Event, problem: str) -> ConfigError:
-        line = event.start_mark.line + 1 if event.start_mark is not None else 1
-        return ConfigError(f"{path}:{line}: {problem}")
-
-    for event in yaml.parse(text, Loader=_LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            inside.append((event.anchor, nodes))
-            nodes += 1
-            if len(inside) > MAX_DEPTH:
-                raise complain(event, f"nested more than {MAX_DEPTH} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = inside.pop()
-            if anchor:
-                sizes[anchor] = nodes - before
-        elif isinstance(event, yaml.ScalarEvent):
-            nodes += 1
-            if event.anchor:
-                sizes[event.anchor] = 1
-        elif isinstance(event, yaml.AliasEvent):
-            if any(anchor == event.anchor for anchor, _ in inside):
-                raise complain(event, f"*{event.anchor} stands inside of what it repeats")
-            nodes += sizes.get(event.anchor or "", 0)
-        if nodes > MAX_NODES:
-            raise complain(event, f"more than {MAX_NODES} values, those of aliases included")
+    try:
+        check_bounds(
+            yaml.parse(text, Loader=_LOADER), depth=MAX_DEPTH, most=MAX_NODES, weigh=lambda scalar: 1
+        )
+    except OutOfBounds as error:
+        if error.problem == "anchor":
+            return  # Reading it says so, too, and where.
+        why = {
+            "depth": f"nested more than {MAX_DEPTH} levels deep",
+            "size": f"more than {MAX_NODES} values, those of aliases included",
+            "cycle": f"*{error.anchor} stands inside of what it repeats",
+        }
+        raise ConfigError(f"{path}:{error.line}: {why[error.problem]}") from None
 
 
 def _named(path: Path, section: str, key: str, entries: Any) -> list[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,61 @@
+"""How deep and how large a YAML document may be, told before it is built.
+
+Building recurses, and aliases multiply: a page of text can stand for more than any memory holds. The events
+of a document tell both beforehand, at the cost of one look at its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import yaml
+
+Problem = Literal["depth", "size", "cycle", "anchor"]
+
+
+class OutOfBounds(Exception):
+    """A document is too deep or too large, contains itself, or repeats what is not there."""
+
+    def __init__(self, problem: Problem, event: yaml.Event) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.anchor: str = getattr(event, "anchor", None) or ""
+        self.line: int = event.start_mark.line + 1 if event.start_mark is not None else 1
+
+
+def check_bounds(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: Callable[[str], int]) -> None:
+    """Raise `OutOfBounds` for a document nested deeper than `depth` or heavier than `most`.
+
+    A collection weighs one, a scalar what `weigh` says of its text, an alias what it repeats.
+    """
+    weights: dict[str | None, int | None] = {}
+    above: list[tuple[str | None, int]] = []
+    weight = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            repeated = weights.get(event.anchor, -1)
+            if repeated is None:
+                raise OutOfBounds("cycle", event)
+            if repeated < 0:
+                raise OutOfBounds("anchor", event)
+            weight += repeated
+        elif isinstance(event, yaml.ScalarEvent):
+            own = weigh(event.value)
+            weight += own
+            if event.anchor:
+                weights[event.anchor] = own
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(above) == depth:
+                raise OutOfBounds("depth", event)
+            if event.anchor:
+                weights[event.anchor] = None
+            above.append((event.anchor, weight))
+            weight = 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = above.pop()
+            if anchor:
+                weights[anchor] = weight
+            weight += before
+        if weight > most:
+            raise OutOfBounds("size", event)
