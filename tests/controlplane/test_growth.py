@@ -98,7 +98,7 @@ async def come_and_go(plane: ControlPlane, client: Client, turn: int) -> None:
     await client.delete("validatingwebhookconfigurations", f"growth-{turn}")
     await client.delete("customresourcedefinitions", f"rounds{turn}.growth.example.com")
     await client.delete("namespaces", namespace)
-    await plane.settle()
+    await plane.wait_until_idle()
 
 
 def held() -> Counter[str]:

@@ -211,7 +211,7 @@ def _front_proxy(options: dict[str, Any]) -> Any:
     path = options["requestheader_client_ca_file"]
     if path is None:
         return None
-    from kubewright.controlplane.credentials import read_authorities
+    from kubewright.controlplane.credentials import read_certificates
     from kubewright.controlplane.plane import FrontProxy
 
     given = {
@@ -222,7 +222,7 @@ def _front_proxy(options: dict[str, Any]) -> Any:
         "extra_prefixes": options["requestheader_extra_headers_prefix"],
     }
     return FrontProxy(
-        client_ca=read_authorities(path), **{name: value for name, value in given.items() if value}
+        client_ca=read_certificates(path), **{name: value for name, value in given.items() if value}
     )
 
 

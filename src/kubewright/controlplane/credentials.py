@@ -24,7 +24,7 @@ PRIVATE = "/kubewright/private/"
 _RENEW = timedelta(days=30)
 
 
-class Vault:
+class CredentialStore:
     """Small secrets in the store, by name. Processes that start at once agree on the first one written."""
 
     def __init__(self, storage: Storage) -> None:
@@ -52,17 +52,17 @@ class Vault:
         return parts
 
 
-async def keep_authority(vault: Vault, name: str, common_name: str) -> Authority:
+async def load_or_create_ca(credentials: CredentialStore, name: str, common_name: str) -> Authority:
     """The authority of that name, made at the first start."""
-    kept = await vault.get(name)
+    kept = await credentials.get(name)
     if kept is None:
         pair = Authority.create(common_name).pair
-        kept = await vault.put(name, {"crt": pair.certificate, "key": pair.key})
+        kept = await credentials.put(name, {"crt": pair.certificate, "key": pair.key})
     return Authority(KeyPair(kept["crt"], kept["key"]))
 
 
-async def keep_pair(
-    vault: Vault,
+async def load_or_issue_certificate(
+    credentials: CredentialStore,
     name: str,
     authority: Authority,
     common_name: str,
@@ -72,12 +72,12 @@ async def keep_pair(
     server: bool = False,
 ) -> KeyPair:
     """A certificate of that name; made anew when it soon expires, has another issuer or lacks a host."""
-    kept = await vault.get(name)
+    kept = await credentials.get(name)
     wanted = list(dict.fromkeys(hosts))
     if kept is not None and _still_good(kept["crt"], authority, wanted):
         return KeyPair(kept["crt"], kept["key"])
     pair = authority.issue(common_name, groups=groups, hosts=wanted, server=server)
-    kept = await vault.put(name, {"crt": pair.certificate, "key": pair.key}, replace=True)
+    kept = await credentials.put(name, {"crt": pair.certificate, "key": pair.key}, replace=True)
     return KeyPair(kept["crt"], kept["key"])
 
 
@@ -113,7 +113,7 @@ def _plain(host: str) -> str:
         return host
 
 
-def read_authorities(path: Path) -> bytes:
+def read_certificates(path: Path) -> bytes:
     """A file of certificates (PEM); raises `OSError`, or `ValueError` if there is none in it."""
     from cryptography import x509
 
@@ -125,14 +125,14 @@ def read_authorities(path: Path) -> bytes:
     return data
 
 
-def read_pair(certificate: Path, key: Path) -> KeyPair:
+def read_key_pair(certificate: Path, key: Path) -> KeyPair:
     """A certificate and key from files; raises `OSError` with the path."""
     return KeyPair(certificate.read_bytes(), key.read_bytes())
 
 
-async def keep_signing_key(vault: Vault) -> bytes:
+async def load_or_create_signing_key(credentials: CredentialStore) -> bytes:
     """The private key (PEM) that signs service-account tokens."""
-    kept = await vault.get("service-account")
+    kept = await credentials.get("service-account")
     if kept is None:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -140,7 +140,7 @@ async def keep_signing_key(vault: Vault) -> bytes:
         pem = ec.generate_private_key(ec.SECP256R1()).private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        kept = await vault.put("service-account", {"key": pem})
+        kept = await credentials.put("service-account", {"key": pem})
     return kept["key"]
 
 

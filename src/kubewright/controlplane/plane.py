@@ -31,12 +31,19 @@ from kubewright.apiserver.user import MASTERS
 from kubewright.storage import Storage, open_storage
 
 from . import readiness
-from .access import AccessReviews, EscalationCheck, LiveRules, RoleAuthorizer
+from .access import AccessReviews, EscalationCheck, RBACAuthorizer, RuleResolver
 from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
-from .credentials import Vault, keep_authority, keep_pair, keep_signing_key, read_authorities, read_pair
-from .identity import IdentityReviews, TokenIssuer, TokenRequests, UnlessToken, token_invalidity
+from .credentials import (
+    CredentialStore,
+    load_or_create_ca,
+    load_or_create_signing_key,
+    load_or_issue_certificate,
+    read_certificates,
+    read_key_pair,
+)
+from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
 from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
@@ -111,7 +118,7 @@ class ControlPlane:
         self.webhook_resolve = dict(webhook_resolve or {})
         self.api_audiences = tuple(api_audiences)
         self.token_files: list[StaticTokens] = []
-        self.client_ca = read_authorities(Path(client_ca_file)) if client_ca_file is not None else b""
+        self.client_ca = read_certificates(Path(client_ca_file)) if client_ca_file is not None else b""
         self._issuer_url = service_account_issuer
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
         signing = service_account_signing_key_file
@@ -132,7 +139,7 @@ class ControlPlane:
         self.front_proxy_authority: Authority
         self.front_proxy_client: KeyPair
         self.issuer: TokenIssuer
-        self.rules = LiveRules(self.server) if auth == "rbac" else None
+        self.rules = RuleResolver(self.server) if auth == "rbac" else None
         self._identity = IdentityReviews()
         self._authorize()
         self._declare()
@@ -168,7 +175,7 @@ class ControlPlane:
 
     def _authorize(self) -> None:
         authorizers: list[Authorizer] = [PrivilegedGroups()]
-        authorizers.append(RoleAuthorizer(self.rules) if self.rules is not None else AlwaysAllow())
+        authorizers.append(RBACAuthorizer(self.rules) if self.rules is not None else AlwaysAllow())
         self.server.authorizer = AuthorizerUnion(authorizers)
 
     def _declare(self) -> None:
@@ -182,17 +189,19 @@ class ControlPlane:
         self.server.delete_options_wire = builtin_codec()
 
     async def _identify(self) -> None:
-        vault = Vault(self.storage)
-        self.authority = await keep_authority(vault, "authority", "kubewright-ca")
-        self.front_proxy_authority = await keep_authority(
-            vault, "front-proxy-authority", "kubewright-front-proxy-ca"
+        credentials = CredentialStore(self.storage)
+        self.authority = await load_or_create_ca(credentials, "authority", "kubewright-ca")
+        self.front_proxy_authority = await load_or_create_ca(
+            credentials, "front-proxy-authority", "kubewright-front-proxy-ca"
         )
-        self.front_proxy_client = await keep_pair(
-            vault, "front-proxy-client", self.front_proxy_authority, "front-proxy-client"
+        self.front_proxy_client = await load_or_issue_certificate(
+            credentials, "front-proxy-client", self.front_proxy_authority, "front-proxy-client"
         )
-        self.admin = await keep_pair(vault, "admin", self.authority, "kubernetes-admin", groups=(MASTERS,))
+        self.admin = await load_or_issue_certificate(
+            credentials, "admin", self.authority, "kubernetes-admin", groups=(MASTERS,)
+        )
         if not self._signing_key:
-            self._signing_key = await keep_signing_key(vault)
+            self._signing_key = await load_or_create_signing_key(credentials)
         self.issuer = TokenIssuer(
             self._issuer_url or "https://kubernetes.default.svc",
             self._signing_key,
@@ -205,10 +214,10 @@ class ControlPlane:
         hosts = (*local, "localhost", "127.0.0.1", "::1", first, *SERVICE_NAMES, *self.hosts)
         self.serving: KeyPair | None = None
         if self.cert_dir is not None and (self.cert_dir / "apiserver.crt").exists():
-            self.serving = read_pair(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
+            self.serving = read_key_pair(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
         else:
-            self.serving = await keep_pair(
-                vault, "serving", self.authority, "kubewright-apiserver", hosts=hosts, server=True
+            self.serving = await load_or_issue_certificate(
+                credentials, "serving", self.authority, "kubewright-apiserver", hosts=hosts, server=True
             )
             if self.cert_dir is not None:
                 self.cert_dir.mkdir(parents=True, exist_ok=True)
@@ -241,7 +250,7 @@ class ControlPlane:
                 ),
                 *self.token_files,
                 accounts,
-                UnlessToken(ClientCertificates(self.client_authorities)),
+                TokenlessAuthenticator(ClientCertificates(self.client_authorities)),
             ],
             allow_anonymous=self.anonymous,
         )
@@ -311,9 +320,9 @@ class ControlPlane:
         await self.controllers.start()
         self._parts.append(self.controllers)
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until the controllers have nothing to do."""
-        await self.controllers.settle()
+        await self.controllers.wait_until_idle()
 
     async def _listen(self) -> None:
         from kubewright.apiserver.http import Front

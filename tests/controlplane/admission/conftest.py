@@ -86,5 +86,5 @@ async def cluster() -> AsyncIterator[Cluster]:
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": {"team": "a"}}},
         )
-        await plane.settle()
+        await plane.wait_until_idle()
         yield made

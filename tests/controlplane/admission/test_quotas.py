@@ -12,7 +12,7 @@ from kubewright.api.errors import Forbidden
 
 async def quota(cluster: Any, hard: dict[str, str], **spec: Any) -> None:
     await cluster.make(f"{cluster.core}/resourcequotas", "ResourceQuota", "q", spec={"hard": hard, **spec})
-    await cluster.plane.settle()
+    await cluster.plane.wait_until_idle()
 
 
 async def used(cluster: Any) -> Any:
@@ -35,7 +35,7 @@ async def test_objects_are_counted(cluster: Any) -> None:
         "used: count/configmaps=3, limited: count/configmaps=3"
     )
     await cluster.client.delete(f"{cluster.core}/configmaps/third")
-    await cluster.plane.settle()
+    await cluster.plane.wait_until_idle()
     await cluster.config_map("fourth")
 
 
@@ -67,7 +67,7 @@ async def test_many_at_once_do_not_exceed_a_quota(cluster: Any) -> None:
         return_exceptions=True,
     )
     assert sum(isinstance(each, dict) for each in results) == 4
-    await cluster.plane.settle()
+    await cluster.plane.wait_until_idle()
     assert await used(cluster) == {"count/secrets": "4"}
 
 

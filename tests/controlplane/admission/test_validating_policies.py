@@ -330,7 +330,7 @@ async def test_the_status_warns_of_fields_that_a_kind_does_not_have(cluster: Any
         {"expression": "object.spec.replica < 3"},
     ]
     await cluster.policy("Validating", "p", {"matchConstraints": constraints, "validations": validations})
-    await cluster.plane.settle()
+    await cluster.plane.wait_until_idle()
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p"
     status = (await cluster.client.get(path))["status"]
     assert status["observedGeneration"] == 1

@@ -77,7 +77,7 @@ async def shell(asked: Any) -> Response:
 @pytest.fixture
 async def plane() -> AsyncIterator[ControlPlane]:
     async with ControlPlane() as made:
-        await made.settle()
+        await made.wait_until_idle()
         yield made
 
 
@@ -162,7 +162,7 @@ async def aggregated(plane: ControlPlane, toy: Front, client: Requests) -> Reque
     plane.service_resolver.overrides["toy.default"] = toy.url
     await register(client, insecureSkipTLSVerify=True)
     await until(client, "Passed")
-    await plane.settle()
+    await plane.wait_until_idle()
     return client
 
 
@@ -341,11 +341,11 @@ async def test_local_services_follow_what_is_served(plane: ControlPlane, client:
     plane.server.add(
         Resource(group="things.example.com", kind="Thing", plural="things", versions=[Version(name="v1")])
     )
-    await plane.settle()
+    await plane.wait_until_idle()
     made = await client.get(f"{SERVICES}/v1.things.example.com")
     assert made["status"]["conditions"][0]["reason"] == "Local"
     plane.server.remove("things.example.com", "things")
-    await plane.settle()
+    await plane.wait_until_idle()
     with pytest.raises(NotFound):
         await client.get(f"{SERVICES}/v1.things.example.com")
 

@@ -81,8 +81,8 @@ class World:
         listed = await self.client.get(f"/api/v1{where}/{kind.lower()}s")
         return [item["metadata"]["name"] for item in listed["items"]]
 
-    async def settle(self) -> None:
-        await self.controllers.settle()
+    async def wait_until_idle(self) -> None:
+        await self.controllers.wait_until_idle()
 
 
 def owner(obj: Object, *, block: bool | None = None, **changes: Any) -> Object:

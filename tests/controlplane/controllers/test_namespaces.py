@@ -14,7 +14,7 @@ async def test_content_goes_and_then_the_namespace(world: Any) -> None:
     await world.make("Pod", "p", namespace="other")
     await world.make("Thing", "stays")
     await world.client.delete("/api/v1/namespaces/other")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Namespace") == ["ns"]
     assert await world.names("Thing") == ["stays"]
     with pytest.raises(NotFound, match='namespaces "other" not found'):
@@ -25,7 +25,7 @@ async def test_content_that_is_held_keeps_the_namespace(world: Any) -> None:
     await world.make("Secret", "held", finalizers=["example.com/hold"])
     await world.make("Secret", "free")
     await world.client.delete("/api/v1/namespaces/ns")
-    await world.settle()
+    await world.wait_until_idle()
     namespace = await world.client.get("/api/v1/namespaces/ns")
     assert await world.names("Secret") == ["held"]
     conditions = {each["type"]: each for each in namespace["status"]["conditions"]}
@@ -48,7 +48,7 @@ async def test_content_that_is_held_keeps_the_namespace(world: Any) -> None:
         await world.make("Secret", "late")
     assert refused.value.causes[0]["reason"] == "NamespaceTerminating"
     await world.client.merge("/api/v1/namespaces/ns/secrets/held", {"metadata": {"finalizers": None}})
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Namespace") == ["other"]
 
 
@@ -56,10 +56,10 @@ async def test_pods_go_first(world: Any) -> None:
     await world.make("Pod", "p", finalizers=["example.com/hold"])
     await world.make("Secret", "needed")
     await world.client.delete("/api/v1/namespaces/ns")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Secret") == ["needed"]
     await world.client.merge("/api/v1/namespaces/ns/pods/p", {"metadata": {"finalizers": None}})
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Namespace") == ["other"]
 
 

@@ -19,7 +19,7 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 @pytest.fixture
 async def plane() -> AsyncIterator[ControlPlane]:
     async with ControlPlane(port=None) as made:
-        await made.settle()
+        await made.wait_until_idle()
         yield made
 
 
@@ -36,17 +36,17 @@ def role(name: str, **more: Any) -> dict[str, Any]:
 async def test_every_namespace_has_an_account_and_the_root_certificate(plane: Any, client: Requests) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
     await client.create("/api/v1/namespaces", namespace)
-    await plane.settle()
+    await plane.wait_until_idle()
     await client.get("/api/v1/namespaces/ns/serviceaccounts/default")
     path = "/api/v1/namespaces/ns/configmaps/kube-root-ca.crt"
     assert (await client.get(path))["data"] == {"ca.crt": plane.ca.decode()}
     await client.merge(path, {"data": {"ca.crt": "other"}})
     await client.delete("/api/v1/namespaces/ns/serviceaccounts/default")
-    await plane.settle()
+    await plane.wait_until_idle()
     assert (await client.get(path))["data"] == {"ca.crt": plane.ca.decode()}
     await client.get("/api/v1/namespaces/ns/serviceaccounts/default")
     await client.delete("/api/v1/namespaces/ns")
-    await plane.settle()
+    await plane.wait_until_idle()
     with pytest.raises(NotFound):
         await client.get("/api/v1/namespaces/ns")
 
@@ -63,14 +63,14 @@ async def test_token_secrets_are_filled_and_go_with_their_account(plane: Any, cl
         "type": "kubernetes.io/service-account-token",
     }
     await client.create(f"{core}/secrets", secret)
-    await plane.settle()
+    await plane.wait_until_idle()
     found = await client.get(f"{core}/secrets/t")
     assert found["metadata"]["annotations"]["kubernetes.io/service-account.uid"] == made["metadata"]["uid"]
     assert base64.b64decode(found["data"]["namespace"]) == b"default"
     assert base64.b64decode(found["data"]["ca.crt"]) == plane.ca
     assert base64.b64decode(found["data"]["token"]).count(b".") == 2
     await client.delete(f"{core}/serviceaccounts/robot")
-    await plane.settle()
+    await plane.wait_until_idle()
     with pytest.raises(NotFound):
         await client.get(f"{core}/secrets/t")
 
@@ -81,8 +81,8 @@ async def test_roles_are_aggregated(plane: Any, client: Requests) -> None:
     rule = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}
     labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     await client.create(RBAC, role("widgets", metadata={"labels": labels}, rules=[rule]))
-    await plane.settle()
+    await plane.wait_until_idle()
     assert rule in (await client.get(f"{RBAC}/view"))["rules"]
     await client.delete(f"{RBAC}/widgets")
-    await plane.settle()
+    await plane.wait_until_idle()
     assert rule not in (await client.get(f"{RBAC}/view"))["rules"]

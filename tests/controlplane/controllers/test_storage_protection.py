@@ -34,7 +34,7 @@ def _object(kind: str, name: str, spec: Any) -> Unstructured:
 
 
 async def gone(server: TestServer, plural: str, name: str) -> bool:
-    await server.plane.settle()
+    await server.plane.wait_until_idle()
     try:
         await server.client().get(plural, name, "default" if plural != "persistentvolumes" else None)
     except NotFound:
@@ -85,11 +85,11 @@ async def test_a_class_of_attributes_waits_for_claims(server: TestServer) -> Non
     await client.create(user)
     for name in ("free", "used"):
         await client.delete("volumeattributesclasses", name)
-    await server.plane.settle()
+    await server.plane.wait_until_idle()
     left = await client.list("volumeattributesclasses.storage.k8s.io")
     assert [each.raw["metadata"]["name"] for each in left] == ["used"]
     await client.delete("persistentvolumeclaims", "user", "default")
-    await server.plane.settle()
+    await server.plane.wait_until_idle()
     assert not list(await client.list("volumeattributesclasses.storage.k8s.io"))
 
 
@@ -100,6 +100,6 @@ async def test_a_namespace_goes_with_its_claims(server: TestServer) -> None:
     made.raw["metadata"]["namespace"] = "ns"
     await client.create(made)
     await client.delete("namespaces", "ns")
-    await server.plane.settle()
+    await server.plane.wait_until_idle()
     with pytest.raises(NotFound):
         await client.get("namespaces", "ns")

@@ -19,7 +19,7 @@ from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, Rule
 from kubewright.apiserver.user import MASTERS, User
 
-from .live_rules import LiveRules, path_matches
+from .rule_resolver import RuleResolver, path_matches
 
 Object = dict[str, Any]
 _FULL = (
@@ -34,7 +34,7 @@ class EscalationCheck(AdmissionPlugin):
     name = "RBACEscalation"
     mutating = True
 
-    def __init__(self, rules: LiveRules, authorizer: Authorizer) -> None:
+    def __init__(self, rules: RuleResolver, authorizer: Authorizer) -> None:
         self._rules = rules
         self._authorizer = authorizer
 
@@ -107,7 +107,7 @@ class EscalationCheck(AdmissionPlugin):
             )
 
     async def _missing(self, user: User, namespace: str, wanted: Iterable[Object]) -> list[Object]:
-        owned = [rule for rule, _, _ in (await self._rules.granted(user, namespace)).rules]
+        owned = [rule for rule, _, _ in (await self._rules.rules_for(user, namespace)).rules]
         pieces = [piece for rule in wanted for piece in _pieces(rule)]
         return [piece for piece in pieces if not any(covers(rule, piece) for rule in owned)]
 

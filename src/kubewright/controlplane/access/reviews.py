@@ -17,8 +17,8 @@ from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
 from kubewright.apiserver.resource import SubresourceRequest
 from kubewright.apiserver.user import User
 
-from .live_rules import LiveRules
 from .review_selectors import read_field_selector, read_label_selector, selector_errors
+from .rule_resolver import RuleResolver
 
 Object = dict[str, Any]
 GROUP = "authorization.k8s.io"
@@ -31,7 +31,7 @@ _MANAGED = ManagedFieldsEntry.__struct_encode_fields__
 class AccessReviews:
     """Answers the four review kinds."""
 
-    def __init__(self, authorizer: Authorizer, rules: LiveRules | None) -> None:
+    def __init__(self, authorizer: Authorizer, rules: RuleResolver | None) -> None:
         self._authorizer = authorizer
         self._rules = rules
 
@@ -129,8 +129,8 @@ class AccessReviews:
             status["resourceRules"].append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
             status["nonResourceRules"].append({"verbs": ["*"], "nonResourceURLs": ["*"]})
         else:
-            granted = await self._rules.granted(asked.request.user, namespace)
-            for _, _, written in granted.rules:
+            resolved = await self._rules.rules_for(asked.request.user, namespace)
+            for _, _, written in resolved.rules:
                 if written.get("resources"):
                     shown = {"verbs": written.get("verbs") or []}
                     for field in ("apiGroups", "resources", "resourceNames"):
@@ -141,8 +141,8 @@ class AccessReviews:
                     status["nonResourceRules"].append(
                         {"verbs": written.get("verbs") or [], "nonResourceURLs": written["nonResourceURLs"]}
                     )
-            if granted.errors:
-                errors = list(dict.fromkeys(granted.errors))
+            if resolved.errors:
+                errors = list(dict.fromkeys(resolved.errors))
                 status["evaluationError"] = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return {
             "kind": "SelfSubjectRulesReview",

@@ -13,7 +13,7 @@ from kubewright.api.gvk import version_priority
 from kubewright.apiserver.negotiation import encode, negotiate, respond
 from kubewright.apiserver.request import Request, Response, page_not_found
 from kubewright.controlplane.controllers.changes import Changes, Metadata, ObjectChange, OwnerReference
-from kubewright.controlplane.controllers.garbage import UnknownKind
+from kubewright.controlplane.controllers.garbage_collector import UnknownKind
 
 from .availability import Availability
 from .documents import Documents

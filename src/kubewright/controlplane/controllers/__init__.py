@@ -1,7 +1,7 @@
 """The controllers that a control plane cannot do without, in process.
 
 `Controllers` starts and stops them together. Each follows what is stored (`changes`) and works through a
-queue of keys (`loop`); `settle()` waits until none of them has anything to do, which is what a test wants
+queue of keys (`loop`); `wait_until_idle()` waits until none of them has anything to do, which is what a test wants
 to know.
 """
 
@@ -19,7 +19,7 @@ from .loop import Loop
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
 
-    from .garbage import GarbageCollector
+    from .garbage_collector import GarbageCollector
     from .namespaces import NamespaceController
 
 
@@ -61,7 +61,7 @@ class Controllers:
     def _loops(self) -> list[Loop[Any]]:
         return [loop for controller in self._controllers for loop in controller.loops]
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every change has been followed and every queue is empty."""
         storage = self.server.storage
         while True:
@@ -85,7 +85,7 @@ def default_controllers(
     """The controllers of a control plane. `ca` is the certificate authority (PEM), `sign` makes the tokens of
     secrets, `quotas` is the admission plug-in that charges quotas, `remote_owner` looks up owners that other
     servers keep."""
-    from .garbage import GarbageCollector
+    from .garbage_collector import GarbageCollector
     from .namespaces import NamespaceController
     from .policy_status import PolicyStatus
     from .quotas import QuotaController
@@ -109,7 +109,7 @@ def default_controllers(
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "garbage": "GarbageCollector",
+        "garbage_collector": "GarbageCollector",
         "namespaces": "NamespaceController",
     },
 )

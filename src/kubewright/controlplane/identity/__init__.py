@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from .explicit import UnlessToken
 from .issuer import TokenIssuer
 from .reviews import IdentityReviews
 from .token_requests import TokenRequests, token_invalidity
+from .tokenless import TokenlessAuthenticator
 
-__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "UnlessToken", "token_invalidity"]
+__all__ = ["IdentityReviews", "TokenIssuer", "TokenRequests", "TokenlessAuthenticator", "token_invalidity"]

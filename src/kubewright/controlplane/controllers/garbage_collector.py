@@ -27,8 +27,8 @@ from kubewright.api.errors import APIError, NotFound
 from kubewright.api.times import format_time
 
 from .changes import Changes, Metadata, ObjectChange, OwnerReference, metadata_of
-from .graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
 from .loop import Loop
+from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
 from .requests import Requests, controller_user, resource_path
 
 if TYPE_CHECKING:

@@ -26,26 +26,26 @@ _MAX_USERS = 4096
 _decode = msgspec.json.decode
 
 
-class Granted(NamedTuple):
+class ResolvedRules(NamedTuple):
     """Everything that applies to a user in a namespace."""
 
     rules: tuple[tuple[Rule, str, Object], ...]
-    """Each rule with the words that say what granted it, and as it is written."""
+    """Each rule with the reason shown when it allows a request, and as it is stored."""
     errors: tuple[str, ...]
     """Bindings whose role does not exist."""
 
 
-class LiveRules:
+class RuleResolver:
     """The rules that are in force."""
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
         self._objects: dict[str, dict[tuple[str, str], Object]] | None = None
         self._bindings: dict[str, dict[tuple[str, str], dict[str, Object]]] = {}
-        self._known: dict[tuple[str, tuple[str, ...], str], Granted] = {}
+        self._known: dict[tuple[str, tuple[str, ...], str], ResolvedRules] = {}
         self._local = isinstance(server.storage, LocalStorage)
 
-    async def granted(self, user: User, namespace: str) -> Granted:
+    async def rules_for(self, user: User, namespace: str) -> ResolvedRules:
         """The user's rules cluster-wide and, if a namespace is given, there."""
         if self._objects is None:
             await self._load()
@@ -118,7 +118,7 @@ class LiveRules:
             return self._objects["clusterroles"].get(("", name))
         return self._objects["roles"].get((namespace, name)) if namespace else None
 
-    def _work_out(self, user: User, namespace: str) -> Granted:
+    def _work_out(self, user: User, namespace: str) -> ResolvedRules:
         subjects = [("User", user.name), *(("Group", group) for group in user.groups)]
         if user.name.startswith(_SERVICE_ACCOUNT):
             subjects.append(("ServiceAccount", user.name.removeprefix(_SERVICE_ACCOUNT)))
@@ -146,7 +146,7 @@ class LiveRules:
                     if where and rule.paths:
                         rule = rule._replace(paths=frozenset())
                     rules.append((rule, words, written))
-        return Granted(tuple(rules), tuple(errors))
+        return ResolvedRules(tuple(rules), tuple(errors))
 
 
 def _subjects(binding: Object, namespace: str) -> list[tuple[str, str]]:
@@ -172,23 +172,23 @@ def _granted_by(name: str, namespace: str, reference: Object, subject: tuple[str
     )
 
 
-class RoleAuthorizer:
+class RBACAuthorizer:
     """RBAC: allows, or has no opinion."""
 
-    def __init__(self, rules: LiveRules) -> None:
+    def __init__(self, rules: RuleResolver) -> None:
         self.rules = rules
 
     async def authorize(self, attributes: Attributes) -> Answer:
         """Allow if any rule does; a role that is missing is the reason why not."""
-        granted = await self.rules.granted(attributes.user, attributes.namespace)
-        for rule, words, _ in granted.rules:
+        resolved = await self.rules.rules_for(attributes.user, attributes.namespace)
+        for rule, words, _ in resolved.rules:
             if rule.allows(attributes):
                 return Decision.ALLOW, words
-        if not granted.errors:
+        if not resolved.errors:
             return Decision.NO_OPINION, ""
-        errors = list(dict.fromkeys(granted.errors))
+        errors = list(dict.fromkeys(resolved.errors))
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return Decision.NO_OPINION, f"RBAC: {text}"
 
 
-__all__ = ["Granted", "LiveRules", "RoleAuthorizer", "path_matches"]
+__all__ = ["RBACAuthorizer", "ResolvedRules", "RuleResolver", "path_matches"]

@@ -17,7 +17,7 @@ async def test_dependents_go_with_their_owner_through_all_generations(world: Any
     await world.make("Thing", "grandchild", owners=[refer(child)])
     await world.make("Thing", "stranger")
     await world.client.delete("/api/v1/namespaces/ns/things/parent")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["stranger"]
     assert await world.names("Secret") == []
     assert {node.name for node in world.collector.graph.nodes.values()} == {"stranger", "ns", "other"}
@@ -28,7 +28,7 @@ async def test_an_owner_that_never_was_is_no_owner(world: Any, refer: Any) -> No
     await world.make("Thing", "lost", owners=[GONE])
     await world.make("Thing", "mixed", owners=[GONE, refer(alive)])
     await world.make("Thing", "mistaken", owners=[refer(alive, uid=GONE["uid"])])
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["alive", "mixed"]
     mixed = await world.client.get("/api/v1/namespaces/ns/things/mixed")
     assert mixed["metadata"]["ownerReferences"] == [refer(alive)]
@@ -39,13 +39,13 @@ async def test_foreground_waits_for_those_who_block(world: Any, refer: Any) -> N
     await world.make("Thing", "blocks", owners=[refer(parent, block=True)], finalizers=["example.com/hold"])
     await world.make("Thing", "free", owners=[refer(parent)], finalizers=["example.com/hold"])
     await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Foreground")
-    await world.settle()
+    await world.wait_until_idle()
     for name in ("blocks", "free"):
         found = await world.client.get(f"/api/v1/namespaces/ns/things/{name}")
         assert found["metadata"]["deletionTimestamp"], name
     assert "parent" in await world.names("Thing")
     await world.client.merge("/api/v1/namespaces/ns/things/blocks", {"metadata": {"finalizers": None}})
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["free"]
 
 
@@ -54,11 +54,11 @@ async def test_foreground_goes_down_the_generations(world: Any, refer: Any) -> N
     middle = await world.make("Thing", "middle", owners=[refer(top, block=True)])
     await world.make("Thing", "bottom", owners=[refer(middle, block=True)], finalizers=["example.com/hold"])
     await world.client.delete("/api/v1/namespaces/ns/things/top", propagation="Foreground")
-    await world.settle()
+    await world.wait_until_idle()
     found = await world.client.get("/api/v1/namespaces/ns/things/middle")
     assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
     await world.client.merge("/api/v1/namespaces/ns/things/bottom", {"metadata": {"finalizers": None}})
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == []
 
 
@@ -66,10 +66,10 @@ async def test_a_dependent_may_stop_to_block(world: Any, refer: Any) -> None:
     parent = await world.make("Thing", "parent")
     await world.make("Thing", "child", owners=[refer(parent, block=True)], finalizers=["example.com/hold"])
     await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Foreground")
-    await world.settle()
+    await world.wait_until_idle()
     path = "/api/v1/namespaces/ns/things/child"
     await world.client.merge(path, {"metadata": {"ownerReferences": [refer(parent, block=False)]}})
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["child"]
 
 
@@ -79,7 +79,7 @@ async def test_a_circle_goes_in_the_foreground(world: Any, refer: Any) -> None:
     path = "/api/v1/namespaces/ns/things/first"
     await world.client.merge(path, {"metadata": {"ownerReferences": [refer(second, block=True)]}})
     await world.client.delete(path, propagation="Foreground")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == []
 
 
@@ -88,7 +88,7 @@ async def test_orphans_forget_their_owner(world: Any, refer: Any) -> None:
     await world.make("Thing", "child", owners=[refer(parent), refer(other)])
     await world.make("Thing", "single", owners=[refer(parent)])
     await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Orphan")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["child", "other", "single"]
     child = await world.client.get("/api/v1/namespaces/ns/things/child")
     assert child["metadata"]["ownerReferences"] == [refer(other)]
@@ -99,7 +99,7 @@ async def test_orphans_forget_their_owner(world: Any, refer: Any) -> None:
 async def test_an_owner_in_another_namespace_does_not_count(world: Any, refer: Any) -> None:
     elsewhere = await world.make("Thing", "elsewhere", namespace="other")
     await world.make("Thing", "child", owners=[refer(elsewhere)])
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == []
     events = await world.client.get("/api/v1/namespaces/ns/events")
     assert [event["reason"] for event in events["items"]] == ["OwnerRefInvalidNamespace"]
@@ -111,7 +111,7 @@ async def test_a_namespaced_owner_of_a_cluster_scoped_object_is_reported_and_lef
     await world.make("Namespace", "default")
     thing = await world.make("Thing", "thing")
     await world.make("Zone", "zone", owners=[refer(thing)])
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Zone") == ["zone"]
     events = await world.client.get("/api/v1/namespaces/default/events")
     (event,) = events["items"]
@@ -122,11 +122,11 @@ async def test_a_namespaced_owner_of_a_cluster_scoped_object_is_reported_and_lef
 async def test_owners_of_unknown_kinds_are_waited_for(world: Any, declare: Any) -> None:
     reference = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": GONE["uid"]}
     await world.make("Thing", "child", owners=[reference])
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["child"]
     world.server.add(declare("Widget", group="example.com"))
-    await world.settle()
-    await world.settle()
+    await world.wait_until_idle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == []
 
 
@@ -137,10 +137,10 @@ async def test_kinds_that_come_later_are_followed(world: Any, declare: Any, refe
         path, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     )
     await world.make("Thing", "child", owners=[refer(widget)])
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["child"]
     await world.client.delete(f"{path}/w")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == []
 
 
@@ -151,7 +151,7 @@ async def test_a_resource_that_is_replaced_is_followed_on(world: Any, declare: A
         await world.make("Thing", f"child-{turn}", owners=[refer(owner)])
         await world.client.delete(f"/api/v1/namespaces/ns/secrets/owner-{turn}")
         world.server.add(declare("Secret"))
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == []
     assert {node.name for node in world.collector.graph.nodes.values()} == {"ns", "other"}
 
@@ -167,11 +167,11 @@ async def test_dependents_of_a_kind_that_goes_right_after_its_objects(
     ]
     await world.make("Thing", "child-of-seen", owners=[refer(seen)])
     await world.make("Thing", "child-of-kept", owners=[refer(kept)])
-    await world.settle()
+    await world.wait_until_idle()
     await world.client.delete(f"{path}/seen")
     await world.controllers.changes.caught_up()
     world.server.remove("example.com", "widgets")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["child-of-kept"]
     assert "kept" not in {node.name for node in world.collector.graph.nodes.values()}
 
@@ -181,7 +181,7 @@ async def test_a_new_object_of_the_same_name_is_not_the_owner(world: Any, refer:
     await world.make("Thing", "child", owners=[refer(parent)])
     await world.client.delete("/api/v1/namespaces/ns/things/parent")
     await world.make("Thing", "parent")
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["parent"]
 
 
@@ -200,7 +200,7 @@ async def test_what_was_left_behind_is_collected_after_a_start(start: Any, refer
         await world.client.delete("/api/v1/namespaces/ns/things/parent")
         assert await world.names("Thing") == ["child"]
     async with start(storage=storage) as world:
-        await world.settle()
+        await world.wait_until_idle()
         with pytest.raises(NotFound):
             await world.client.get("/api/v1/namespaces/ns/things/child")
 
@@ -208,10 +208,10 @@ async def test_what_was_left_behind_is_collected_after_a_start(start: Any, refer
 async def test_an_owner_may_come_a_moment_after_its_dependent(world: Any, refer: Any) -> None:
     late = await world.make("Thing", "late")
     await world.client.delete("/api/v1/namespaces/ns/things/late")
-    await world.settle()
+    await world.wait_until_idle()
     await world.make("Thing", "child", owners=[refer(late)])
     path = "/api/v1/namespaces/ns/things/child"
     other = await world.make("Thing", "other")
     await world.client.merge(path, {"metadata": {"ownerReferences": [refer(other)]}})
-    await world.settle()
+    await world.wait_until_idle()
     assert await world.names("Thing") == ["child", "other"]

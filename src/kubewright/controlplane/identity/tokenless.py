@@ -12,7 +12,7 @@ from kubewright.apiserver.request import Request
 from kubewright.apiserver.user import User
 
 
-class UnlessToken:
+class TokenlessAuthenticator:
     """Asks another authenticator about requests that carry no bearer token."""
 
     def __init__(self, authenticator: Authenticator) -> None:
