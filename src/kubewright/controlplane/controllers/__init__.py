@@ -1,8 +1,7 @@
 """The controllers that a control plane cannot do without, in process.
 
 `Controllers` starts and stops them together. Each follows what is stored (`changes`) and works through a
-queue of keys (`loop`); `wait_until_idle()` waits until none of them has anything to do, which is what a test wants
-to know.
+queue of keys (`loop`); `wait_until_idle()` waits until no queue holds a key, for tests.
 """
 
 from __future__ import annotations
