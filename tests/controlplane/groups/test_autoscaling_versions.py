@@ -1,4 +1,4 @@
-"""Autoscalers in v1 and v2: nothing is lost on the way there and back."""
+"""Conversion of HorizontalPodAutoscalers between v1 and v2 keeps all fields."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ autoscalers = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(autoscalers)
-def test_there_and_back(autoscaler: dict[str, Any]) -> None:
+def test_round_trip_through_v1(autoscaler: dict[str, Any]) -> None:
     converter = AutoscalerVersions()
     before = as_typed(V2, autoscaler)
     old = converter.convert([as_typed(V2, autoscaler)], "v2", "v1")
@@ -104,7 +104,7 @@ def test_there_and_back(autoscaler: dict[str, Any]) -> None:
     assert as_typed(V2, after) == before
 
 
-async def test_both_versions_show_the_same_object(talk: Any) -> None:
+async def test_both_versions_serve_the_same_object(api: Any) -> None:
     spec = {
         "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
         "maxReplicas": 5,
@@ -116,8 +116,8 @@ async def test_both_versions_show_the_same_object(talk: Any) -> None:
         "metadata": {"name": "a"},
         "spec": spec,
     }
-    await talk.ok("POST", PATH.format("v1"), body)
-    newer = await talk.ok("GET", PATH.format("v2") + "/a")
+    await api.ok("POST", PATH.format("v1"), body)
+    newer = await api.ok("GET", PATH.format("v2") + "/a")
     assert newer["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 70
     newer["spec"]["metrics"].append(
         {
@@ -125,15 +125,15 @@ async def test_both_versions_show_the_same_object(talk: Any) -> None:
             "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "5"}},
         }
     )
-    await talk.ok("PUT", PATH.format("v2") + "/a", newer)
-    older = await talk.ok("GET", PATH.format("v1") + "/a")
+    await api.ok("PUT", PATH.format("v2") + "/a", newer)
+    older = await api.ok("GET", PATH.format("v1") + "/a")
     assert older["spec"]["targetCPUUtilizationPercentage"] == 70
     assert "hits" in older["metadata"]["annotations"][METRICS]
-    await talk.ok("PATCH", PATH.format("v1") + "/a", {"spec": {"maxReplicas": 6}})
-    assert len((await talk.ok("GET", PATH.format("v2") + "/a"))["spec"]["metrics"]) == 2
+    await api.ok("PATCH", PATH.format("v1") + "/a", {"spec": {"maxReplicas": 6}})
+    assert len((await api.ok("GET", PATH.format("v2") + "/a"))["spec"]["metrics"]) == 2
 
 
-async def test_annotations_that_carry_nonsense_are_dropped(talk: Any) -> None:
+async def test_malformed_conversion_annotations_are_dropped(api: Any) -> None:
     body = {
         "apiVersion": "autoscaling/v1",
         "kind": "HorizontalPodAutoscaler",
@@ -143,5 +143,5 @@ async def test_annotations_that_carry_nonsense_are_dropped(talk: Any) -> None:
             "maxReplicas": 5,
         },
     }
-    answer = await talk.ok("POST", PATH.format("v1"), body)
-    assert answer["metadata"]["annotations"] == {"kept": "yes"}
+    response = await api.ok("POST", PATH.format("v1"), body)
+    assert response["metadata"]["annotations"] == {"kept": "yes"}

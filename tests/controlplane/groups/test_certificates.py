@@ -1,4 +1,4 @@
-"""Certificate signing requests: who asks, who decides, who signs."""
+"""CertificateSigningRequests: requesting user, approval, signing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PEM = serialization.Encoding.PEM
 
 
 @pytest.fixture(scope="module")
-def papers() -> tuple[str, str]:
-    """A request and a certificate, as objects hold them."""
+def pem_pair() -> tuple[str, str]:
+    """A CSR and a certificate, base64-encoded PEM as objects store them."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "me")])
     request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
@@ -36,7 +36,7 @@ def papers() -> tuple[str, str]:
     return tuple(base64.b64encode(each.public_bytes(PEM)).decode() for each in (request, certificate))  # type: ignore[return-value]
 
 
-def asked(request: str, **spec: Any) -> dict[str, Any]:
+def signing_request(request: str, **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
@@ -45,39 +45,39 @@ def asked(request: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def test_the_server_says_who_asks(talk: Any, papers: tuple[str, str]) -> None:
-    made = await talk.ok("POST", PATH, asked(papers[0], username="somebody else", groups=["x"]))
-    assert made["spec"]["username"] != "somebody else"
+async def test_requesting_user_comes_from_authentication(api: Any, pem_pair: tuple[str, str]) -> None:
+    made = await api.ok("POST", PATH, signing_request(pem_pair[0], username="mallory", groups=["x"]))
+    assert made["spec"]["username"] != "mallory"
     assert "x" not in made["spec"]["groups"]
     assert made["status"] == {}
 
 
-async def test_approval_and_certificate_have_their_own_endpoints(talk: Any, papers: tuple[str, str]) -> None:
-    await talk.ok("POST", PATH, asked(papers[0]))
+async def test_approval_and_certificate_are_written_through_their_subresources(
+    api: Any, pem_pair: tuple[str, str]
+) -> None:
+    await api.ok("POST", PATH, signing_request(pem_pair[0]))
     approve = {"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "fine"}]}}
-    assert await talk.faults("PATCH", f"{PATH}/a/status", approve) == {"status.conditions"}
-    unchanged = await talk.ok("PATCH", f"{PATH}/a", {**approve, "spec": {"signerName": "other.com/x"}})
+    assert await api.invalid_fields("PATCH", f"{PATH}/a/status", approve) == {"status.conditions"}
+    unchanged = await api.ok("PATCH", f"{PATH}/a", {**approve, "spec": {"signerName": "other.com/x"}})
     assert unchanged["status"] == {}
     assert unchanged["spec"]["signerName"] == "example.com/s"
-    approved = await talk.ok(
-        "PATCH", f"{PATH}/a/approval", {**approve, "spec": {"signerName": "other.com/x"}}
-    )
+    approved = await api.ok("PATCH", f"{PATH}/a/approval", {**approve, "spec": {"signerName": "other.com/x"}})
     assert approved["spec"]["signerName"] == "example.com/s"
     assert approved["status"]["conditions"][0]["lastUpdateTime"]
-    assert await talk.faults("PATCH", f"{PATH}/a/approval", {"status": {"conditions": []}}) == {
+    assert await api.invalid_fields("PATCH", f"{PATH}/a/approval", {"status": {"conditions": []}}) == {
         "status.conditions"
     }
-    issued = await talk.ok("PATCH", f"{PATH}/a/status", {"status": {"certificate": papers[1]}})
-    assert issued["status"]["certificate"] == papers[1]
-    assert await talk.faults("PATCH", f"{PATH}/a/status", {"status": {"certificate": None}}) == {
+    issued = await api.ok("PATCH", f"{PATH}/a/status", {"status": {"certificate": pem_pair[1]}})
+    assert issued["status"]["certificate"] == pem_pair[1]
+    assert await api.invalid_fields("PATCH", f"{PATH}/a/status", {"status": {"certificate": None}}) == {
         "status.certificate"
     }
-    assert (await talk.cells(f"{PATH}/a"))[-1] == "Approved,Issued"
+    assert (await api.cells(f"{PATH}/a"))[-1] == "Approved,Issued"
 
 
-async def test_what_is_wrong_with_a_request_is_named(talk: Any) -> None:
-    bad = asked("Zm9v", signerName="foo", usages=["foo", "any", "any"], expirationSeconds=5)
-    assert await talk.faults("POST", PATH, bad) == {
+async def test_invalid_requests_are_rejected(api: Any) -> None:
+    bad = signing_request("Zm9v", signerName="foo", usages=["foo", "any", "any"], expirationSeconds=5)
+    assert await api.invalid_fields("POST", PATH, bad) == {
         "spec.request",
         "spec.signerName",
         "spec.usages[0]",
@@ -86,7 +86,7 @@ async def test_what_is_wrong_with_a_request_is_named(talk: Any) -> None:
     }
 
 
-async def test_requests_are_selected_by_signer(talk: Any, papers: tuple[str, str]) -> None:
-    await talk.ok("POST", PATH, asked(papers[0]))
-    assert len((await talk.ok("GET", f"{PATH}?fieldSelector=spec.signerName=example.com/s"))["items"]) == 1
-    assert not (await talk.ok("GET", f"{PATH}?fieldSelector=spec.signerName=other.com/s"))["items"]
+async def test_field_selector_by_signer_name(api: Any, pem_pair: tuple[str, str]) -> None:
+    await api.ok("POST", PATH, signing_request(pem_pair[0]))
+    assert len((await api.ok("GET", f"{PATH}?fieldSelector=spec.signerName=example.com/s"))["items"]) == 1
+    assert not (await api.ok("GET", f"{PATH}?fieldSelector=spec.signerName=other.com/s"))["items"]

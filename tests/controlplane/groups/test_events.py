@@ -1,4 +1,4 @@
-"""Events: one set of objects, two groups."""
+"""Events: the same objects in the core group and in events.k8s.io."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEWER = "/apis/events.k8s.io/v1/namespaces/ns/events"
 POD = {"kind": "Pod", "name": "p", "namespace": "ns"}
 
 
-async def test_both_groups_show_what_either_has_stored(talk: Any) -> None:
+async def test_both_groups_serve_the_same_events(api: Any) -> None:
     old = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -20,8 +20,8 @@ async def test_both_groups_show_what_either_has_stored(talk: Any) -> None:
         "count": 3,
         "type": "Normal",
     }
-    await talk.ok("POST", CORE, old)
-    seen = await talk.ok("GET", f"{NEWER}/a")
+    await api.ok("POST", CORE, old)
+    seen = await api.ok("GET", f"{NEWER}/a")
     assert seen["apiVersion"] == "events.k8s.io/v1"
     assert (seen["regarding"], seen["note"], seen["deprecatedCount"]) == (POD, "started", 3)
     new = {
@@ -37,14 +37,14 @@ async def test_both_groups_show_what_either_has_stored(talk: Any) -> None:
         "note": "began",
         "type": "Warning",
     }
-    await talk.ok("POST", NEWER, new)
-    seen = await talk.ok("GET", f"{CORE}/b")
+    await api.ok("POST", NEWER, new)
+    seen = await api.ok("GET", f"{CORE}/b")
     assert (seen["involvedObject"], seen["message"]) == (POD, "began")
     assert seen["reportingComponent"] == "example.com/c"
-    assert len((await talk.ok("GET", NEWER))["items"]) == len((await talk.ok("GET", CORE))["items"]) == 2
+    assert len((await api.ok("GET", NEWER))["items"]) == len((await api.ok("GET", CORE))["items"]) == 2
 
 
-async def test_events_are_selected_in_the_words_of_each_group(talk: Any) -> None:
+async def test_field_selectors_use_the_field_names_of_each_group(api: Any) -> None:
     for name, kind in (("a", "Normal"), ("b", "Warning")):
         event = {
             "apiVersion": "v1",
@@ -53,18 +53,18 @@ async def test_events_are_selected_in_the_words_of_each_group(talk: Any) -> None
             "involvedObject": POD,
             "type": kind,
         }
-        await talk.ok("POST", CORE, event)
+        await api.ok("POST", CORE, event)
     for path, selector in (
         (CORE, "involvedObject.name=p,type=Warning"),
         (NEWER, "regarding.name=p,type=Warning"),
     ):
-        found = await talk.ok("GET", f"{path}?fieldSelector={selector}")
+        found = await api.ok("GET", f"{path}?fieldSelector={selector}")
         assert [item["metadata"]["name"] for item in found["items"]] == ["b"]
-    status, _ = await talk("GET", f"{NEWER}?fieldSelector=involvedObject.name=p")
+    status, _ = await api("GET", f"{NEWER}?fieldSelector=involvedObject.name=p")
     assert status == 400
 
 
-async def test_new_events_have_none_of_the_old_fields(talk: Any) -> None:
+async def test_new_events_must_not_set_deprecated_fields(api: Any) -> None:
     event = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -72,10 +72,10 @@ async def test_new_events_have_none_of_the_old_fields(talk: Any) -> None:
         "regarding": POD,
         "deprecatedCount": 1,
     }
-    assert await talk.faults("POST", NEWER, event) == {"eventTime", "type", "count"}
+    assert await api.invalid_fields("POST", NEWER, event) == {"eventTime", "type", "count"}
 
 
-async def test_the_last_sight_comes_first(talk: Any) -> None:
+async def test_event_columns(api: Any) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -85,7 +85,7 @@ async def test_the_last_sight_comes_first(talk: Any) -> None:
         "reason": "R",
         "type": "Normal",
     }
-    await talk.ok("POST", CORE, event)
+    await api.ok("POST", CORE, event)
     for path in (CORE, NEWER):
-        cells = await talk.cells(f"{path}/a")
+        cells = await api.cells(f"{path}/a")
         assert cells == ["<unknown>", "Normal", "R", "pod/p", "", "", "hello", "<unknown>", 1, "a"]

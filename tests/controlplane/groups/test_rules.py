@@ -1,4 +1,4 @@
-"""Defaults, refusals, changes and printing of the kinds outside of the core group."""
+"""Defaults, validation, immutability and printing of kinds outside the core group."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ KINDS = {
 
 
 def path_of(kind: str) -> str:
-    """Where objects of a kind are."""
+    """Return the collection path of a kind."""
     version, plural, namespaced = KINDS[kind]
     return f"/apis/{version}/{'namespaces/ns/' if namespaced else ''}{plural}"
 
 
-def made(kind: str, fields: Object, name: str = "a") -> Object:
-    """An object of a kind."""
+def new_object(kind: str, fields: Object, name: str = "a") -> Object:
+    """Return an object of a kind."""
     return {"apiVersion": KINDS[kind][0], "kind": kind, "metadata": {"name": name}, **fields}
 
 
 def contains(found: Any, wanted: Any) -> bool:
-    """Whether everything wanted is there."""
+    """Report whether `found` contains everything in `wanted`."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(contains(found.get(key), wanted[key]) for key in wanted)
     if isinstance(wanted, list):
@@ -66,7 +66,7 @@ BLOCK = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
 READ = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 SELF = {"kind": "Role", "name": "reader"}
 
-GOOD: list[tuple[str, Object, Object, list[Any]]] = [
+VALID: list[tuple[str, Object, Object, list[Any]]] = [
     ("Role", {"rules": [READ]}, {"rules": [READ]}, ["a"]),
     (
         "RoleBinding",
@@ -174,17 +174,17 @@ GOOD: list[tuple[str, Object, Object, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fields", "wanted", "cells"), GOOD, ids=[case[0] for case in GOOD])
-async def test_objects_are_completed_and_printed(
-    talk: Any, kind: str, fields: Object, wanted: Object, cells: list[Any]
+@pytest.mark.parametrize(("kind", "fields", "wanted", "cells"), VALID, ids=[case[0] for case in VALID])
+async def test_objects_are_defaulted_and_printed(
+    api: Any, kind: str, fields: Object, wanted: Object, cells: list[Any]
 ) -> None:
-    answer = await talk.ok("POST", path_of(kind), made(kind, fields))
-    assert contains(answer, wanted), answer
-    assert await talk.ok("GET", f"{path_of(kind)}/a") == answer
-    assert await talk.cells(f"{path_of(kind)}/a") == cells
+    response = await api.ok("POST", path_of(kind), new_object(kind, fields))
+    assert contains(response, wanted), response
+    assert await api.ok("GET", f"{path_of(kind)}/a") == response
+    assert await api.cells(f"{path_of(kind)}/a") == cells
 
 
-BAD: list[tuple[str, Object, set[str]]] = [
+INVALID: list[tuple[str, Object, set[str]]] = [
     ("Role", {"rules": [{}]}, {"rules[0].verbs", "rules[0].apiGroups", "rules[0].resources"}),
     ("Role", {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]}, {"rules[0].nonResourceURLs"}),
     (
@@ -283,13 +283,15 @@ BAD: list[tuple[str, Object, set[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "faults"), BAD, ids=[f"{case[0]}-{n}" for n, case in enumerate(BAD)]
+    ("kind", "fields", "invalid_fields"), INVALID, ids=[f"{case[0]}-{n}" for n, case in enumerate(INVALID)]
 )
-async def test_what_is_wrong_is_named(talk: Any, kind: str, fields: Object, faults: set[str]) -> None:
-    assert await talk.faults("POST", path_of(kind), made(kind, fields)) == faults
+async def test_invalid_objects_are_rejected(
+    api: Any, kind: str, fields: Object, invalid_fields: set[str]
+) -> None:
+    assert await api.invalid_fields("POST", path_of(kind), new_object(kind, fields)) == invalid_fields
 
 
-FIXED: list[tuple[str, Object, Object, set[str]]] = [
+IMMUTABLE: list[tuple[str, Object, Object, set[str]]] = [
     ("RoleBinding", {"roleRef": SELF}, {"roleRef": {"name": "other"}}, {"roleRef"}),
     ("PriorityClass", {"value": 1}, {"value": 2}, {"value"}),
     ("RuntimeClass", {"handler": "a"}, {"handler": "b"}, {"handler"}),
@@ -317,56 +319,58 @@ FIXED: list[tuple[str, Object, Object, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "fields", "change", "faults"), FIXED, ids=[case[0] for case in FIXED])
-async def test_what_may_not_change_stays(
-    talk: Any, kind: str, fields: Object, change: Object, faults: set[str]
+@pytest.mark.parametrize(
+    ("kind", "fields", "change", "invalid_fields"), IMMUTABLE, ids=[case[0] for case in IMMUTABLE]
+)
+async def test_immutable_fields(
+    api: Any, kind: str, fields: Object, change: Object, invalid_fields: set[str]
 ) -> None:
-    await talk.ok("POST", path_of(kind), made(kind, fields))
-    assert await talk.faults("PATCH", f"{path_of(kind)}/a", change) == faults
+    await api.ok("POST", path_of(kind), new_object(kind, fields))
+    assert await api.invalid_fields("PATCH", f"{path_of(kind)}/a", change) == invalid_fields
 
 
-async def test_a_new_spec_is_a_new_generation_and_a_status_is_not(talk: Any) -> None:
+async def test_generation_counts_changes_of_the_spec(api: Any) -> None:
     budgets = path_of("PodDisruptionBudget")
-    await talk.ok("POST", budgets, made("PodDisruptionBudget", {"spec": {"minAvailable": 1}}))
-    counted = await talk.ok("PATCH", f"{budgets}/a", {"spec": {"minAvailable": 2}})
+    await api.ok("POST", budgets, new_object("PodDisruptionBudget", {"spec": {"minAvailable": 1}}))
+    counted = await api.ok("PATCH", f"{budgets}/a", {"spec": {"minAvailable": 2}})
     assert counted["metadata"]["generation"] == 2
     status = {"spec": {"minAvailable": 9}, "status": {"currentHealthy": 3}}
-    after = await talk.ok("PATCH", f"{budgets}/a/status", status)
+    after = await api.ok("PATCH", f"{budgets}/a/status", status)
     assert after["metadata"]["generation"] == 2
     assert after["spec"]["minAvailable"] == 2
     assert after["status"]["currentHealthy"] == 3
-    assert await talk.faults("PATCH", f"{budgets}/a/status", {"status": {"currentHealthy": -1}}) == {
+    assert await api.invalid_fields("PATCH", f"{budgets}/a/status", {"status": {"currentHealthy": -1}}) == {
         "status.currentHealthy"
     }
 
 
-async def test_an_update_creates_where_the_kind_says_so(talk: Any) -> None:
-    status, _ = await talk("PUT", f"{path_of('Role')}/new", made("Role", {}, "new"))
+async def test_kinds_that_allow_create_on_update(api: Any) -> None:
+    status, _ = await api("PUT", f"{path_of('Role')}/new", new_object("Role", {}, "new"))
     assert status == 201
-    status, _ = await talk("PUT", f"{path_of('NetworkPolicy')}/new", made("NetworkPolicy", {}, "new"))
+    status, _ = await api("PUT", f"{path_of('NetworkPolicy')}/new", new_object("NetworkPolicy", {}, "new"))
     assert status == 404
 
 
-async def test_some_kinds_are_updated_only_by_who_has_seen_them(talk: Any) -> None:
+async def test_kinds_that_require_a_resource_version_on_update(api: Any) -> None:
     leases = path_of("Lease")
-    lease = await talk.ok("POST", leases, made("Lease", {}))
-    blind = made("Lease", {"spec": {"holderIdentity": "me"}})
-    assert await talk.faults("PUT", f"{leases}/a", blind) == {"metadata.resourceVersion"}
-    blind["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
-    await talk.ok("PUT", f"{leases}/a", blind)
+    lease = await api.ok("POST", leases, new_object("Lease", {}))
+    update = new_object("Lease", {"spec": {"holderIdentity": "me"}})
+    assert await api.invalid_fields("PUT", f"{leases}/a", update) == {"metadata.resourceVersion"}
+    update["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
+    await api.ok("PUT", f"{leases}/a", update)
 
 
-async def test_storage_kinds_answer_a_delete_with_the_object(talk: Any) -> None:
+async def test_delete_of_storage_kinds_returns_the_object(api: Any) -> None:
     classes = path_of("StorageClass")
-    await talk.ok("POST", classes, made("StorageClass", {"provisioner": "p"}))
-    assert (await talk.ok("DELETE", f"{classes}/a"))["kind"] == "StorageClass"
+    await api.ok("POST", classes, new_object("StorageClass", {"provisioner": "p"}))
+    assert (await api.ok("DELETE", f"{classes}/a"))["kind"] == "StorageClass"
 
 
-async def test_slices_are_selected_by_node_and_driver(talk: Any) -> None:
+async def test_field_selectors_of_resource_slices(api: Any) -> None:
     slices = path_of("ResourceSlice")
     for name, node in (("a", "one"), ("b", "two")):
         pool = {"name": node, "resourceSliceCount": 1}
         spec = {"driver": "d.example.com", "nodeName": node, "pool": pool}
-        await talk.ok("POST", slices, made("ResourceSlice", {"spec": spec}, name))
-    found = await talk.ok("GET", f"{slices}?fieldSelector=spec.driver=d.example.com,spec.nodeName=two")
+        await api.ok("POST", slices, new_object("ResourceSlice", {"spec": spec}, name))
+    found = await api.ok("GET", f"{slices}?fieldSelector=spec.driver=d.example.com,spec.nodeName=two")
     assert [item["metadata"]["name"] for item in found["items"]] == ["b"]

@@ -1,4 +1,4 @@
-"""Refusals in full: clients and people read these sentences."""
+"""Exact texts of validation errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ STORAGE = "/apis/storage.k8s.io/v1"
 NETWORKING = "/apis/networking.k8s.io/v1"
 RULE = "spec.validations[0].expression"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-ANYTHING = {
+MATCH_ALL = {
     "resourceRules": [
         {"apiGroups": ["x"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["y"]}
     ]
 }
 RESOURCES = "/apis/resource.k8s.io/v1"
-ASKED = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
 EVENT = {
     "eventTime": "2024-01-01T00:00:00.000000Z",
     "reportingController": "c",
@@ -60,7 +60,7 @@ CREATED: list[tuple[str, Object, list[str]]] = [
 CREATED += [
     (
         f"{RESOURCES}/namespaces/ns/resourceclaimtemplates",
-        {"spec": {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [ASKED]}}}},
+        {"spec": {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [REQUEST]}}}},
         ["spec.metadata.name: Forbidden: cannot be set"],
     ),
     (
@@ -82,14 +82,14 @@ CREATED += [
 CREATED += [
     (
         f"{ADMISSION}/validatingadmissionpolicies",
-        {"spec": {"matchConstraints": ANYTHING, "validations": [{"expression": "[null]"}]}},
+        {"spec": {"matchConstraints": MATCH_ALL, "validations": [{"expression": "[null]"}]}},
         [f'{RULE}: Invalid value: "[null]": must evaluate to bool but got list(null_type)'],
     ),
     (
         f"{ADMISSION}/mutatingadmissionpolicies",
         {
             "spec": {
-                "matchConstraints": ANYTHING,
+                "matchConstraints": MATCH_ALL,
                 "reinvocationPolicy": "Never",
                 "variables": [{"name": "v", "expression": "Object{}"}],
                 "mutations": [
@@ -104,7 +104,7 @@ CREATED += [
     ),
     (
         f"{ADMISSION}/validatingadmissionpolicies",
-        {"spec": {"matchConstraints": ANYTHING, "validations": [{"expression": "''.format([1]) == ''"}]}},
+        {"spec": {"matchConstraints": MATCH_ALL, "validations": [{"expression": "''.format([1]) == ''"}]}},
         [
             f"{RULE}: Invalid value: \"''.format([1]) == ''\": compilation failed: ERROR: "
             "<input>:1:10: too many arguments supplied to string.format (expected 0, got 1)\n"
@@ -146,8 +146,8 @@ CHANGED: list[tuple[str, Object, Object, list[str]]] = [
 CHANGED += [
     (
         f"{RESOURCES}/namespaces/ns/resourceclaims",
-        {"spec": {"devices": {"requests": [ASKED]}}},
-        {"spec": {"devices": {"requests": [{**ASKED, "name": "s"}]}}},
+        {"spec": {"devices": {"requests": [REQUEST]}}},
+        {"spec": {"devices": {"requests": [{**REQUEST, "name": "s"}]}}},
         [
             'spec: Invalid value: {"Devices":{"Requests":[{"Name":"s","Exactly":{"DeviceClassName":"gpu",'
             '"Selectors":null,"AllocationMode":"ExactCount","Count":1,"AdminAccess":null,"Tolerations":null,'
@@ -166,8 +166,8 @@ CHANGED += [
 ]
 
 
-def causes(answer: Any) -> list[str]:
-    return [f"{cause['field']}: {cause['message']}" for cause in answer["details"]["causes"]]
+def causes(response: Any) -> list[str]:
+    return [f"{cause['field']}: {cause['message']}" for cause in response["details"]["causes"]]
 
 
 def named(fields: Object) -> Object:
@@ -175,77 +175,77 @@ def named(fields: Object) -> Object:
 
 
 @pytest.mark.parametrize(("path", "fields", "wanted"), CREATED)
-async def test_what_is_wrong_with_a_new_object(
-    talk: Any, path: str, fields: Object, wanted: list[str]
-) -> None:
-    status, answer = await talk("POST", path, named(fields))
-    assert (status, causes(answer)) == (422, wanted)
+async def test_errors_of_new_objects(api: Any, path: str, fields: Object, wanted: list[str]) -> None:
+    status, response = await api("POST", path, named(fields))
+    assert (status, causes(response)) == (422, wanted)
 
 
 @pytest.mark.parametrize(("path", "fields", "change", "wanted"), CHANGED)
-async def test_what_is_wrong_with_a_change(
-    talk: Any, path: str, fields: Object, change: Object, wanted: list[str]
+async def test_errors_of_updates(
+    api: Any, path: str, fields: Object, change: Object, wanted: list[str]
 ) -> None:
-    made = await talk.ok("POST", path, named(fields))
-    status, answer = await talk("PATCH", f"{path}/{made['metadata']['name']}", change)
-    assert (status, causes(answer)) == (422, wanted)
+    made = await api.ok("POST", path, named(fields))
+    status, response = await api("PATCH", f"{path}/{made['metadata']['name']}", change)
+    assert (status, causes(response)) == (422, wanted)
 
 
-async def test_drivers_count_their_changes_from_none(talk: Any) -> None:
+async def test_csi_drivers_have_no_initial_generation(api: Any) -> None:
     path = f"{STORAGE}/csidrivers"
-    assert "generation" not in (await talk.ok("POST", path, named({"spec": {}})))["metadata"]
-    changed = await talk.ok("PATCH", f"{path}/a", {"spec": {"podInfoOnMount": True}})
+    assert "generation" not in (await api.ok("POST", path, named({"spec": {}})))["metadata"]
+    changed = await api.ok("PATCH", f"{path}/a", {"spec": {"podInfoOnMount": True}})
     assert changed["metadata"]["generation"] == 1
 
 
-async def test_what_is_known_of_a_device_goes_with_its_allocation(talk: Any) -> None:
+async def test_device_status_is_removed_with_its_allocation(api: Any) -> None:
     path = f"{RESOURCES}/namespaces/ns/resourceclaims"
-    await talk.ok("POST", path, named({"spec": {"devices": {"requests": [ASKED]}}}))
+    await api.ok("POST", path, named({"spec": {"devices": {"requests": [REQUEST]}}}))
     device = {"driver": "d", "pool": "p", "device": "x"}
     status: Object = {
         "allocation": {"devices": {"results": [{**device, "request": "r"}]}},
         "devices": [device],
     }
-    await talk.ok("PATCH", f"{path}/a/status", {"status": status})
+    await api.ok("PATCH", f"{path}/a/status", {"status": status})
     other = {"status": {"devices": [{**device, "pool": "q"}]}}
     assert (
         "must be an allocated device in the claim"
-        in (await talk("PATCH", f"{path}/a/status", other))[1]["message"]
+        in (await api("PATCH", f"{path}/a/status", other))[1]["message"]
     )
-    freed = await talk.ok("PATCH", f"{path}/a/status", {"status": {"allocation": None}})
+    freed = await api.ok("PATCH", f"{path}/a/status", {"status": {"allocation": None}})
     assert "devices" not in freed["status"]
 
 
-async def test_fields_of_slices_are_refused_with_the_kind(talk: Any) -> None:
-    _, answer = await talk("GET", f"{RESOURCES}/resourceslices?fieldSelector=spec.x%3D1")
-    assert answer["message"] == "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x"
+async def test_unsupported_field_selector_names_the_kind(api: Any) -> None:
+    _, response = await api("GET", f"{RESOURCES}/resourceslices?fieldSelector=spec.x%3D1")
+    assert (
+        response["message"] == "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x"
+    )
 
 
-async def test_the_priority_classes_of_the_system_stay(talk: Any) -> None:
-    status, answer = await talk("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical")
-    assert (status, answer["message"].partition(": ")[2]) == (
+async def test_system_priority_classes_cannot_be_deleted(api: Any) -> None:
+    status, response = await api("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical")
+    assert (status, response["message"].partition(": ")[2]) == (
         403,
         "this is a system priority class and cannot be deleted",
     )
 
 
-async def test_versions_that_never_had_a_kind(talk: Any) -> None:
+async def test_unregistered_version_of_a_kind(api: Any) -> None:
     body = {"apiVersion": "networking.k8s.io/v1beta1", "kind": "NetworkPolicy", **named({})}
-    _, answer = await talk("POST", f"{NETWORKING}/namespaces/ns/networkpolicies", body)
+    _, response = await api("POST", f"{NETWORKING}/namespaces/ns/networkpolicies", body)
     assert (
-        'no kind "NetworkPolicy" is registered for version "networking.k8s.io/v1beta1"' in answer["message"]
+        'no kind "NetworkPolicy" is registered for version "networking.k8s.io/v1beta1"' in response["message"]
     )
 
 
-async def test_keys_in_messages_are_those_of_kubernetes(talk: Any) -> None:
+async def test_storage_keys_in_messages(api: Any) -> None:
     path = f"{NETWORKING}/namespaces/ns/ingresses"
     spec = {"rules": [{"host": "a.com"}]}
-    await talk.ok("POST", path, named({"spec": spec}))
+    await api.ok("POST", path, named({"spec": spec}))
     body = {"metadata": {"name": "a", "uid": "x"}, "spec": spec}
-    assert "Key: /registry/ingress/ns/a," in (await talk("PUT", f"{path}/a", body))[1]["message"]
+    assert "Key: /registry/ingress/ns/a," in (await api("PUT", f"{path}/a", body))[1]["message"]
 
 
-async def test_a_list_of_no_metadata_has_no_items(talk: Any) -> None:
+async def test_empty_partial_metadata_list_has_null_items(api: Any) -> None:
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-    _, answer = await talk("GET", f"{NETWORKING}/namespaces/ns/ingresses", accept=accept)
-    assert answer["items"] is None
+    _, response = await api("GET", f"{NETWORKING}/namespaces/ns/ingresses", accept=accept)
+    assert response["items"] is None
