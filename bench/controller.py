@@ -251,9 +251,9 @@ def servers() -> Iterator[list[tuple[str, str]]]:
         given = bool(os.environ.get("BENCH_KUBECONFIG"))
         found = [("the server given" if given else "kubewright up", stack.enter_context(server()))]
         if os.environ.get("KUBEBUILDER_ASSETS") and not given:
-            from kubewright.testing.server import real_server
+            from kubewright.testing.server import start_kube_apiserver
 
-            config: Any = stack.enter_context(real_server())
+            config: Any = stack.enter_context(start_kube_apiserver())
             path = Path(stack.enter_context(tempfile.TemporaryDirectory()), "kubeconfig")
             path.write_text(json.dumps(_kubeconfig(config)))
             found.append(("kube-apiserver", str(path)))

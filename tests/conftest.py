@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from kubewright.client import ClusterConfig
-from kubewright.testing.server import choose, real_server
+from kubewright.testing.server import server_kinds, start_kube_apiserver
 
 
 @pytest.fixture(scope="session")
 def real_config() -> Iterator[ClusterConfig | None]:
     """Where it is; `None` when tests are about our own servers."""
-    if choose() != ("real",):
+    if server_kinds() != ("real",):
         yield None
         return
-    with real_server() as config:
+    with start_kube_apiserver() as config:
         yield config

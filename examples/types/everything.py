@@ -85,7 +85,7 @@ class Part(Struct):
 
     name: Annotated[str, MinLen(1), MaxLen(63), Pattern("^[a-z]+$")]
     size: Annotated[Int32, Ge(0), Le(100)] = 1
-    extra: Annotated[str, Description("Said by a marker.")] | None = None
+    extra: Annotated[str, Description("Set by a marker.")] | None = None
 
 
 @mark(ExactlyOneOf("left", "right"), AtMostOneOf("near", "far"), AtLeastOneOf("near", "left"))

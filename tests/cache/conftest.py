@@ -19,7 +19,7 @@ from kubewright.api.core.v1 import Namespace
 from kubewright.api.errors import Expired, InternalError, too_large_resource_version, too_many_requests
 from kubewright.client import Answer, Call, Client, ClusterConfig, ConnectionFailed, Proceed, Stream
 from kubewright.client.raw import RawPage, RawWatch
-from kubewright.testing.server import TestServer, choose, served
+from kubewright.testing.server import TestServer, server_kinds, start_test_server
 
 _numbers = itertools.count(1)
 
@@ -328,11 +328,11 @@ def scripted_server() -> type[ScriptedServer]:
     return ScriptedServer
 
 
-@pytest.fixture(params=choose())
+@pytest.fixture(params=server_kinds())
 async def server(
     request: pytest.FixtureRequest, real_config: ClusterConfig | None
 ) -> AsyncIterator[TestServer]:
-    async with served(request.param, real_config, controllers=False) as running:
+    async with start_test_server(request.param, real_config, controllers=False) as running:
         yield running
 
 

@@ -10,16 +10,16 @@ import pytest
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import Namespace
 from kubewright.client import Client, ClusterConfig
-from kubewright.testing.server import TestServer, choose, served
+from kubewright.testing.server import TestServer, server_kinds, start_test_server
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=choose())
+@pytest.fixture(params=server_kinds())
 async def server(
     request: pytest.FixtureRequest, real_config: ClusterConfig | None
 ) -> AsyncIterator[TestServer]:
-    async with served(request.param, real_config, controllers=False) as running:
+    async with start_test_server(request.param, real_config, controllers=False) as running:
         yield running
 
 

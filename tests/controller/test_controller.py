@@ -24,7 +24,7 @@ from kubewright.controller import (
     Result,
     SyncTimeout,
     TerminalError,
-    reconciling,
+    current_reconcile,
 )
 
 
@@ -220,7 +220,9 @@ async def test_a_plain_function_runs_in_a_thread_and_keeps_the_context():
     seen = []
 
     def reconcile(request):
-        seen.append((threading.current_thread() is threading.main_thread(), reconciling.get().controller))
+        seen.append(
+            (threading.current_thread() is threading.main_thread(), current_reconcile.get().controller)
+        )
 
     await run_until(controller_of(reconcile, "a", name="threaded"), lambda: seen)
     assert seen == [(False, "threaded")]
@@ -405,7 +407,7 @@ async def test_warming_up_fills_the_queue_before_anybody_works(bench):
 
     await bench.client.create(config_map("a"))
     controller = ControllerBuilder(bench).for_(ConfigMap).with_options(warm_up=True).complete(reconcile)
-    assert controller.warms_up
+    assert controller.needs_warm_up
     await controller.warm_up()
     assert Request("default", "a") in controller.queue
     assert seen == []
@@ -417,7 +419,7 @@ async def test_warming_up_fills_the_queue_before_anybody_works(bench):
 async def test_a_warm_up_can_be_undone(bench):
     controller = ControllerBuilder(bench).for_(ConfigMap).complete(lambda request: None)
     await controller.warm_up()
-    await controller.cool_down()
+    await controller.stop_warm_up()
     await bench.client.create(config_map("later"))
     assert len(controller.queue) == controller.queue.waiting == 0
     assert not (await bench.cache.informer(ConfigMap))._handlers

@@ -16,14 +16,14 @@ from kubewright.controller import (
     created,
     deleted,
     deletion_started,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
     finalizers_changed,
-    for_object,
-    for_owner,
     generation_changed,
     has_labels,
     in_namespaces,
     labels_changed,
-    mapped,
     resource_version_changed,
     updated,
     where,
@@ -104,27 +104,27 @@ def owned_by(*names, kind="Shop", controller=True, version="v1"):
 
 
 def test_the_object_itself():
-    assert list(for_object(Change(KEY, None, entry()))) == [Request("shop", "a")]
+    assert list(enqueue_object(Change(KEY, None, entry()))) == [Request("shop", "a")]
 
 
 def test_owners_in_any_version_and_of_both_sides():
     shop = GroupVersionKind("example.com", "v1", "Shop")
-    handler = for_owner(shop)
+    handler = enqueue_owner(shop)
     change = Change(KEY, owned_by("x"), owned_by("y", version="v2"))
     assert list(handler(change)) == [Request("shop", "x"), Request("shop", "y")]
     assert list(handler(Change(KEY, None, owned_by("x", kind="Other")))) == []
     assert list(handler(Change(KEY, None, owned_by("x", controller=False)))) == []
-    any_owner = for_owner(shop, controller_only=False)
+    any_owner = enqueue_owner(shop, controller_only=False)
     assert list(any_owner(Change(KEY, None, owned_by("x", "y", controller=False)))) == [
         Request("shop", "x"),
         Request("shop", "y"),
     ]
-    assert list(for_owner(shop, namespaced=False)(Change(KEY, None, owned_by("x")))) == [Request("", "x")]
+    assert list(enqueue_owner(shop, namespaced=False)(Change(KEY, None, owned_by("x")))) == [Request("", "x")]
 
 
 def test_a_mapping_is_asked_once_for_a_resync():
     asked = []
-    handler = mapped(lambda entry: entry.revision, lambda revision: asked.append(revision) or ["key"])
+    handler = enqueue_mapped(lambda entry: entry.revision, lambda revision: asked.append(revision) or ["key"])
     old = entry(1)
     assert list(handler(Change(KEY, old, old))) == ["key"]
     assert list(handler(Change(KEY, old, entry(2)))) == ["key"]

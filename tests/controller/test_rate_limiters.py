@@ -3,11 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.controller.rate_limiters import BucketLimiter, ExponentialLimiter, FastSlowLimiter, MaxOf
+from kubewright.controller.rate_limiters import (
+    BucketRateLimiter,
+    ExponentialFailureRateLimiter,
+    FastSlowRateLimiter,
+    MaxOfRateLimiter,
+)
 
 
 def test_the_delay_doubles_up_to_a_maximum():
-    limiter = ExponentialLimiter()
+    limiter = ExponentialFailureRateLimiter()
     delays = [limiter.when("a") for _ in range(200)]
     assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
     assert delays[17] == 0.005 * 2**17
@@ -19,7 +24,7 @@ def test_the_delay_doubles_up_to_a_maximum():
 
 def test_a_bucket_gives_its_burst_at_once_and_then_its_rate():
     now = [0.0]
-    limiter = BucketLimiter(10.0, 100, clock=lambda: now[0])
+    limiter = BucketRateLimiter(10.0, 100, clock=lambda: now[0])
     assert [limiter.when(n) for n in range(100)] == [0.0] * 100
     assert [round(limiter.when(n), 6) for n in range(3)] == [0.1, 0.2, 0.3]
     now[0] = 10.3
@@ -29,7 +34,7 @@ def test_a_bucket_gives_its_burst_at_once_and_then_its_rate():
 @given(st.lists(st.floats(0, 5), max_size=60))
 def test_a_bucket_never_lets_more_through_than_it_says(pauses):
     now = 0.0
-    limiter = BucketLimiter(10.0, 5, clock=lambda: now)
+    limiter = BucketRateLimiter(10.0, 5, clock=lambda: now)
     released = []
     for pause in pauses:
         now += pause
@@ -40,14 +45,14 @@ def test_a_bucket_never_lets_more_through_than_it_says(pauses):
 
 
 def test_fast_then_slow():
-    limiter = FastSlowLimiter(0.1, 30.0, 2)
+    limiter = FastSlowRateLimiter(0.1, 30.0, 2)
     assert [limiter.when("a") for _ in range(3)] == [0.1, 0.1, 30.0]
     limiter.forget("a")
     assert limiter.when("a") == 0.1
 
 
 def test_the_longest_of_several():
-    limiter = MaxOf(ExponentialLimiter(0.5), FastSlowLimiter(1.0, 2.0, 1))
+    limiter = MaxOfRateLimiter(ExponentialFailureRateLimiter(0.5), FastSlowRateLimiter(1.0, 2.0, 1))
     assert [limiter.when("a") for _ in range(4)] == [1.0, 2.0, 2.0, 4.0]
     assert limiter.failures("a") == 4
     limiter.forget("a")

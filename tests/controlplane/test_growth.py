@@ -17,7 +17,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.unstructured import Unstructured
 from kubewright.client import Client
 from kubewright.controlplane import ControlPlane
-from kubewright.testing.server import served
+from kubewright.testing.server import start_test_server
 
 ROUNDS = 8
 BOUNDED = {"Event", "KeyValue", "Change"}
@@ -114,7 +114,7 @@ def held() -> Counter[str]:
 
 async def test_what_comes_and_goes_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "kubewright")  # records of what failed open would be held, too
-    async with served("tls") as server:
+    async with start_test_server("tls") as server:
         client: Any = server.client()
         for turn in range(3):
             await come_and_go(server.plane, client, turn)

@@ -29,12 +29,12 @@ from kubewright.api.times import now as utc_now
 from kubewright.client import Client
 from kubewright.manager import Operator
 from kubewright.manager.installation import install_definitions
-from kubewright.manager.manager import GraceExceeded
-from kubewright.testing.server import choose, served
+from kubewright.manager.manager import ShutdownTimeout
+from kubewright.testing.server import server_kinds, start_test_server
 from kubewright.testing.time import FakeTimeLoop
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-REAL = choose() == ("real",)
+REAL = server_kinds() == ("real",)
 
 for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached"):
     sys.path.insert(0, str(EXAMPLES / example))
@@ -120,7 +120,7 @@ class World:
             yield manager
         finally:
             stop.set()
-            with suppress(*([GraceExceeded] if dies else [])):
+            with suppress(*([ShutdownTimeout] if dies else [])):
                 await run
 
     async def wait_for(self, kind: Any, name: str, until: Any) -> Any:
@@ -138,7 +138,7 @@ class World:
 
 @asynccontextmanager
 async def opened(config: Any, *, controllers: bool) -> AsyncIterator[World]:
-    async with served(
+    async with start_test_server(
         "real" if REAL else "in-process", config, **({} if REAL else {"controllers": controllers})
     ) as server:
         if REAL:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubewright.client import Client
-from kubewright.testing.server import TestServer, served
+from kubewright.testing.server import TestServer, start_test_server
 from kubewright.testing.time import FakeTimeLoop
 
 FAKE_TIME = ("test_manager", "test_leader_election", "test_events", "test_operator", "test_production")
@@ -24,7 +24,7 @@ def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    async with served("in-process", None, controllers=False) as made:
+    async with start_test_server("in-process", None, controllers=False) as made:
         yield made
 
 

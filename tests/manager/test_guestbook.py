@@ -92,7 +92,7 @@ async def test_it_defaults_refuses_reconciles_and_asks_for_no_more_than_it_decla
             task.result()
         if not servers:
             return False
-        await servers[0].wait_listening()
+        await servers[0].wait_until_started()
         url = f"http://127.0.0.1:{servers[0].port}/readyz"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             return answer.status == 200

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kubewright.controller import Request
-from kubewright.controller.controller import Reconciling, reconciling
+from kubewright.controller.controller import ReconcileInfo, current_reconcile
 from kubewright.manager import ObjectLogger, logs
 
 
@@ -53,11 +53,11 @@ def test_json_has_one_object_per_line_with_the_fields_of_the_object() -> None:
 
 def test_any_line_inside_a_reconcile_says_which() -> None:
     stream = lines("json")
-    token = reconciling.set(Reconciling("guestbook", Request("d", "a"), "7f-1"))
+    token = current_reconcile.set(ReconcileInfo("guestbook", Request("d", "a"), "7f-1"))
     try:
         logging.getLogger("some.library").warning("odd")
     finally:
-        reconciling.reset(token)
+        current_reconcile.reset(token)
     logging.getLogger("some.library").warning("outside")
     inside, outside = (json.loads(line) for line in stream.getvalue().splitlines())
     assert (inside["controller"], inside["reconcile_id"]) == ("guestbook", "7f-1")

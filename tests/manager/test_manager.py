@@ -14,11 +14,11 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import Client
 from kubewright.manager import (
     Cluster,
-    GraceExceeded,
     LeaderElector,
     LeadershipLost,
     Manager,
     ManagerStopped,
+    ShutdownTimeout,
 )
 
 
@@ -52,19 +52,19 @@ class Part:
 class Listener(Part):
     """Listens only after a while, as a server does."""
 
-    async def wait_listening(self) -> None:
+    async def wait_until_started(self) -> None:
         await asyncio.sleep(5)
         self.log.append(f"={self.name}")
 
 
 class Warm(Part):
-    warms_up = True
+    needs_warm_up = True
 
     async def warm_up(self) -> None:
         await asyncio.sleep(1)
         self.log.append(f"~{self.name}")
 
-    async def cool_down(self) -> None:
+    async def stop_warm_up(self) -> None:
         self.log.append(f"_{self.name}")
 
 
@@ -127,7 +127,7 @@ async def test_what_does_not_stop_in_time_is_cut_off_and_told(client, running, e
     manager = manager_of(client, grace=30)
     manager.add(Part(log, "quick", slow=29))
     manager.add(Part(log, "slow", slow=31))
-    with pytest.raises(GraceExceeded, match="not stopped within 30 s and cut off: Part slow"):
+    with pytest.raises(ShutdownTimeout, match="not stopped within 30 s and cut off: Part slow"):
         async with running(manager):
             await eventually(lambda: len(log) == 2)
     assert log[2:] == ["-quick", "!slow"]
@@ -154,7 +154,7 @@ async def test_a_part_that_ignores_being_cut_off_does_not_hold_others(client, ru
 
     manager = manager_of(client, grace=1)
     manager.add(Stubborn())
-    with pytest.raises(GraceExceeded, match="Stubborn"):
+    with pytest.raises(ShutdownTimeout, match="Stubborn"):
         async with running(manager):
             await eventually(manager.elected.is_set)
     await asyncio.sleep(200)
@@ -174,7 +174,7 @@ async def test_a_part_that_fails_stops_everything_with_its_error(client) -> None
 
 async def test_a_part_that_fails_at_start_keeps_later_groups_from_starting(client) -> None:
     class Deaf(Part):
-        async def wait_listening(self) -> None:
+        async def wait_until_started(self) -> None:
             await asyncio.Event().wait()
 
     log: list[str] = []
@@ -324,9 +324,9 @@ async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eve
 
 
 async def test_further_clusters_follow_and_are_fenced_too(client, eventually) -> None:
-    from kubewright.testing.server import served
+    from kubewright.testing.server import start_test_server
 
-    async with served("in-process", None, controllers=False) as second:
+    async with start_test_server("in-process", None, controllers=False) as second:
         other = Cluster(second.client(), name="other", allow=[ConfigMap])
         manager = manager_of(client, elector=elector(client))
         manager.add(other)

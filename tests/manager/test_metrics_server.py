@@ -18,9 +18,9 @@ from kubewright.client import Client
 from kubewright.client.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.manager import Cluster, LeaderElector, Manager
-from kubewright.manager.http import AccessCheck, metrics_server
+from kubewright.manager.http import MetricsAuthorizer, metrics_server
 from kubewright.testing.server import TestServer
-from kubewright.webhook import CertificateFiles, DevelopmentCertificates
+from kubewright.webhook import CertificateFiles, SelfSignedCertificates
 
 
 async def token_of(client: Client, name: str) -> str:
@@ -68,12 +68,14 @@ async def get(url: str, authority: bytes, token: str = "", path: str = "/metrics
 
 
 async def test_only_those_who_may_read_metrics_can(client: Client, running: Callable[..., Any]) -> None:
-    certificates = DevelopmentCertificates()
-    server = metrics_server(host="127.0.0.1", port=0, certificates=certificates, access=AccessCheck(client))
+    certificates = SelfSignedCertificates()
+    server = metrics_server(
+        host="127.0.0.1", port=0, certificates=certificates, access=MetricsAuthorizer(client)
+    )
     reader, stranger = await token_of(client, "prometheus"), await token_of(client, "stranger")
     await allow_metrics(client, "prometheus")
     async with running(server):
-        await server.wait_listening()
+        await server.wait_until_started()
         url, authority = f"https://127.0.0.1:{server.port}", certificates.authority
         assert await get(url, authority) == (401, "Unauthorized\n")
         assert (await get(url, authority, "nonsense"))[0] == 401
@@ -95,7 +97,7 @@ async def test_answers_are_remembered_for_a_while(client: Client) -> None:
         return await proceed(call)
 
     now = [0.0]
-    check = AccessCheck(client.intercepted(counting), clock=lambda: now[0])
+    check = MetricsAuthorizer(client.intercepted(counting), clock=lambda: now[0])
     token = await token_of(client, "prometheus")
     for _ in range(3):
         assert (await check.refusal(f"Bearer {token}", "/metrics") or (0,))[0] == 403
@@ -109,7 +111,7 @@ async def test_a_server_that_is_away_lets_nobody_in(client: Client) -> None:
     async def away(call: Any, proceed: Any) -> Any:
         raise TimeoutError("no answer")
 
-    verdict = await AccessCheck(client.intercepted(away)).refusal("Bearer x", "/metrics")
+    verdict = await MetricsAuthorizer(client.intercepted(away)).refusal("Bearer x", "/metrics")
     assert verdict == (500, "Authentication failed")
 
 

@@ -23,7 +23,7 @@ from kubewright.api.core.v1 import ConfigMap, Pod
 from kubewright.api.declare import Rbac, Webhook
 from kubewright.client import Client
 from kubewright.controller import Request, Result
-from kubewright.controller.daemons import Stopped
+from kubewright.controller.daemons import StopEvent
 from kubewright.manager import Context, EventRecorder, InjectionError, Manager, Operator
 from kubewright.manager.installation import install_definitions
 from kubewright.testing.permissions import PermissionRecorder
@@ -150,7 +150,7 @@ def test_other_mistakes_fail_at_registration_too(operator) -> None:
         operator.default(Box)(lambda: None)
     with pytest.raises(InjectionError, match="name the finalizer"):
         operator.finalize(ConfigMap)(lambda: None)
-    with pytest.raises(InjectionError, match="stopped: Stopped"):
+    with pytest.raises(InjectionError, match="stopped: StopEvent"):
         operator.daemon(Box)(_plain_daemon)
     operator.default(Box)(lambda one: None)
     with pytest.raises(InjectionError, match="Box has a defaulting function already"):
@@ -318,7 +318,7 @@ async def test_timers_and_daemons(operator, client, eventually) -> None:
         ticks.append(ctx.memory["ticks"])
 
     @operator.daemon(Box)
-    async def follow(thing: Box, stopped: Stopped, ctx: Context[Box]) -> None:
+    async def follow(thing: Box, stopped: StopEvent, ctx: Context[Box]) -> None:
         await stopped.wait()
         ended.append(stopped.reason)
 
@@ -533,7 +533,7 @@ async def test_an_operator_does_no_more_than_it_declares(operator, client, event
 
 
 def test_webhooks_are_served_here_in_development_and_everywhere_in_a_cluster(operator, client) -> None:
-    from kubewright.manager.assembly import webhook_server
+    from kubewright.manager.operator_runtime import webhook_server
 
     operator.default(Box)(lambda thing: None)
     operator.settings.webhook_certificates = "/certs"

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, resource
 from kubewright.client import Client
-from kubewright.controller.daemons import Stopped
+from kubewright.controller.daemons import StopEvent
 from kubewright.manager import Context, Operator
 from kubewright.manager.installation import install_definitions
 
@@ -29,7 +29,7 @@ async def test_a_plain_daemon_has_a_thread_of_its_own_and_ends_when_told(
     log: list[str] = []
 
     @operator.daemon(Lamp)
-    def glow(lamp: Lamp, stopped: Stopped, ctx: Context[Lamp]) -> None:
+    def glow(lamp: Lamp, stopped: StopEvent, ctx: Context[Lamp]) -> None:
         log.append(f"on {lamp.metadata.name}")
         ctx.event("Normal", "Lit", "it is on")
         stopped.wait_in_thread()

@@ -21,14 +21,14 @@ from kubewright.api import ObjectMeta
 from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.client import Client
-from kubewright.testing.server import TestServer, served
+from kubewright.testing.server import TestServer, start_test_server
 
 PROGRAM = Path(__file__).with_name("elected_writer.py")
 
 
 @pytest.fixture
 async def tls() -> AsyncIterator[tuple[TestServer, Path]]:
-    async with served("tls", None, controllers=False) as server:
+    async with start_test_server("tls", None, controllers=False) as server:
         await server.client().create(ConfigMap(metadata=ObjectMeta(name="diary", namespace="default")))
         yield server, server.plane.kubeconfig
 

@@ -31,7 +31,7 @@ async def test_named_checks(running: Callable[..., Any], caplog: pytest.LogCaptu
     probes.add_ready_check("network", network)
     server = probe_server(probes, host="127.0.0.1", port=0)
     async with running(server):
-        await server.wait_listening()
+        await server.wait_until_started()
         url = f"http://127.0.0.1:{server.port}"
         assert await get(f"{url}/healthz") == (200, "ok")
         assert await get(f"{url}/readyz") == (200, "ok")
@@ -58,7 +58,7 @@ async def test_a_port_in_use_is_one_clear_error(running: Callable[..., Any]) -> 
 
     first = probe_server(Probes(), host="127.0.0.1", port=0)
     async with running(first):
-        await first.wait_listening()
+        await first.wait_until_started()
         second = probe_server(Probes(), host="127.0.0.1", port=first.port)
         with pytest.raises(OSError, match=f"probes cannot listen on 127.0.0.1:{first.port}"):
             await second.run(asyncio.Event())

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.cli.run import is_local
-from kubewright.testing.server import served
+from kubewright.testing.server import start_test_server
 
 PROGRAM = """
 import os
@@ -70,7 +70,7 @@ class Running:
 
 @pytest.fixture
 async def kubeconfig() -> AsyncIterator[Path]:
-    async with served("tls", None, controllers=False) as server:
+    async with start_test_server("tls", None, controllers=False) as server:
         yield server.plane.kubeconfig
 
 

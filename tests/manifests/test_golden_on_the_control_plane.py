@@ -19,7 +19,7 @@ import yaml
 from kubewright.api import Conflict, GroupVersionKind, Invalid
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.client import Client, ClusterConfig, condition, deleted, merge
-from kubewright.testing.server import TestServer, served
+from kubewright.testing.server import TestServer, start_test_server
 
 GOLDEN = Path(__file__).parents[2] / "examples" / "types" / "golden"
 Object = dict[str, Any]
@@ -277,7 +277,9 @@ def kind_of(name: str) -> GroupVersionKind:
 
 @pytest.fixture
 async def server(real_config: ClusterConfig | None) -> AsyncIterator[TestServer]:
-    async with served("real" if real_config else "in-process", real_config, controllers=False) as running:
+    async with start_test_server(
+        "real" if real_config else "in-process", real_config, controllers=False
+    ) as running:
         yield running
 
 
@@ -469,7 +471,9 @@ async def test_versions_that_are_deprecated_or_not_served(server: TestServer) ->
     await install(client, "everything")
     await client.create(made("everything"))
     assert "for reading, not for use" in warnings
-    served = {each.gvk.version for each in await client.mapper.resources() if each.gvk.kind == "Everything"}
+    served = {
+        each.gvk.version for each in await client.mapper.resources() if each.gvk.kind == "Everything"
+    }
     assert served == {"v1"}
 
 

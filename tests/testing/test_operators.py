@@ -26,7 +26,7 @@ from kubewright.api import ListMap
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Invalid
 from kubewright.client import condition
-from kubewright.testing import fake_time, running, served
+from kubewright.testing import fake_time, run_operator, start_test_server
 
 
 class ShopSpec(Spec):
@@ -74,7 +74,7 @@ def make_operator(said: list[str]) -> Operator:
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    async with served("in-process") as server:
+    async with start_test_server("in-process") as server:
         yield server.client()
 
 
@@ -87,7 +87,7 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
         if new.spec.size > 10:
             yield FieldError.invalid("spec.size", new.spec.size, "at most 10")
 
-    async with running(operator, client) as manager:
+    async with run_operator(operator, client) as manager:
         assert said == ["begun"]
         assert manager.ready
         made = await client.create(shop("a", size=3))
@@ -98,14 +98,17 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
     assert said == ["begun", "ended"]
     assert not operator.settings.development
     await client.create(shop("c", size=11))  # nobody is asked any more
-    async with running(operator, client):
+    async with run_operator(operator, client):
         assert said == ["begun", "ended", "begun"]
 
 
 async def test_what_ends_it_early_is_raised(client: Client) -> None:
     operator = make_operator([])
     with pytest.raises(OSError, match="probes cannot listen"):
-        async with served("tls") as other, running(operator, client, probe_port=other.plane.port):
+        async with (
+            start_test_server("tls") as other,
+            run_operator(operator, client, probe_port=other.plane.port),
+        ):
             raise AssertionError("it cannot have started")
     failing = Operator("failing")
 
@@ -114,20 +117,23 @@ async def test_what_ends_it_early_is_raised(client: Client) -> None:
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there"):
-        async with running(failing, client):
+        async with run_operator(failing, client):
             raise AssertionError("it cannot have started")
     assert not failing.settings.development
 
 
 async def test_an_error_in_the_block_is_the_one_that_is_seen(client: Client) -> None:
     with pytest.raises(ZeroDivisionError):
-        async with running(make_operator([]), client):
+        async with run_operator(make_operator([]), client):
             raise ZeroDivisionError
 
 
 def test_an_hour_passes_at_once() -> None:
     async def scenario() -> float:
-        async with served("in-process") as server, running(make_operator([]), server.client()):
+        async with (
+            start_test_server("in-process") as server,
+            run_operator(make_operator([]), server.client()),
+        ):
             client = server.client()
             made = await client.create(shop("a", opens_in=3600))
             began = asyncio.get_running_loop().time()

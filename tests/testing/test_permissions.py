@@ -9,7 +9,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.declare import Rbac
 from kubewright.client import patches
 from kubewright.testing.permissions import PermissionRecorder
-from kubewright.testing.server import served
+from kubewright.testing.server import start_test_server
 
 
 def rbac(*verbs: str, resources: tuple[str, ...] = ("configmaps",), **more: object) -> Rbac:
@@ -17,7 +17,7 @@ def rbac(*verbs: str, resources: tuple[str, ...] = ("configmaps",), **more: obje
 
 
 async def use(recorder: PermissionRecorder) -> None:
-    async with served("in-process", None, controllers=False) as server:
+    async with start_test_server("in-process", None, controllers=False) as server:
         client = recorder.recording(server.client())
         await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
         await client.get(ConfigMap, "a", namespace="default")

@@ -11,7 +11,14 @@ import pytest
 
 from kubewright.api import CustomResource, FieldError, Spec, Status, resource
 from kubewright.patch import json_patch
-from kubewright.webhook import AdmissionRequest, AdmissionResponse, BadReview, Defaulter, Denied, Validator
+from kubewright.webhook import (
+    AdmissionRequest,
+    AdmissionResponse,
+    Defaulter,
+    Denied,
+    InvalidReviewError,
+    Validator,
+)
 from kubewright.webhook.admission import admit
 from kubewright.webhook.review import answer, read
 
@@ -213,7 +220,7 @@ async def test_raw_handlers_answer_as_they_like() -> None:
     ],
 )
 def test_what_is_not_a_review_is_refused(body: bytes, complaint: str) -> None:
-    with pytest.raises(BadReview, match=complaint):
+    with pytest.raises(InvalidReviewError, match=complaint):
         read(body)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, resource
-from kubewright.webhook import BadReview, ConversionError, Converter, lost_fields
-from kubewright.webhook.conversion import Conversions
+from kubewright.webhook import ConversionError, Converter, InvalidReviewError, lost_fields
+from kubewright.webhook.conversion import ConversionHandler
 
 
 class TimeSpec(Spec):
@@ -72,7 +72,7 @@ def job(version: str, schedule: Any) -> dict[str, Any]:
 
 
 def ask(converter: Converter, wanted: str, *objects: dict[str, Any]) -> dict[str, Any]:
-    conversions = Conversions()
+    conversions = ConversionHandler()
     conversions.add(converter)
     body = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -121,12 +121,12 @@ def test_a_converter_that_crashes_says_so(converter: Converter) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"kind":"ConversionReview","apiVersion":"v1"}'])
 def test_what_is_not_a_review_is_refused(converter: Converter, body: bytes) -> None:
-    with pytest.raises(BadReview):
-        Conversions().answer(body)
+    with pytest.raises(InvalidReviewError):
+        ConversionHandler().answer(body)
 
 
 def test_a_kind_has_one_converter(converter: Converter) -> None:
-    conversions = Conversions()
+    conversions = ConversionHandler()
     conversions.add(converter)
     with pytest.raises(ValueError, match="already"):
         conversions.add(Converter(JobV1))

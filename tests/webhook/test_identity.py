@@ -10,10 +10,10 @@ import pytest
 from kubewright.webhook import (
     AccessRequest,
     AccessReviewer,
-    Authenticated,
-    BadReview,
     Denied,
+    InvalidReviewError,
     TokenReviewer,
+    TokenReviewResult,
     UserInfo,
 )
 
@@ -38,10 +38,10 @@ async def test_known_tokens_have_users() -> None:
 
 
 async def test_a_reviewer_may_look_at_audiences_and_say_why_not() -> None:
-    async def review(token: str, audiences: list[str]) -> Authenticated:
+    async def review(token: str, audiences: list[str]) -> TokenReviewResult:
         if token == "old":
             raise Denied("the token has expired")
-        return Authenticated(UserInfo(username="ada"), [each for each in audiences if each == "here"])
+        return TokenReviewResult(UserInfo(username="ada"), [each for each in audiences if each == "here"])
 
     status = await ask(TokenReviewer(review), "TokenReview", {"token": "x", "audiences": ["here", "there"]})
     assert status["audiences"] == ["here"]
@@ -77,5 +77,5 @@ async def test_access_is_allowed_denied_or_left_to_others() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"kind":"Pod","apiVersion":"v1"}'])
 async def test_what_is_not_a_review_is_refused(body: bytes) -> None:
     for endpoint in (TokenReviewer(lambda token: None), AccessReviewer(lambda request: True)):
-        with pytest.raises(BadReview, match="Review"):
+        with pytest.raises(InvalidReviewError, match="Review"):
             await endpoint(body)

@@ -15,7 +15,7 @@ from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import Namespace, Secret
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.client import Client
-from kubewright.testing.server import served
+from kubewright.testing.server import start_test_server
 from kubewright.webhook import ManagedCertificates
 
 CONFIGURATION = GroupVersionKind("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration")
@@ -23,7 +23,7 @@ CONFIGURATION = GroupVersionKind("admissionregistration.k8s.io", "v1", "Validati
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    async with served("in-process", None, controllers=False) as server:
+    async with start_test_server("in-process", None, controllers=False) as server:
         client = server.client()
         await client.create(Namespace(metadata=ObjectMeta(name="ops")))
         await client.create(
@@ -155,7 +155,7 @@ async def test_a_configuration_that_comes_later_is_told_soon(client: Client) -> 
 
 async def test_a_configuration_that_others_change_meanwhile_is_written_all_the_same(client: Client) -> None:
     from kubewright.client import patches
-    from kubewright.webhook.certificates import inject_authority
+    from kubewright.webhook.certificates import inject_ca_bundle
 
     meddled = False
 
@@ -167,7 +167,7 @@ async def test_a_configuration_that_others_change_meanwhile_is_written_all_the_s
             await client.patch(CONFIGURATION, change, name="checks")
         return await proceed(call)
 
-    assert await inject_authority(client.intercepted(meddle), CONFIGURATION, "checks", b"bundle") is True
+    assert await inject_ca_bundle(client.intercepted(meddle), CONFIGURATION, "checks", b"bundle") is True
     assert await trusted(client) == {b"bundle"}
-    assert await inject_authority(client, CONFIGURATION, "checks", b"bundle") is False
-    assert await inject_authority(client, CONFIGURATION, "others", b"bundle") is None
+    assert await inject_ca_bundle(client, CONFIGURATION, "checks", b"bundle") is False
+    assert await inject_ca_bundle(client, CONFIGURATION, "others", b"bundle") is None

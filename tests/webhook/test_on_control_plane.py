@@ -16,13 +16,13 @@ from kubewright.api.declare import WebhookConversion
 from kubewright.api.errors import APIError
 from kubewright.client import Client
 from kubewright.manager.installation import install_definitions
-from kubewright.testing.server import served
+from kubewright.testing.server import start_test_server
 from kubewright.webhook import (
     AdmissionRequest,
     AdmissionResponse,
     Converter,
     Denied,
-    DevelopmentCertificates,
+    SelfSignedCertificates,
     WebhookServer,
 )
 
@@ -31,7 +31,7 @@ from kubewright.webhook import (
 async def running(server: WebhookServer) -> AsyncIterator[str]:
     stop = asyncio.Event()
     task = asyncio.create_task(server.run(stop))
-    await asyncio.wait_for(server.wait_listening(), 10)
+    await asyncio.wait_for(server.wait_until_started(), 10)
     try:
         yield f"https://127.0.0.1:{server.port}"
     finally:
@@ -41,13 +41,13 @@ async def running(server: WebhookServer) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    async with served("in-process", None, controllers=False) as server:
+    async with start_test_server("in-process", None, controllers=False) as server:
         yield server.client()
 
 
 @pytest.fixture
 async def server() -> WebhookServer:
-    made = WebhookServer(DevelopmentCertificates(), host="127.0.0.1", port=0)
+    made = WebhookServer(SelfSignedCertificates(), host="127.0.0.1", port=0)
 
     async def crash(request: AdmissionRequest) -> AdmissionResponse:
         raise ZeroDivisionError("out of ideas")
@@ -65,7 +65,7 @@ async def server() -> WebhookServer:
 
 
 async def register(client: Client, url: str, server: WebhookServer, policy: str) -> None:
-    assert isinstance(server.certificates, DevelopmentCertificates)
+    assert isinstance(server.certificates, SelfSignedCertificates)
     bundle = base64.b64encode(server.certificates.authority).decode()
     await client.create(
         Unstructured(
@@ -168,7 +168,7 @@ def from_hub(clock: Clock) -> ClockV2:
 
 
 async def test_versions_are_converted_both_ways_and_in_lists(client: Client) -> None:
-    certificates = DevelopmentCertificates()
+    certificates = SelfSignedCertificates()
     server = WebhookServer(certificates, host="127.0.0.1", port=0)
     converter = Converter(Clock)
     converter.spoke(ClockV2, to_hub=to_hub, from_hub=from_hub)

@@ -10,10 +10,10 @@ import pytest
 from kubewright.api.core.v1 import Node, Pod
 from kubewright.webhook import (
     AuditSink,
-    BadReview,
-    Binding,
-    DevelopmentCertificates,
+    ExtenderBinding,
+    InvalidReviewError,
     SchedulerExtender,
+    SelfSignedCertificates,
     WebhookServer,
 )
 
@@ -59,9 +59,9 @@ async def test_prioritize_scores_from_0_to_10() -> None:
 
 
 async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
-    bound: list[Binding] = []
+    bound: list[ExtenderBinding] = []
 
-    def bind(binding: Binding) -> None:
+    def bind(binding: ExtenderBinding) -> None:
         if binding.node == "full":
             raise RuntimeError("no room")
         bound.append(binding)
@@ -69,20 +69,20 @@ async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
     extender = SchedulerExtender(bind=bind)
     good = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
     assert json.loads(await extender.answer_bind(json.dumps(good).encode())) == {"Error": ""}
-    assert bound == [Binding("p", "d", "u", "a")]
+    assert bound == [ExtenderBinding("p", "d", "u", "a")]
     bad = json.dumps({**good, "Node": "full"}).encode()
     assert json.loads(await extender.answer_bind(bad)) == {"Error": "RuntimeError: no room"}
 
 
 async def test_only_what_it_can_do_is_served() -> None:
-    server = WebhookServer(DevelopmentCertificates(), port=0)
+    server = WebhookServer(SelfSignedCertificates(), port=0)
     SchedulerExtender(filter=same_label).add_to(server, "/scheduler/")
     assert server.paths == ["/scheduler/filter"]
 
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b'{"Pod":{}}'])
 async def test_other_bodies_are_refused(body: bytes) -> None:
-    with pytest.raises(BadReview):
+    with pytest.raises(InvalidReviewError):
         await SchedulerExtender(filter=same_label).answer_filter(body)
 
 
@@ -96,5 +96,5 @@ async def test_audit_batches_arrive_in_order() -> None:
     }
     await sink(json.dumps(batch).encode())
     assert [event["auditID"] for event in seen] == ["1", "2"]
-    with pytest.raises(BadReview, match="expected an EventList"):
+    with pytest.raises(InvalidReviewError, match="expected an EventList"):
         await sink(b"{}")

@@ -19,7 +19,7 @@ from kubewright.webhook import (
     AdmissionRequest,
     AdmissionResponse,
     CertificateFiles,
-    DevelopmentCertificates,
+    SelfSignedCertificates,
     WebhookServer,
 )
 from kubewright.webhook.server import MAX_BODY
@@ -36,7 +36,7 @@ async def running(server: WebhookServer) -> AsyncIterator[str]:
     stop = asyncio.Event()
     task = asyncio.create_task(server.run(stop))
     await asyncio.wait(
-        [task, asyncio.create_task(server.wait_listening())], return_when=asyncio.FIRST_COMPLETED
+        [task, asyncio.create_task(server.wait_until_started())], return_when=asyncio.FIRST_COMPLETED
     )
     try:
         yield f"https://127.0.0.1:{server.port}"
@@ -50,12 +50,12 @@ def trusting(authority: bytes) -> ssl.SSLContext:
 
 
 @pytest.fixture
-def certificates() -> DevelopmentCertificates:
-    return DevelopmentCertificates()
+def certificates() -> SelfSignedCertificates:
+    return SelfSignedCertificates()
 
 
 @pytest.fixture
-async def server(certificates: DevelopmentCertificates) -> WebhookServer:
+async def server(certificates: SelfSignedCertificates) -> WebhookServer:
     made = WebhookServer(certificates, host="127.0.0.1", port=0)
 
     async def allow(request: AdmissionRequest) -> AdmissionResponse:
@@ -69,7 +69,7 @@ async def server(certificates: DevelopmentCertificates) -> WebhookServer:
     return made
 
 
-async def post(url: str, body: Any, certificates: DevelopmentCertificates) -> tuple[int, str]:
+async def post(url: str, body: Any, certificates: SelfSignedCertificates) -> tuple[int, str]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     async with (
         aiohttp.ClientSession() as session,
@@ -78,7 +78,7 @@ async def post(url: str, body: Any, certificates: DevelopmentCertificates) -> tu
         return response.status, await response.text()
 
 
-async def test_a_review_is_answered(server: WebhookServer, certificates: DevelopmentCertificates) -> None:
+async def test_a_review_is_answered(server: WebhookServer, certificates: SelfSignedCertificates) -> None:
     async with running(server) as url:
         status, text = await post(f"{url}/allow", REVIEW, certificates)
     assert status == 200
@@ -86,7 +86,7 @@ async def test_a_review_is_answered(server: WebhookServer, certificates: Develop
 
 
 async def test_mistakes_are_told_apart(
-    server: WebhookServer, certificates: DevelopmentCertificates, caplog: pytest.LogCaptureFixture
+    server: WebhookServer, certificates: SelfSignedCertificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(server) as url:
         assert (await post(f"{url}/nowhere", REVIEW, certificates))[0] == 404
@@ -102,7 +102,7 @@ async def test_mistakes_are_told_apart(
 
 
 async def test_conversion_is_served_only_where_there_is_one(
-    server: WebhookServer, certificates: DevelopmentCertificates
+    server: WebhookServer, certificates: SelfSignedCertificates
 ) -> None:
     assert server.paths == ["/allow", "/crash"]
     async with running(server) as url:
@@ -115,7 +115,7 @@ async def test_two_webhooks_cannot_share_a_path(server: WebhookServer) -> None:
 
 
 async def test_a_port_in_use_is_one_clear_error(
-    server: WebhookServer, certificates: DevelopmentCertificates
+    server: WebhookServer, certificates: SelfSignedCertificates
 ) -> None:
     async with running(server):
         other = WebhookServer(certificates, host="127.0.0.1", port=server.port)
@@ -156,7 +156,7 @@ async def test_compressed_bodies_are_not_unpacked() -> None:
     async def allow(request: AdmissionRequest) -> AdmissionResponse:
         return AdmissionResponse()
 
-    certificates = DevelopmentCertificates()
+    certificates = SelfSignedCertificates()
     server = WebhookServer(host="127.0.0.1", port=0, certificates=certificates)
     server.add_admission("/hook", allow)
     async with running(server) as url, aiohttp.ClientSession() as session:

@@ -31,7 +31,7 @@ from kubewright.manifests import (
 )
 from kubewright.manifests.rbac import DEFAULT_ROLE
 
-from .importing import make_importable, shorten
+from .project_modules import make_importable, shorten
 
 _SETTINGS = {
     "output": str,

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from .importing import make_importable, shorten
+from .project_modules import make_importable, shorten
 
 if TYPE_CHECKING:
     from kubewright.client import ClusterConfig
@@ -160,11 +160,11 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
     from kubewright.client.errors import ConfigError, ConnectionFailed
     from kubewright.controller import BuildError, SyncTimeout
     from kubewright.manager import (
-        GraceExceeded,
         InjectionError,
         InstallationError,
         LeadershipLost,
         SettingsError,
+        ShutdownTimeout,
     )
 
     mendable = (
@@ -173,7 +173,7 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
         CacheError,
         ConfigError,
         ConnectionFailed,
-        GraceExceeded,
+        ShutdownTimeout,
         InjectionError,
         InstallationError,
         LeadershipLost,

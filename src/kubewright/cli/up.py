@@ -229,7 +229,7 @@ def _front_proxy(options: dict[str, Any]) -> Any:
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
     from kubewright.storage import StorageError
 
-    from .trimming import give_memory_back
+    from .memory import give_memory_back
 
     plane: ControlPlane = make()
     stop = asyncio.Event()

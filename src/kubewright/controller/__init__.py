@@ -12,12 +12,12 @@ In layers, lowest first; each works without those above it:
 Metrics (`queue_metrics`, `controller_metrics`) have the names that client-go and controller-runtime use.
 """
 
-from .builder import BuildError, ControllerBuilder, ManagerLike, claim_name
-from .controller import Controller, Reconciling, SyncTimeout, reconciling
-from .daemons import Daemons, StillRunning, Stopped, add_daemon
-from .desired import Changes, DesiredState
+from .builder import BuildError, ControllerBuilder, ManagerProtocol, register_controller_name
+from .controller import Controller, ReconcileInfo, SyncTimeout, current_reconcile
+from .daemons import DaemonController, DaemonStopTimeout, StopEvent, add_daemon
+from .desired_state import DesiredState, EnsureResult
+from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
 from .finalizers import Finalizers
-from .handlers import Handler, Mapping, for_object, for_owner, mapped
 from .object_reader import object_reader
 from .predicates import (
     Predicate,
@@ -34,62 +34,68 @@ from .predicates import (
     updated,
     where,
 )
-from .queue import LOW_PRIORITY, QueueShutDown, Taken, WorkQueue
-from .rate_limiters import BucketLimiter, ExponentialLimiter, FastSlowLimiter, MaxOf, RateLimiter
+from .queue import LOW_PRIORITY, QueueItem, QueueShutDown, WorkQueue
+from .rate_limiters import (
+    BucketRateLimiter,
+    ExponentialFailureRateLimiter,
+    FastSlowRateLimiter,
+    MaxOfRateLimiter,
+    RateLimiter,
+)
 from .request import Reconcile, Request, Result, TerminalError
 from .sources import ChannelSource, KindSource, Source
-from .timers import Timer, add_timer
+from .timers import TimerReconciler, add_timer
 
 __all__ = [
     "LOW_PRIORITY",
-    "BucketLimiter",
+    "BucketRateLimiter",
     "BuildError",
-    "Changes",
     "ChannelSource",
     "Controller",
     "ControllerBuilder",
-    "Daemons",
+    "DaemonController",
+    "DaemonStopTimeout",
     "DesiredState",
-    "ExponentialLimiter",
-    "FastSlowLimiter",
+    "EnsureResult",
+    "EventHandler",
+    "ExponentialFailureRateLimiter",
+    "FastSlowRateLimiter",
     "Finalizers",
-    "Handler",
     "KindSource",
-    "ManagerLike",
-    "Mapping",
-    "MaxOf",
+    "ManagerProtocol",
+    "MapFunction",
+    "MaxOfRateLimiter",
     "Predicate",
+    "QueueItem",
     "QueueShutDown",
     "RateLimiter",
     "Reconcile",
-    "Reconciling",
+    "ReconcileInfo",
     "Request",
     "Result",
     "Source",
-    "StillRunning",
-    "Stopped",
+    "StopEvent",
     "SyncTimeout",
-    "Taken",
     "TerminalError",
-    "Timer",
+    "TimerReconciler",
     "WorkQueue",
     "add_daemon",
     "add_timer",
     "annotations_changed",
-    "claim_name",
     "created",
+    "current_reconcile",
     "deleted",
     "deletion_started",
+    "enqueue_mapped",
+    "enqueue_object",
+    "enqueue_owner",
     "finalizers_changed",
-    "for_object",
-    "for_owner",
     "generation_changed",
     "has_labels",
     "in_namespaces",
     "labels_changed",
-    "mapped",
     "object_reader",
-    "reconciling",
+    "register_controller_name",
     "resource_version_changed",
     "updated",
     "where",

@@ -32,7 +32,7 @@ from kubewright.client.core import class_of, read
 from kubewright.client.kinds import Kind, MetadataOf, metadata_of
 
 from .controller import Controller, Reconciler
-from .handlers import Handler, Mapping, for_object, for_owner, mapped
+from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
 from .object_reader import object_reader, wants_object
 from .rate_limiters import RateLimiter
 from .request import Request
@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Hashable)
 PredicateLike = Callable[[Change], bool]
 
 
-class ManagerLike(Protocol):
+class ManagerProtocol(Protocol):
     """What a builder needs of a manager."""
 
     @property
@@ -64,7 +64,7 @@ class BuildError(ValueError):
 _names: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
-def claim_name(manager: ManagerLike, name: str) -> None:
+def register_controller_name(manager: ManagerProtocol, name: str) -> None:
     """Take a name for a controller of a manager; each is there once."""
     taken = _names.setdefault(manager, set())
     if name in taken:
@@ -78,7 +78,7 @@ def claim_name(manager: ManagerLike, name: str) -> None:
 class ControllerBuilder(Generic[R]):
     """Describes a controller and makes it with `complete`."""
 
-    def __init__(self, manager: ManagerLike, name: str = "") -> None:
+    def __init__(self, manager: ManagerProtocol, name: str = "") -> None:
         """Without a name the controller is called as its kind."""
         self._manager = manager
         self._name = name
@@ -107,7 +107,7 @@ class ControllerBuilder(Generic[R]):
                 "use watches(...) for further kinds"
             )
         self._for = _checked(kind, "for_", metadata_only)
-        self._add_kind(self._for, for_object, predicates, optional, priority)
+        self._add_kind(self._for, enqueue_object, predicates, optional, priority)
         return self
 
     def owns(
@@ -134,9 +134,9 @@ class ControllerBuilder(Generic[R]):
     def watches(
         self,
         kind: Kind,
-        mapping: Mapping[R] | None = None,
+        mapping: MapFunction[R] | None = None,
         *,
-        handler: Handler[R] | None = None,
+        handler: EventHandler[R] | None = None,
         predicates: Iterable[PredicateLike] = (),
         metadata_only: bool | None = None,
         optional: bool = False,
@@ -153,7 +153,7 @@ class ControllerBuilder(Generic[R]):
         if metadata_only is None:
             metadata_only = _default_metadata_only(kind) and not self._manager.cache.keeps_whole(kind)
         wanted = _checked(kind, "watches", metadata_only)
-        chosen = handler if handler is not None else mapped(_reader(wanted), cast(Any, mapping))
+        chosen = handler if handler is not None else enqueue_mapped(_reader(wanted), cast(Any, mapping))
         self._add_kind(wanted, chosen, predicates, optional, priority)
         return self
 
@@ -234,7 +234,7 @@ class ControllerBuilder(Generic[R]):
             controller.watch(make())
         for kind, controller_only, settings in self._owns:
             controller.watch(self._owner_source(kind, controller_only, settings))
-        claim_name(self._manager, name)
+        register_controller_name(self._manager, name)
         self._manager.add(controller)
         return controller
 
@@ -283,9 +283,11 @@ class ControllerBuilder(Generic[R]):
         assert owner is not None
         base: Any = owner.kind if isinstance(owner, MetadataOf) else owner
 
-        async def prepare() -> Handler[Any]:
+        async def prepare() -> EventHandler[Any]:
             resource = mapper.known(base) or await mapper.resource_for(base)
-            return for_owner(resource.gvk, controller_only=controller_only, namespaced=resource.namespaced)
+            return enqueue_owner(
+                resource.gvk, controller_only=controller_only, namespaced=resource.namespaced
+            )
 
         level = self._priority if settings["priority"] is None else settings["priority"]
         return KindSource(

@@ -28,10 +28,10 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kubewright.api.errors import APIError, Conflict
+from kubewright.callables import call, is_async
 
-from .calling import call, is_async
 from .controller_metrics import Outcome, controller_metrics
-from .queue import QueueShutDown, Taken, WorkQueue
+from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
 from .rate_limiters import RateLimiter
 from .request import Result, TerminalError
@@ -50,7 +50,7 @@ _CALLERS = (
     call.__module__,
     "asyncio.futures",
     "concurrent.futures.thread",
-    "kubewright.manager.assembly",
+    "kubewright.manager.operator_runtime",
     "kubewright.manager.injection",
 )
 """Modules between a controller and what users write."""
@@ -67,7 +67,7 @@ _PROGRAMMING_ERRORS = (
 )
 
 
-class Reconciling(NamedTuple):
+class ReconcileInfo(NamedTuple):
     """One call of a reconciler."""
 
     controller: str
@@ -76,8 +76,8 @@ class Reconciling(NamedTuple):
     """Identifies the call in logs and traces."""
 
 
-reconciling: contextvars.ContextVar[Reconciling | None] = contextvars.ContextVar(
-    "kubewright_reconciling", default=None
+current_reconcile: contextvars.ContextVar[ReconcileInfo | None] = contextvars.ContextVar(
+    "kubewright_current_reconcile", default=None
 )
 """What is being reconciled here, in this task or thread; loggers take their fields from it."""
 
@@ -123,7 +123,7 @@ class Controller(Generic[R]):
         self.sync_timeout = sync_timeout
         self.needs_leader = needs_leader
         """Whether it runs only where the manager is the leader."""
-        self.warms_up = warm_up
+        self.needs_warm_up = warm_up
         """Whether its sources are started before leadership, so that taking over is quick."""
         self.recover = recover
         """Whether a programming error is retried as any other; otherwise it ends the controller."""
@@ -175,7 +175,7 @@ class Controller(Generic[R]):
             self._warming = asyncio.ensure_future(self._start_sources())
         await asyncio.shield(self._warming)
 
-    async def cool_down(self) -> None:
+    async def stop_warm_up(self) -> None:
         """Undo a warm-up that no `run` follows."""
         if not self._running:
             await self._stop_sources()
@@ -262,9 +262,11 @@ class Controller(Generic[R]):
                 turns = 0
                 await asyncio.sleep(0)
 
-    async def _process(self, queue: WorkQueue[R], taken: Taken[R]) -> None:
+    async def _process(self, queue: WorkQueue[R], taken: QueueItem[R]) -> None:
         request = taken.key
-        token = reconciling.set(Reconciling(self.name, request, f"{self._id_prefix}-{next(self._ids)}"))
+        token = current_reconcile.set(
+            ReconcileInfo(self.name, request, f"{self._id_prefix}-{next(self._ids)}")
+        )
         started = time.perf_counter()
         outcome: Outcome = "success"
         try:
@@ -292,10 +294,10 @@ class Controller(Generic[R]):
                 queue.add(request, after=delay, priority=priority)
         finally:
             self.metrics.observe(outcome, time.perf_counter() - started)
-            reconciling.reset(token)
+            current_reconcile.reset(token)
 
     async def _traced(self, request: R) -> Result | None:
-        now = reconciling.get()
+        now = current_reconcile.get()
         assert now is not None
         with self._tracer.start_as_current_span(
             f"reconcile {self.name}",
@@ -347,7 +349,7 @@ class Controller(Generic[R]):
         if isinstance(error, TerminalError) and error.__cause__ is not None and not str(error):
             text = f"{type(error.__cause__).__name__}: {error.__cause__}"
         fields: dict[str, Any] = {"controller": self.name, "request": str(request)}
-        now = reconciling.get()
+        now = current_reconcile.get()
         if now is not None:
             fields["reconcile_id"] = now.id
         if self._log_fields is not None:

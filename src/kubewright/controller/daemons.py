@@ -1,4 +1,4 @@
-"""Daemons: a background task for every object, from when it appears until it goes.
+"""DaemonController: a background task for every object, from when it appears until it goes.
 
     async def follow(camera: Camera, stopped: Stopped) -> None:
         async with connect(camera.spec.address) as stream:
@@ -28,15 +28,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api.finalizers import is_deleting
+from kubewright.callables import call, is_async
 from kubewright.client.kinds import Kind
 
-from .builder import ManagerLike, claim_name
-from .calling import call, is_async
+from .builder import ManagerProtocol, register_controller_name
 from .controller import Controller
+from .event_handlers import enqueue_object
 from .finalizers import Finalizers
-from .handlers import for_object
 from .object_reader import object_reader
-from .rate_limiters import ExponentialLimiter, RateLimiter
+from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 from .request import Request, Result
 from .sources import KindSource
 
@@ -46,11 +46,11 @@ HEALTHY_SECONDS = 60.0
 """A daemon that ran this long before it failed starts again with the shortest delay."""
 
 
-class StillRunning(Exception):
+class DaemonStopTimeout(Exception):
     """A daemon that has been told to stop and has not ended."""
 
 
-class Stopped:
+class StopEvent:
     """Whether a daemon should end. `while not stopped: ... await stopped.wait(5)`."""
 
     def __init__(self) -> None:
@@ -87,18 +87,18 @@ class _Running:
     """The daemon of one object. It stays here after it has ended, until the object goes."""
 
     identity: Any
-    stopped: Stopped
+    stopped: StopEvent
     task: asyncio.Task[None]
 
 
-class Daemons:
+class DaemonController:
     """The daemons of a kind, as a runnable for a manager."""
 
     group = "others"
 
     def __init__(
         self,
-        manager: ManagerLike,
+        manager: ManagerProtocol,
         kind: Kind,
         function: Callable[..., Any],
         *,
@@ -126,16 +126,16 @@ class Daemons:
         self._when = when
         self._identity = identity
         self._initial_delay = initial_delay
-        self._limiter: RateLimiter[Request] = limiter or ExponentialLimiter(1.0, 300.0)
+        self._limiter: RateLimiter[Request] = limiter or ExponentialFailureRateLimiter(1.0, 300.0)
         self._stop_timeout = stop_timeout
         self._finalizers: Finalizers | None = None
         if finalizer:
             self._finalizers = Finalizers(manager.client, {finalizer: self._stop_for})
         self._running: dict[Request, _Running] = {}
-        claim_name(manager, self.name)
+        register_controller_name(manager, self.name)
         self.controller: Controller[Request] = Controller(self.name, self._reconcile, workers=workers)
         """Starts and stops the daemons."""
-        self.controller.watch(KindSource(manager.cache, kind, for_object))
+        self.controller.watch(KindSource(manager.cache, kind, enqueue_object))
 
     @property
     def running(self) -> list[Request]:
@@ -182,11 +182,11 @@ class Daemons:
         return obj.metadata.uid, more
 
     def _start(self, request: Request, obj: Any) -> None:
-        stopped = Stopped()
+        stopped = StopEvent()
         task = asyncio.create_task(self._supervise(request, obj, stopped), name=f"{self.name} {request}")
         self._running[request] = _Running(self._identity_of(obj), stopped, task)
 
-    async def _supervise(self, request: Request, obj: Any, stopped: Stopped) -> None:
+    async def _supervise(self, request: Request, obj: Any, stopped: StopEvent) -> None:
         """Run the daemon, and again after a failure, until it returns or is stopped."""
         loop = asyncio.get_running_loop()
         if self._initial_delay and await stopped.wait(self._initial_delay):
@@ -223,7 +223,7 @@ class Daemons:
             return obj
         return fresh if fresh is not None and fresh.metadata.uid == obj.metadata.uid else obj
 
-    async def _run(self, obj: Any, stopped: Stopped) -> None:
+    async def _run(self, obj: Any, stopped: StopEvent) -> None:
         arguments = (obj, stopped) if self._takes_stopped else (obj,)
         if is_async(self._function):
             await self._function(*arguments)
@@ -248,7 +248,7 @@ class Daemons:
             known.task.cancel()
             await asyncio.wait([known.task], timeout=self._stop_timeout)
         if not known.task.done():
-            raise StillRunning(
+            raise DaemonStopTimeout(
                 f"{self.name} {request}: told to stop because {reason}, and still running after "
                 f"{self._stop_timeout:g} s"
             )
@@ -258,14 +258,16 @@ class Daemons:
             logger.error("%s %s: failed while it ended: %s", self.name, request, error)
 
 
-def add_daemon(manager: ManagerLike, kind: Kind, function: Callable[..., Any], **options: Any) -> Daemons:
+def add_daemon(
+    manager: ManagerProtocol, kind: Kind, function: Callable[..., Any], **options: Any
+) -> DaemonController:
     """Have `function(obj)` or `function(obj, stopped)` run in the background for every object of a kind.
 
     Options: `name`; `when(obj)`: only for objects that pass; `identity(obj)`: start anew when this changes;
     `finalizer`: keep the object until its daemon has ended; `initial_delay`; `limiter`: delays after failures
     (1 s doubling to 5 min); `stop_timeout`: how long it may take to end (10 s); `needs_leader`; `workers`.
     """
-    daemons = Daemons(manager, kind, function, **options)
+    daemons = DaemonController(manager, kind, function, **options)
     manager.add(daemons)
     return daemons
 

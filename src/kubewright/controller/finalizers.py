@@ -22,10 +22,10 @@ from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.model import base_of
 from kubewright.api.names import check_qualified_name
+from kubewright.callables import call
 from kubewright.client.core import kind_of, refresh
 from kubewright.client.patches import merge
 
-from .calling import call
 from .request import Result
 
 Cleanup = Callable[[Any], Result | None] | Callable[[Any], Awaitable[Result | None]]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 from .queue_metrics import QueueMetrics
-from .rate_limiters import ExponentialLimiter, RateLimiter
+from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 
 K = TypeVar("K", bound=Hashable)
 
@@ -31,7 +31,7 @@ class QueueShutDown(Exception):
     """The queue has been shut down and there is nothing more to take."""
 
 
-class Taken(NamedTuple, Generic[K]):
+class QueueItem(NamedTuple, Generic[K]):
     """A key that a worker holds, and the priority it had."""
 
     key: K
@@ -64,7 +64,7 @@ class WorkQueue(Generic[K]):
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.name = name
-        self.limiter: RateLimiter[K] = limiter if limiter is not None else ExponentialLimiter()
+        self.limiter: RateLimiter[K] = limiter if limiter is not None else ExponentialFailureRateLimiter()
         self.metrics = metrics if metrics is not None else QueueMetrics()
         self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._now: Callable[[], float] = self._loop.time
@@ -140,7 +140,7 @@ class WorkQueue(Generic[K]):
         item.sequence = self._sequence
         self._place(item, unlocked)
 
-    async def get(self) -> Taken[K]:
+    async def get(self) -> QueueItem[K]:
         """Take the next key, waiting for one. Raises `QueueShutDown` when there will be none."""
         while True:
             item = self._pop()
@@ -280,7 +280,7 @@ class WorkQueue(Generic[K]):
                 return item
         return None
 
-    def _take(self, item: _Item[K]) -> Taken[K]:
+    def _take(self, item: _Item[K]) -> QueueItem[K]:
         key, priority = item.key, item.priority
         del self._items[key]
         now = self._now()
@@ -288,7 +288,7 @@ class WorkQueue(Generic[K]):
         metrics = self.metrics
         metrics.depths[priority] -= 1
         metrics.waited.observe(now - item.added_at)
-        return Taken(key, priority)
+        return QueueItem(key, priority)
 
     def _wake(self) -> None:
         while self._getters:

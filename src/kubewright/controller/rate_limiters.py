@@ -1,8 +1,8 @@
-"""How long a failing key has to wait before it is tried again.
+"""Rate limiters: the delay before a failed key is retried.
 
-`ExponentialLimiter` doubles the delay of a key with each failure; `BucketLimiter` bounds the rate of all keys
-together; `MaxOf` takes the longest of several. The defaults are those of client-go: 5 ms to 1000 s, ten per
-second with a burst of a hundred.
+`ExponentialFailureRateLimiter` doubles the delay of a key with each failure, `BucketRateLimiter` limits the
+rate of all keys together, and `MaxOfRateLimiter` returns the longest delay of several limiters. The defaults
+are those of client-go: 5 ms to 1000 s per key, 10 per second with a burst of 100.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RateLimiter(Protocol[K_contra]):
         """How often it has failed since it was last forgotten."""
 
 
-class ExponentialLimiter(Generic[K]):
+class ExponentialFailureRateLimiter(Generic[K]):
     """`base` seconds after the first failure, twice as long after each further one, up to `maximum`."""
 
     def __init__(self, base: float = 0.005, maximum: float = 1000.0) -> None:
@@ -52,7 +52,7 @@ class ExponentialLimiter(Generic[K]):
         return self._failures.get(key, 0)
 
 
-class BucketLimiter(Generic[K]):
+class BucketRateLimiter(Generic[K]):
     """A token bucket for all keys together: `rate` per second on average, `burst` at once."""
 
     def __init__(
@@ -80,7 +80,7 @@ class BucketLimiter(Generic[K]):
         return 0
 
 
-class FastSlowLimiter(Generic[K]):
+class FastSlowRateLimiter(Generic[K]):
     """`fast` seconds for the first `attempts` failures of a key, then `slow`."""
 
     def __init__(self, fast: float, slow: float, attempts: int) -> None:
@@ -103,7 +103,7 @@ class FastSlowLimiter(Generic[K]):
         return self._failures.get(key, 0)
 
 
-class MaxOf(Generic[K]):
+class MaxOfRateLimiter(Generic[K]):
     """The longest delay of several limiters."""
 
     def __init__(self, *limiters: RateLimiter[K]) -> None:

@@ -22,7 +22,7 @@ from kubewright.cache.store import Change
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kinds import MetadataOf
 
-from .handlers import Handler
+from .event_handlers import EventHandler
 from .queue import LOW_PRIORITY, WorkQueue
 
 logger = logging.getLogger(__name__)
@@ -65,10 +65,10 @@ class KindSource(Generic[R]):
         self,
         cache: Informers,
         kind: Any,
-        handler: Handler[R] | None = None,
+        handler: EventHandler[R] | None = None,
         predicates: Sequence[Callable[[Change], bool]] = (),
         *,
-        prepare: Callable[[], Awaitable[Handler[R]]] | None = None,
+        prepare: Callable[[], Awaitable[EventHandler[R]]] | None = None,
         priority: int = 0,
         optional: bool = False,
     ) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 
 from kubewright.api.finalizers import is_deleting
 from kubewright.cache.store import Change
+from kubewright.callables import call
 from kubewright.client.kinds import Kind
 
-from .builder import ControllerBuilder, ManagerLike
-from .calling import call
+from .builder import ControllerBuilder, ManagerProtocol
 from .controller import Controller
 from .object_reader import object_reader
 from .request import Request, Result
@@ -34,7 +34,7 @@ class _Schedule:
     changed_at: float
 
 
-class Timer:
+class TimerReconciler:
     """Calls a function for objects of a kind; `add_timer` makes a controller of it."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Timer:
 
 
 def add_timer(
-    manager: ManagerLike,
+    manager: ManagerProtocol,
     kind: Kind,
     function: Callable[[Any], Any],
     *,
@@ -117,7 +117,7 @@ def add_timer(
     has not changed for so long. `sharp`: times do not drift with how long the function takes. `when`: only
     for objects that pass. A function that returns a `Result` with `requeue_after` says when it is due.
     """
-    timer = Timer(
+    timer = TimerReconciler(
         manager.client,
         kind,
         function,

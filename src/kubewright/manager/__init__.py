@@ -13,7 +13,7 @@ from .events import EventRecorder
 from .injection import InjectionError
 from .installation import InstallationError
 from .leader_election import LeaderElector, LeadershipLost
-from .manager import GraceExceeded, Manager, ManagerStopped, Runnable
+from .manager import Manager, ManagerStopped, Runnable, ShutdownTimeout
 from .operator import Operator
 from .probes import Probes
 from .settings import Settings, SettingsError
@@ -22,7 +22,6 @@ __all__ = [
     "Cluster",
     "Context",
     "EventRecorder",
-    "GraceExceeded",
     "InjectionError",
     "InstallationError",
     "LeaderElector",
@@ -35,4 +34,5 @@ __all__ = [
     "Runnable",
     "Settings",
     "SettingsError",
+    "ShutdownTimeout",
 ]

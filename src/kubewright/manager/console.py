@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
 
-from .events import EventRecorder, Said
+from .events import EventRecorder, RecordedEvent
 from .manager import Manager
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ class ConsoleView:
         then, before = samples[0]
         return (count - before) / (now - then) if now > then else 0.0
 
-    def _last_said(self) -> list[Said]:
+    def _last_said(self) -> list[RecordedEvent]:
         """The last event of each object, newest first."""
-        latest: OrderedDict[tuple[str | None, ...], Said] = OrderedDict()
+        latest: OrderedDict[tuple[str | None, ...], RecordedEvent] = OrderedDict()
         for each in reversed(self._recorder.recent):
             latest.setdefault((each.about.kind, each.about.namespace, each.about.name), each)
         return list(latest.values())[:SHOWN_OBJECTS]

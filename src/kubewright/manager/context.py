@@ -16,7 +16,7 @@ from kubewright.api.meta import MetaObject
 from kubewright.api.owners import set_controller_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
-from kubewright.controller.desired import Changes, DesiredState
+from kubewright.controller.desired_state import DesiredState, EnsureResult
 from kubewright.controller.request import Request
 
 from .events import EventRecorder, EventType
@@ -60,7 +60,7 @@ class Context(Generic[T]):
         set_controller_reference(self.object, child)
         return child
 
-    async def ensure(self, children: Iterable[MetaObject | Unstructured | dict[str, Any]]) -> Changes:
+    async def ensure(self, children: Iterable[MetaObject | Unstructured | dict[str, Any]]) -> EnsureResult:
         """Have exactly these children, as described and owned by the object; others it owns are deleted.
 
         Writes only what differs from the cache, with server-side apply.

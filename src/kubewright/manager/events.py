@@ -71,7 +71,7 @@ class _Recent(OrderedDict[Any, Any]):
         return self[key]
 
 
-class SpamFilter:
+class EventSpamFilter:
     """A bucket of events per object."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -90,7 +90,7 @@ class SpamFilter:
         return True
 
 
-class Aggregator:
+class EventAggregator:
     """Notices events that differ only in their message and come too often."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -115,7 +115,7 @@ class Aggregator:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RecordedEvent:
     """An event as it was recorded, for those who watch the process itself."""
 
     at: datetime
@@ -158,8 +158,8 @@ class EventRecorder:
         self._api = api
         self._now = now
         self._instance = f"{component}-{socket.gethostname()}"[:128]
-        self._filter = SpamFilter(clock)
-        self._aggregator = Aggregator(clock)
+        self._filter = EventSpamFilter(clock)
+        self._aggregator = EventAggregator(clock)
         self._posted = _Recent()
         self._queue: deque[Callable[[], Any]] = deque()
         self._lock = threading.Lock()
@@ -167,7 +167,7 @@ class EventRecorder:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dropped = 0
         self._last_stamp = 0
-        self.recent: deque[Said] = deque(maxlen=RECENT)
+        self.recent: deque[RecordedEvent] = deque(maxlen=RECENT)
         """The last events, whether they could be sent or not."""
 
     def event(
@@ -185,7 +185,7 @@ class EventRecorder:
         other = related if related is None or isinstance(related, ObjectReference) else reference_to(related)
         subject = (self.component, about.kind, about.namespace, about.name, about.uid)
         with self._lock:
-            self.recent.append(Said(self._now(), about, type, reason, message))
+            self.recent.append(RecordedEvent(self._now(), about, type, reason, message))
             if not self._filter.allows(subject):
                 logger.debug("too many events about %s %s; dropped: %s", about.kind, about.name, message)
                 return

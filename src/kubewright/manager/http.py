@@ -20,15 +20,15 @@ from kubewright.client.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from kubewright.client import Client
-    from kubewright.webhook.server import Certificates
+    from kubewright.webhook.server import CertificateProvider
 
     from .probes import Probes
 
 logger = logging.getLogger(__name__)
 
-Answer = tuple[int, str, bytes]
+HTTPResponse = tuple[int, str, bytes]
 """Status, content type, body."""
-Handler = Callable[[Any], Awaitable[Answer]]
+RequestHandler = Callable[[Any], Awaitable[HTTPResponse]]
 
 
 class HTTPServer:
@@ -40,11 +40,11 @@ class HTTPServer:
     def __init__(
         self,
         name: str,
-        handler: Handler,
+        handler: RequestHandler,
         *,
         host: str,
         port: int,
-        certificates: Certificates | None = None,
+        certificates: CertificateProvider | None = None,
     ) -> None:
         """With `certificates` it serves over TLS."""
         self.name = name
@@ -54,7 +54,7 @@ class HTTPServer:
         self._certificates = certificates
         self._listening = asyncio.Event()
 
-    async def wait_listening(self) -> None:
+    async def wait_until_started(self) -> None:
         """Wait until the port is open; `port` is then the real one."""
         await self._listening.wait()
 
@@ -91,7 +91,7 @@ class HTTPServer:
 def probe_server(probes: Probes, *, host: str = "", port: int = 8081) -> HTTPServer:
     """`/healthz` and `/readyz` in plain HTTP, as the kubelet calls them."""
 
-    async def handle(request: Any) -> Answer:
+    async def handle(request: Any) -> HTTPResponse:
         query = request.query
         status, text = await probes.answer(
             request.path, verbose="verbose" in query, exclude=frozenset(query.getall("exclude", ()))
@@ -105,12 +105,12 @@ def metrics_server(
     *,
     host: str = "",
     port: int = 8443,
-    certificates: Certificates | None = None,
-    access: AccessCheck | None = None,
+    certificates: CertificateProvider | None = None,
+    access: MetricsAuthorizer | None = None,
 ) -> HTTPServer:
     """`/metrics`, for those whom `access` admits; for everybody if that is `None`."""
 
-    async def handle(request: Any) -> Answer:
+    async def handle(request: Any) -> HTTPResponse:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
         if access is not None:
@@ -126,7 +126,7 @@ def metrics_server(
     return HTTPServer("metrics", handle, host=host, port=port, certificates=certificates)
 
 
-class AccessCheck:
+class MetricsAuthorizer:
     """Asks the API server who a token belongs to and what its owner may read.
 
     Needs `create` on `tokenreviews` and `subjectaccessreviews`.

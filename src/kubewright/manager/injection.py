@@ -15,7 +15,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.controller.calling import call, is_async
+from kubewright.callables import call, is_async
 
 
 class InjectionError(TypeError):
@@ -46,7 +46,7 @@ def check_takes(function: Callable[..., Any], count: int, what: str) -> None:
     raise InjectionError(f"{describe(function)}: {what}")
 
 
-class Injected:
+class InjectedFunction:
     """A function whose parameters are filled by type. `known` maps a type to the name of its value.
 
     The first `given` parameters are left to whoever calls it.

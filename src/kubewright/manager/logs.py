@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import IO, Any, Literal
 
 from kubewright.api.codec import encode
-from kubewright.controller.controller import reconciling
+from kubewright.controller.controller import current_reconcile
 from kubewright.controller.request import Request
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -26,7 +26,7 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
         for name, value in vars(record).items()
         if name not in _STANDARD and value not in ("", None)
     }
-    current = reconciling.get()
+    current = current_reconcile.get()
     if current is not None:
         fields.setdefault("controller", current.controller)
         fields.setdefault("reconcile_id", current.id)

@@ -38,9 +38,9 @@ _CUT_OFF_SECONDS = 1.0
 class Runnable(Protocol):
     """A part of the process.
 
-    Looked up and optional: `needs_leader` (it has to lead, unless this is false), `group` (one of `GROUPS`,
-    for those that need not), `wait_listening()` (what the next group waits for), `warms_up` with `warm_up()`
-    and `cool_down()` (what it prepares before it leads).
+    Optional attributes: `needs_leader` (default true), `group` (one of `GROUPS`, for runnables that do not
+    need leadership), `wait_until_started()` (awaited before the next group starts), and `needs_warm_up` with
+    `warm_up()` and `stop_warm_up()` (preparation before leadership).
     """
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -51,7 +51,7 @@ class ManagerStopped(RuntimeError):
     """A part was added to a manager that is stopping."""
 
 
-class GraceExceeded(RuntimeError):
+class ShutdownTimeout(RuntimeError):
     """Some parts were still busy when the grace period ended, and were cut off."""
 
 
@@ -76,8 +76,8 @@ class _Part:
         return f"{type(self.runnable).__name__} {name}".strip()
 
     @property
-    def warms_up(self) -> bool:
-        return bool(getattr(self.runnable, "warms_up", False))
+    def needs_warm_up(self) -> bool:
+        return bool(getattr(self.runnable, "needs_warm_up", False))
 
 
 class Manager:
@@ -149,7 +149,7 @@ class Manager:
         started = self._leading if part.group == LEADER else self._reached >= GROUPS.index(part.group)
         if started:
             self._start(part)
-        elif part.warms_up and self._warming:
+        elif part.needs_warm_up and self._warming:
             task = asyncio.ensure_future(_warm_up(part))
             self._warm_ups.add(task)
             task.add_done_callback(self._warmed_up)
@@ -183,7 +183,7 @@ class Manager:
         if error is not None:
             raise error
         if self._cut_off:
-            raise GraceExceeded(
+            raise ShutdownTimeout(
                 f"not stopped within {self.grace:g} s and cut off: {', '.join(self._cut_off)}"
             )
 
@@ -213,7 +213,7 @@ class Manager:
             for part in parts:
                 await _ready(part.runnable)
         self._warming = True
-        await asyncio.gather(*(_warm_up(part) for part in list(self._parts) if part.warms_up))
+        await asyncio.gather(*(_warm_up(part) for part in list(self._parts) if part.needs_warm_up))
         self._ready = True
         if self.elector is None:
             self._lead()
@@ -303,7 +303,7 @@ async def _ready(runnable: Runnable) -> None:
     """Wait for what the next group relies on: open ports, caches in step."""
     if isinstance(runnable, Cluster):
         await runnable.cache.wait_for_sync(runnable.sync_timeout)
-    waiting = getattr(runnable, "wait_listening", None)
+    waiting = getattr(runnable, "wait_until_started", None)
     if waiting is not None:
         await waiting()
 
@@ -314,8 +314,8 @@ async def _warm_up(part: _Part) -> None:
 
 async def _cool_down(part: _Part) -> None:
     """Undo a warm-up that led to nothing."""
-    if part.warms_up and hasattr(part.runnable, "cool_down"):
-        await part.runnable.cool_down()
+    if part.needs_warm_up and hasattr(part.runnable, "stop_warm_up"):
+        await part.runnable.stop_warm_up()
 
 
 async def _clean_up(cleanup: Callable[[], Any]) -> None:

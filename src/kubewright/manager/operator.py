@@ -31,15 +31,15 @@ from kubewright.cache.indexes import Index, by
 from kubewright.client import Client
 from kubewright.client.kinds import Kind
 from kubewright.controller.builder import ControllerBuilder
-from kubewright.controller.daemons import Daemons, Stopped
+from kubewright.controller.daemons import DaemonController, StopEvent
 from kubewright.controller.request import Request
 from kubewright.controller.timers import add_timer
 from kubewright.webhook.conversion import Converter
 
-from . import permissions
+from . import rbac as permissions
 from .context import Context, ObjectLogger
 from .events import EventRecorder
-from .injection import Injected, InjectionError, check_takes, describe, where_is
+from .injection import InjectedFunction, InjectionError, check_takes, describe, where_is
 from .manager import Manager
 from .probes import Probes
 from .settings import Settings
@@ -67,20 +67,20 @@ CALL: dict[type, str] = {
 
 
 @dataclass(slots=True)
-class Handler:
+class ObjectHandler:
     """A function about objects of a kind, and how it is to be called."""
 
     kind: type[MetaObject]
     function: Callable[..., Any]
-    call: Injected
+    call: InjectedFunction
     options: dict[str, Any] = field(default_factory=dict)
     owns: Sequence[type[MetaObject]] = ()
-    watches: Sequence[tuple[Kind, Injected]] = ()
+    watches: Sequence[tuple[Kind, InjectedFunction]] = ()
     predicates: Sequence[Callable[..., bool]] = ()
 
 
 @dataclass(slots=True)
-class Admission:
+class AdmissionFunction:
     """A function of an admission webhook."""
 
     kind: type[MetaObject]
@@ -99,16 +99,16 @@ class Operator:
         self.scheme = scheme if scheme is not None else Scheme()
         self.probes = Probes()
         """Named checks of health and readiness; add your own."""
-        self.reconcilers: list[Handler] = []
-        self.finalizers: dict[type[MetaObject], Handler] = {}
-        self.timers: list[Handler] = []
-        self.daemons: list[Handler] = []
-        self.defaults: dict[type[MetaObject], Admission] = {}
-        self.validators: dict[type[MetaObject], Admission] = {}
+        self.reconcilers: list[ObjectHandler] = []
+        self.finalizers: dict[type[MetaObject], ObjectHandler] = {}
+        self.timers: list[ObjectHandler] = []
+        self.daemons: list[ObjectHandler] = []
+        self.defaults: dict[type[MetaObject], AdmissionFunction] = {}
+        self.validators: dict[type[MetaObject], AdmissionFunction] = {}
         self.converters: list[Converter] = []
         self.indexes: list[tuple[type[MetaObject], Index]] = []
-        self.startup: list[Injected] = []
-        self.cleanup: list[Injected] = []
+        self.startup: list[InjectedFunction] = []
+        self.cleanup: list[InjectedFunction] = []
 
     # Functions about objects
 
@@ -197,17 +197,17 @@ class Operator:
     def daemon(self, kind: type[MetaObject], **options: Any) -> Callable[[F], F]:
         """Run the function beside every object of `kind` for as long as the object exists.
 
-        It may ask for `Stopped`, to end by itself; a plain function has to. Options: those of `add_daemon`.
+        It may ask for `StopEvent`, to end by itself; a plain function has to. Options: those of `add_daemon`.
         """
         check_kind(kind)
-        check_options("daemon", options, Daemons)
+        check_options("daemon", options, DaemonController)
 
         def register(function: F) -> F:
-            handler = self._handler(kind, function, "daemon", {}, {Stopped: "stopped"})
+            handler = self._handler(kind, function, "daemon", {}, {StopEvent: "stopped"})
             if not handler.call.is_async and "stopped" not in handler.call.parameters.values():
                 raise InjectionError(
                     f"{describe(function)}: a plain function cannot be cancelled; let it take "
-                    "stopped: Stopped and end when that is true, or make it async"
+                    "stopped: StopEvent and end when that is true, or make it async"
                 )
             handler.options = {"name": _dashed(function, "daemon"), **options}
             self.daemons.append(handler)
@@ -249,7 +249,7 @@ class Operator:
     def _admission(
         self,
         kind: type[MetaObject],
-        known: dict[type[MetaObject], Admission],
+        known: dict[type[MetaObject], AdmissionFunction],
         *,
         mutating: bool,
         options: dict[str, Any],
@@ -282,7 +282,7 @@ class Operator:
                     function, 2, "takes the new and the old object, and the AdmissionRequest if it wants to"
                 )
             declared = Webhook(mutating=mutating, where=where_is(function), **options)
-            known[kind] = Admission(kind, function, declared)
+            known[kind] = AdmissionFunction(kind, function, declared)
             return function
 
         return register
@@ -296,12 +296,12 @@ class Operator:
 
     def on_startup(self, function: F) -> F:
         """Call the function, on every replica, before anything starts. Its client reads from the server."""
-        self.startup.append(Injected(function, PROCESS, what="startup function"))
+        self.startup.append(InjectedFunction(function, PROCESS, what="startup function"))
         return function
 
     def on_cleanup(self, function: F) -> F:
         """Call the function after everything has stopped, while a leader still leads."""
-        self.cleanup.append(Injected(function, PROCESS, what="cleanup function"))
+        self.cleanup.append(InjectedFunction(function, PROCESS, what="cleanup function"))
         return function
 
     def _handler(
@@ -311,9 +311,9 @@ class Operator:
         what: str,
         options: dict[str, Any],
         more: dict[type, str] | None = None,
-    ) -> Handler:
+    ) -> ObjectHandler:
         known = {kind: "object", **CALL, **(more or {})}
-        return Handler(kind, function, Injected(function, known, what=what), options)
+        return ObjectHandler(kind, function, InjectedFunction(function, known, what=what), options)
 
     # What manifests need
 
@@ -338,9 +338,9 @@ class Operator:
 
     def manager(self, client: Client) -> Manager:
         """Make the manager that runs this operator against the cluster of a client."""
-        from .assembly import assemble
+        from .operator_runtime import build_runtime
 
-        return assemble(self, client).manager
+        return build_runtime(self, client).manager
 
     async def run(
         self,
@@ -353,7 +353,7 @@ class Operator:
 
         `also` are functions that make further parts of the process.
         """
-        from .assembly import run
+        from .operator_runtime import run
 
         own = client is None
         client = client if client is not None else Client.connect()
@@ -398,14 +398,14 @@ def sequence_of(name: str, values: Any) -> tuple[Any, ...]:
     raise TypeError(f"{name}={shown}: give several in parentheses, {name}=({shown},)")
 
 
-def _watched(pair: Any) -> tuple[Kind, Injected]:
+def _watched(pair: Any) -> tuple[Kind, InjectedFunction]:
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[1])):
         raise TypeError(
             "watches takes pairs of a kind and a function from its objects to requests, as in "
             f"watches=((Region, shops_in),): not {pair!r}"
         )
     kind, mapping = pair
-    return kind, Injected(mapping, PROCESS, what="mapping", given=1)
+    return kind, InjectedFunction(mapping, PROCESS, what="mapping", given=1)
 
 
 def _dashed(function: Callable[..., Any], suffix: str) -> str:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
-    from .operators import running
+    from .operators import run_operator
     from .permissions import PermissionRecorder
-    from .server import TestServer, choose, real_server, served
+    from .server import TestServer, server_kinds, start_kube_apiserver, start_test_server
     from .time import FakeTimeLoop, fake_time, wall_clock
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "operators": "running",
+        "operators": "run_operator",
         "permissions": "PermissionRecorder",
-        "server": "TestServer choose real_server served",
+        "server": "TestServer server_kinds start_kube_apiserver start_test_server",
         "time": "FakeTimeLoop fake_time wall_clock",
     },
 )
@@ -32,10 +32,10 @@ __all__ = [
     "FakeTimeLoop",
     "PermissionRecorder",
     "TestServer",
-    "choose",
     "fake_time",
-    "real_server",
-    "running",
-    "served",
+    "run_operator",
+    "server_kinds",
+    "start_kube_apiserver",
+    "start_test_server",
     "wall_clock",
 ]

@@ -21,11 +21,11 @@ from typing import Any
 
 from kubewright.client import Client
 from kubewright.manager import Manager, Operator
-from kubewright.manager.assembly import prepare
+from kubewright.manager.operator_runtime import prepare
 
 
 @asynccontextmanager
-async def running(operator: Operator, client: Client, **settings: Any) -> AsyncIterator[Manager]:
+async def run_operator(operator: Operator, client: Client, **settings: Any) -> AsyncIterator[Manager]:
     """Run an operator until the block ends; gives its manager once it works.
 
     `settings` are those of `operator.settings`, for this run alone; development is on and `grace` is one
@@ -54,4 +54,4 @@ async def running(operator: Operator, client: Client, **settings: Any) -> AsyncI
     await run
 
 
-__all__ = ["running"]
+__all__ = ["run_operator"]

@@ -24,7 +24,7 @@ ClientT = TypeVar("ClientT", bound=Client)
 
 
 @dataclass(frozen=True, order=True)
-class Use:
+class RequiredPermission:
     """One permission that a call needed: a verb on a resource, or on a path."""
 
     group: str
@@ -48,7 +48,7 @@ class PermissionRecorder:
 
     def __init__(self, *declared: Declares | Declaration | Iterable[Declaration]) -> None:
         self.rules = list(dict.fromkeys(_rules(declared)))
-        self.uses: dict[Use, int] = {}
+        self.uses: dict[RequiredPermission, int] = {}
         """What was done, and how often."""
 
     def recording(self, client: ClientT) -> ClientT:
@@ -61,15 +61,15 @@ class PermissionRecorder:
             if call.subresource:
                 resource = f"{resource}/{call.subresource}"
             name = "" if call.verb in ("create", "list", "watch", "deletecollection") else call.name
-            use = Use(call.resource.group, resource, call.verb, call.namespace, name)
+            use = RequiredPermission(call.resource.group, resource, call.verb, call.namespace, name)
             self.uses[use] = self.uses.get(use, 0) + 1
         return await proceed(call)
 
-    def missing(self) -> list[Use]:
+    def missing(self) -> list[RequiredPermission]:
         """What was done that no rule allows."""
         return sorted(use for use in self.uses if not any(_allows(rule, use) for rule in self.rules))
 
-    def unused(self) -> list[Use]:
+    def unused(self) -> list[RequiredPermission]:
         """What rules allow that was never done: one entry for each verb on each resource."""
         return sorted(
             grant
@@ -99,7 +99,7 @@ def _rules(declared: Iterable[object]) -> Iterator[Rbac]:
             yield from _rules(each)
 
 
-def _allows(rule: Rbac, use: Use) -> bool:
+def _allows(rule: Rbac, use: RequiredPermission) -> bool:
     groups = {"" if group == "core" else group for group in rule.groups}
     return (
         (use.verb in rule.verbs or "*" in rule.verbs)
@@ -116,15 +116,17 @@ def _matches(pattern: str, resource: str) -> bool:
     return pattern.startswith("*/") and resource.partition("/")[2] == pattern[2:]
 
 
-def _grants(rule: Rbac) -> Iterator[Use]:
+def _grants(rule: Rbac) -> Iterator[RequiredPermission]:
     for group in rule.groups:
         for resource in rule.resources:
             for verb in rule.verbs:
                 name = rule.resource_names[0] if len(rule.resource_names) == 1 else ""
-                yield Use("" if group == "core" else group, resource, verb, rule.namespace, name)
+                yield RequiredPermission(
+                    "" if group == "core" else group, resource, verb, rule.namespace, name
+                )
 
 
-def _covers(grant: Use, use: Use) -> bool:
+def _covers(grant: RequiredPermission, use: RequiredPermission) -> bool:
     return (
         grant.verb in ("*", use.verb)
         and grant.group in ("*", use.group)
@@ -133,4 +135,4 @@ def _covers(grant: Use, use: Use) -> bool:
     )
 
 
-__all__ = ["PermissionRecorder", "Use"]
+__all__ = ["PermissionRecorder", "RequiredPermission"]

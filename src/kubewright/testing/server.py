@@ -1,6 +1,6 @@
 """Servers to test against: ours in this process, ours over TLS, or a real kube-apiserver.
 
-    with real_server() as config: ...            kube-apiserver and etcd from $KUBEBUILDER_ASSETS
+    with start_kube_apiserver() as config: ...            kube-apiserver and etcd from $KUBEBUILDER_ASSETS
     async with served("tls") as server: ...      a `TestServer`: `server.client()`, `server.config`
 
 `choose()` says which ones a test run is about: the real one when `KUBEBUILDER_ASSETS` is set, else ours both
@@ -28,7 +28,7 @@ from typing import Any, Literal
 from kubewright.client import Client, ClusterConfig, Material, load_config
 from kubewright.client.transport import Transport
 
-Which = Literal["in-process", "tls", "real"]
+ServerKind = Literal["in-process", "tls", "real"]
 START_TIMEOUT = 90.0
 
 
@@ -38,7 +38,7 @@ class TestServer:
 
     __test__ = False
 
-    which: Which
+    which: ServerKind
     config: ClusterConfig | None
     """Where it is on the network; `None` in process."""
     transport: Transport
@@ -50,14 +50,14 @@ class TestServer:
         return Client.over(self.transport, **options)
 
 
-def choose(environ: dict[str, str] | None = None) -> tuple[Which, ...]:
+def server_kinds(environ: dict[str, str] | None = None) -> tuple[ServerKind, ...]:
     """The servers that this run tests."""
     return ("real",) if (environ or os.environ).get("KUBEBUILDER_ASSETS") else ("in-process", "tls")
 
 
 @asynccontextmanager
-async def served(
-    which: Which, config: ClusterConfig | None = None, **options: Any
+async def start_test_server(
+    which: ServerKind, config: ClusterConfig | None = None, **options: Any
 ) -> AsyncIterator[TestServer]:
     """A server of this kind; `config` is the real one's, `options` are for our `ControlPlane`."""
     from kubewright.client.http import HTTPTransport
@@ -87,7 +87,7 @@ async def served(
 
 
 @contextmanager
-def real_server(assets: str | os.PathLike[str] | None = None) -> Iterator[ClusterConfig]:
+def start_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterator[ClusterConfig]:
     """Start etcd and kube-apiserver from a directory, ready and with an administrator's token."""
     where = Path(assets or os.environ["KUBEBUILDER_ASSETS"])
     for name in ("etcd", "kube-apiserver"):
@@ -211,4 +211,4 @@ def _wait_ready(config: ClusterConfig, processes: list[subprocess.Popen[bytes]],
     raise RuntimeError(f"the real API server did not become ready:\n{said}")
 
 
-__all__ = ["TestServer", "choose", "real_server", "served"]
+__all__ = ["TestServer", "server_kinds", "start_kube_apiserver", "start_test_server"]

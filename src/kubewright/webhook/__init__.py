@@ -7,33 +7,33 @@
 - `server`: the HTTPS server
 """
 
-from .admission import Defaulter, Handler, Validator
+from .admission import AdmissionHandler, Defaulter, Validator
 from .audit import AuditSink
-from .certificates import CertificateFiles, DevelopmentCertificates, ManagedCertificates
+from .certificates import CertificateFiles, ManagedCertificates, SelfSignedCertificates
 from .conversion import ConversionError, Converter, lost_fields
-from .identity import AccessRequest, AccessReviewer, Authenticated, TokenReviewer
-from .review import AdmissionRequest, AdmissionResponse, BadReview, Denied, UserInfo
-from .scheduler_extender import Binding, SchedulerExtender
+from .identity import AccessRequest, AccessReviewer, TokenReviewer, TokenReviewResult
+from .review import AdmissionRequest, AdmissionResponse, Denied, InvalidReviewError, UserInfo
+from .scheduler_extender import ExtenderBinding, SchedulerExtender
 from .server import WebhookServer
 
 __all__ = [
     "AccessRequest",
     "AccessReviewer",
+    "AdmissionHandler",
     "AdmissionRequest",
     "AdmissionResponse",
     "AuditSink",
-    "Authenticated",
-    "BadReview",
-    "Binding",
     "CertificateFiles",
     "ConversionError",
     "Converter",
     "Defaulter",
     "Denied",
-    "DevelopmentCertificates",
-    "Handler",
+    "ExtenderBinding",
+    "InvalidReviewError",
     "ManagedCertificates",
     "SchedulerExtender",
+    "SelfSignedCertificates",
+    "TokenReviewResult",
     "TokenReviewer",
     "UserInfo",
     "Validator",

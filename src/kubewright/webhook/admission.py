@@ -18,17 +18,17 @@ from kubewright.api.codec import DecodeError
 from kubewright.api.errors import Invalid, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.meta import MetaObject
+from kubewright.callables import is_async
 from kubewright.client.patches import changed
 from kubewright.patch import json_patch
 
-from .calling import is_async
 from .review import AdmissionRequest, AdmissionResponse, Denied
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=MetaObject)
 
-Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
+AdmissionHandler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 """Answers one admission request; the lowest level, for those who want the raw review."""
 
 
@@ -140,7 +140,7 @@ def _refused(message: str, errors: Iterable[FieldError], code: int, reason: str)
     return AdmissionResponse(allowed=False, message=message, code=code, reason=reason, errors=tuple(errors))
 
 
-async def admit(handler: Handler, request: AdmissionRequest) -> AdmissionResponse:
+async def admit(handler: AdmissionHandler, request: AdmissionRequest) -> AdmissionResponse:
     """Call a handler; `Denied` becomes a refusal, and so does a crash, with a message that says so.
 
     A crash is code 500, so the API server applies the failure policy of the webhook to it.

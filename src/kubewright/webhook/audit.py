@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kubewright.api import codec
+from kubewright.callables import call_with_accepted
 
-from .calling import call_with
-from .review import BadReview
+from .review import InvalidReviewError
 
 VERSIONS = ("audit.k8s.io/v1", "audit.k8s.io/v1beta1")
 
@@ -30,12 +30,12 @@ class AuditSink:
         try:
             batch = codec.loads(body)
         except codec.DecodeError as error:
-            raise BadReview(f"the body is not an EventList: {error}") from None
+            raise InvalidReviewError(f"the body is not an EventList: {error}") from None
         if (
             not isinstance(batch, dict)
             or batch.get("kind") != "EventList"
             or batch.get("apiVersion") not in VERSIONS
         ):
-            raise BadReview(f"expected an EventList of {' or '.join(VERSIONS)}")
-        await call_with(self._function, batch.get("items") or [])
+            raise InvalidReviewError(f"expected an EventList of {' or '.join(VERSIONS)}")
+        await call_with_accepted(self._function, batch.get("items") or [])
         return b"{}"

@@ -5,7 +5,7 @@ Three ways to have one:
 - `CertificateFiles`: files that somebody else writes (cert-manager); read again when they change.
 - `ManagedCertificates`: an authority of the operator's own, in a Secret that all replicas share. It makes,
   renews and rotates what is in it and writes the authority into webhook configurations and CRDs.
-- `DevelopmentCertificates`: made at start for this machine; nothing is stored.
+- `SelfSignedCertificates`: made at start for this machine; nothing is stored.
 
 All of them change the TLS context in place, so running servers use a new certificate for new connections.
 """
@@ -104,7 +104,7 @@ class CertificateFiles:
                 logger.warning("the serving certificate %s cannot be used yet: %s", self._certificate, error)
 
 
-class DevelopmentCertificates:
+class SelfSignedCertificates:
     """A certificate for this machine, made at start. `authority` is what clients must trust."""
 
     def __init__(self, hosts: Iterable[str] = ("127.0.0.1", "localhost", "::1")) -> None:
@@ -128,7 +128,7 @@ class DevelopmentCertificates:
         """Nothing to stop."""
 
 
-Injection = tuple[GroupVersionKind, str]
+CABundleTarget = tuple[GroupVersionKind, str]
 """An object that must trust the authority: a webhook configuration or a CRD, by name."""
 
 
@@ -147,7 +147,7 @@ class ManagedCertificates:
         secret: str,
         namespace: str,
         hosts: Sequence[str],
-        inject: Sequence[Injection] = (),
+        inject: Sequence[CABundleTarget] = (),
         certificate_days: int = CERTIFICATE_DAYS,
         authority_days: int = AUTHORITY_DAYS,
         period: float = CHECK_SECONDS,
@@ -199,7 +199,7 @@ class ManagedCertificates:
         self._current = pair
         missing = False
         for kind, name in self._inject:
-            if await inject_authority(self._client, kind, name, data[_BUNDLE]) is None:
+            if await inject_ca_bundle(self._client, kind, name, data[_BUNDLE]) is None:
                 logger.info("%s %s is not there yet; it will be told whom to trust later", kind.kind, name)
                 missing = True
         self._next_look = min(self._period, MISSING_CHECK_SECONDS) if missing else self._period
@@ -267,7 +267,7 @@ class ManagedCertificates:
         return _expiry(certificate) - self._now() < datetime.timedelta(days=days / 3)
 
 
-async def inject_authority(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool | None:
+async def inject_ca_bundle(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool | None:
     """Write a `caBundle` into a webhook configuration or the conversion of a CRD.
 
     Tells whether that was needed; `None` if there is no such object yet. Other replicas may do the same.
@@ -329,9 +329,9 @@ def _covers(certificate: bytes, hosts: Iterable[str]) -> bool:
 
 
 __all__ = [
+    "CABundleTarget",
     "CertificateFiles",
-    "DevelopmentCertificates",
-    "Injection",
     "ManagedCertificates",
-    "inject_authority",
+    "SelfSignedCertificates",
+    "inject_ca_bundle",
 ]

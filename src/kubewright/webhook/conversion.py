@@ -18,7 +18,7 @@ from kubewright.api.declare import resource_info
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
 
-from .review import BadReview
+from .review import InvalidReviewError
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class _Review(msgspec.Struct, rename="camel"):
 _read = msgspec.json.Decoder(_Review, strict=False).decode
 
 
-class Conversions:
+class ConversionHandler:
     """All kinds that this process converts: the handler of `/convert`."""
 
     def __init__(self) -> None:
@@ -126,13 +126,13 @@ class Conversions:
         return bool(self._converters)
 
     def answer(self, body: bytes) -> bytes:
-        """Answer a `ConversionReview`; all of its objects or none. Raises `BadReview`."""
+        """Answer a `ConversionReview`; all of its objects or none. Raises `InvalidReviewError`."""
         try:
             review = _read(body)
         except msgspec.DecodeError as error:
-            raise BadReview(f"the body is not a ConversionReview: {error}") from None
+            raise InvalidReviewError(f"the body is not a ConversionReview: {error}") from None
         if review.kind != "ConversionReview" or review.api_version not in VERSIONS or review.request is None:
-            raise BadReview(f"expected a ConversionReview of {' or '.join(VERSIONS)} with a request")
+            raise InvalidReviewError(f"expected a ConversionReview of {' or '.join(VERSIONS)} with a request")
         request = review.request
         response: dict[str, Any] = {"uid": request.uid}
         try:

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api import codec
+from kubewright.callables import call_with_accepted
 
-from .calling import call_with
-from .review import BadReview, Denied, UserInfo
+from .review import Denied, InvalidReviewError, UserInfo
 
 AUTHENTICATION = ("authentication.k8s.io/v1", "authentication.k8s.io/v1beta1")
 AUTHORIZATION = ("authorization.k8s.io/v1", "authorization.k8s.io/v1beta1")
 
 
 @dataclass(frozen=True, slots=True)
-class Authenticated:
+class TokenReviewResult:
     """A known user, and for which of the audiences that were asked for the token is good."""
 
     user: UserInfo
@@ -47,16 +47,16 @@ class TokenReviewer:
         version, spec = _read(body, "TokenReview", AUTHENTICATION)
         token = spec.get("token")
         if not isinstance(token, str) or not token:
-            raise BadReview("the TokenReview has no token")
+            raise InvalidReviewError("the TokenReview has no token")
         status: dict[str, Any] = {"authenticated": False}
         try:
-            found = await call_with(self._function, token, list(spec.get("audiences") or ()))
+            found = await call_with_accepted(self._function, token, list(spec.get("audiences") or ()))
         except Denied as denial:
             status["error"] = denial.message or "denied"
         else:
             if isinstance(found, UserInfo):
-                found = Authenticated(found)
-            if isinstance(found, Authenticated):
+                found = TokenReviewResult(found)
+            if isinstance(found, TokenReviewResult):
                 status = {"authenticated": True, "user": codec.to_plain(found.user)}
                 if found.audiences:
                     status["audiences"] = list(found.audiences)
@@ -96,7 +96,7 @@ class AccessReviewer:
         version, spec = _read(body, "SubjectAccessReview", AUTHORIZATION)
         status: dict[str, Any] = {"allowed": False}
         try:
-            status["allowed"] = await call_with(self._function, _access_request(spec)) is True
+            status["allowed"] = await call_with_accepted(self._function, _access_request(spec)) is True
         except Denied as denial:
             status |= {"denied": True, "reason": denial.message}
         return _answer(version, "SubjectAccessReview", status)
@@ -118,12 +118,12 @@ def _read(body: bytes, kind: str, versions: Sequence[str]) -> tuple[str, dict[st
     try:
         review = codec.loads(body)
     except codec.DecodeError as error:
-        raise BadReview(f"the body is not a {kind}: {error}") from None
+        raise InvalidReviewError(f"the body is not a {kind}: {error}") from None
     if not isinstance(review, dict) or review.get("kind") != kind or review.get("apiVersion") not in versions:
-        raise BadReview(f"expected a {kind} of {' or '.join(versions)}")
+        raise InvalidReviewError(f"expected a {kind} of {' or '.join(versions)}")
     spec = review.get("spec")
     if not isinstance(spec, dict):
-        raise BadReview(f"the {kind} has no spec")
+        raise InvalidReviewError(f"the {kind} has no spec")
     return review["apiVersion"], spec
 
 

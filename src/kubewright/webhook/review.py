@@ -1,8 +1,8 @@
 """The envelope of admission: an `AdmissionReview` in, an `AdmissionReview` out.
 
-`read` takes the bytes of a review apart into an `AdmissionRequest`; `answer` puts an `AdmissionResponse` back
-into the same version of the envelope. A review that is not one raises `BadReview`, which is answered with 400
-and its reason, so that the API server's own message says what was wrong.
+`read` decodes a review into an `AdmissionRequest`; `answer` encodes an `AdmissionResponse` in the version of
+the request. A body that is not a review raises `InvalidReviewError`, which becomes a 400 response with the
+reason, so that the API server's own message shows what was wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=MetaObject)
 VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 
 
-class BadReview(ValueError):
+class InvalidReviewError(ValueError):
     """The body is not a review that can be answered."""
 
 
@@ -146,18 +146,18 @@ _read = codec.decoder(_Review).decode
 
 
 def read(body: bytes) -> AdmissionRequest:
-    """Take a review apart. Raises `BadReview`."""
+    """Take a review apart. Raises `InvalidReviewError`."""
     try:
         review = _read(body)
     except msgspec.DecodeError as error:
-        raise BadReview(f"the body is not an AdmissionReview: {error}") from None
+        raise InvalidReviewError(f"the body is not an AdmissionReview: {error}") from None
     if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
-        raise BadReview(
+        raise InvalidReviewError(
             f"expected an AdmissionReview of {' or '.join(VERSIONS)}, got {review.api_version} {review.kind}"
         )
     request = review.request
     if request is None or not request.uid:
-        raise BadReview("the AdmissionReview has no request")
+        raise InvalidReviewError("the AdmissionReview has no request")
     kind, resource = request.kind, request.resource
     return AdmissionRequest(
         uid=request.uid,

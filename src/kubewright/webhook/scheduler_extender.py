@@ -17,9 +17,9 @@ import msgspec
 
 from kubewright.api import codec
 from kubewright.api.core.v1 import Node, Pod
+from kubewright.callables import call_with_accepted
 
-from .calling import call_with
-from .review import BadReview
+from .review import InvalidReviewError
 
 if TYPE_CHECKING:
     from .server import WebhookServer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_PRIORITY = 10
 
 
-class Binding(msgspec.Struct, rename="pascal"):
+class ExtenderBinding(msgspec.Struct, rename="pascal"):
     """Which pod is to run on which node."""
 
     pod_name: str = ""
@@ -50,7 +50,7 @@ class SchedulerExtender:
         *,
         filter: Callable[[Pod, Any], Any] | None = None,
         prioritize: Callable[[Pod, Any], Any] | None = None,
-        bind: Callable[[Binding], Any] | None = None,
+        bind: Callable[[ExtenderBinding], Any] | None = None,
     ) -> None:
         self._filter = filter
         self._prioritize = prioritize
@@ -74,7 +74,7 @@ class SchedulerExtender:
         kept: list[Any] = []
         failed: dict[str, str] = {}
         for node, plain in nodes:
-            verdict = await call_with(self._filter, pod, node)
+            verdict = await call_with_accepted(self._filter, pod, node)
             if verdict is True:
                 kept.append(plain)
             else:
@@ -93,7 +93,7 @@ class SchedulerExtender:
         pod, nodes = _arguments(body)
         scores = []
         for node, _ in nodes:
-            score = int(await call_with(self._prioritize, pod, node))
+            score = int(await call_with_accepted(self._prioritize, pod, node))
             name = node if isinstance(node, str) else node.metadata.name
             if not 0 <= score <= MAX_PRIORITY:
                 raise ValueError(f"node {name}: the priority must be 0 to {MAX_PRIORITY}, not {score}")
@@ -104,11 +104,11 @@ class SchedulerExtender:
         """Bind a pod; a failure is told to the scheduler, which tries again later."""
         assert self._bind is not None
         try:
-            binding = msgspec.json.decode(body, type=Binding)
+            binding = msgspec.json.decode(body, type=ExtenderBinding)
         except msgspec.DecodeError as error:
-            raise BadReview(f"the body is not a binding: {error}") from None
+            raise InvalidReviewError(f"the body is not a binding: {error}") from None
         try:
-            await call_with(self._bind, binding)
+            await call_with_accepted(self._bind, binding)
         except Exception as error:
             return codec.encode({"Error": f"{type(error).__name__}: {error}"})
         return codec.encode({"Error": ""})
@@ -119,9 +119,9 @@ def _arguments(body: bytes) -> tuple[Pod, list[tuple[Any, Any]]]:
     try:
         found = codec.decoder(_Arguments).decode(body)
     except msgspec.DecodeError as error:
-        raise BadReview(f"the body is not what a scheduler sends: {error}") from None
+        raise InvalidReviewError(f"the body is not what a scheduler sends: {error}") from None
     if found.pod is None or (found.nodes is None and found.node_names is None):
-        raise BadReview("expected a Pod, and Nodes or NodeNames")
+        raise InvalidReviewError("expected a Pod, and Nodes or NodeNames")
     if found.nodes is None:
         return found.pod, [(name, name) for name in found.node_names or ()]
     return found.pod, [(codec.from_plain(item, Node), item) for item in found.nodes.get("items") or ()]

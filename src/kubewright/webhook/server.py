@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any, Protocol
 
-from .admission import Handler, admit
-from .conversion import Conversions
-from .review import BadReview, answer, read
+from .admission import AdmissionHandler, admit
+from .conversion import ConversionHandler
+from .review import InvalidReviewError, answer, read
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ MAX_BODY = 8 * 1024 * 1024
 """A review holds two objects of up to 3 MiB each."""
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
-"""Takes the body of a POST and answers with JSON; raises `BadReview` for what it does not understand."""
+"""Takes the body of a POST, returns a JSON body; raises `InvalidReviewError` for an invalid request."""
 
 
-class Certificates(Protocol):
+class CertificateProvider(Protocol):
     """Where the serving certificate comes from."""
 
     async def start(self) -> ssl.SSLContext:
@@ -48,20 +48,20 @@ class WebhookServer:
 
     def __init__(
         self,
-        certificates: Certificates,
+        certificates: CertificateProvider,
         *,
         host: str = "0.0.0.0",  # noqa: S104 - a pod serves on all of its addresses
         port: int = 9443,
     ) -> None:
         self.host = host
         self.port = port
-        self.conversions = Conversions()
+        self.conversions = ConversionHandler()
         self.certificates = certificates
         self._endpoints: dict[str, Endpoint] = {}
         self._listening = asyncio.Event()
         self._metrics: dict[str, _PathMetrics] = {}
 
-    def add_admission(self, path: str, handler: Handler) -> None:
+    def add_admission(self, path: str, handler: AdmissionHandler) -> None:
         """Answer admission reviews at a path."""
 
         async def endpoint(body: bytes) -> bytes:
@@ -86,7 +86,7 @@ class WebhookServer:
         """Whether it can be called; a readiness check."""
         return self._listening.is_set()
 
-    async def wait_listening(self) -> None:
+    async def wait_until_started(self) -> None:
         """Wait until it can be called."""
         await self._listening.wait()
 
@@ -135,7 +135,7 @@ class WebhookServer:
                 return web.Response(status=413, text=f"the body is longer than {MAX_BODY} bytes\n")
             try:
                 reply = await endpoint(body)
-            except BadReview as error:
+            except InvalidReviewError as error:
                 outcome.code = 400
                 logger.warning("%s: %s", path, error)
                 return web.Response(status=400, text=f"{error}\n")

@@ -9,12 +9,12 @@ import pytest
 
 from kubewright.api.errors import NotFound
 from kubewright.api.unstructured import Unstructured
-from kubewright.testing import TestServer, served
+from kubewright.testing import TestServer, start_test_server
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[TestServer]:
-    async with served("in-process") as server:
+    async with start_test_server("in-process") as server:
         yield server
 
 

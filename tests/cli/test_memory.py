@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kubewright.cli import trimming
+from kubewright.cli import memory as trimming
 
 
 async def test_memory_is_given_back_after_work_only(monkeypatch: pytest.MonkeyPatch) -> None:

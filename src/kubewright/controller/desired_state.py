@@ -43,7 +43,7 @@ OwnedKind = type[MetaObject] | GroupVersionKind
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class EnsureResult:
     """What `ensure` did, as `Kind namespace/name`."""
 
     applied: list[str] = field(default_factory=list)
@@ -103,7 +103,7 @@ class DesiredState:
 
     async def ensure(
         self, owner: Any, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
-    ) -> Changes:
+    ) -> EnsureResult:
         """Make it so that the owner has these objects and, of the declared kinds, no others.
 
         They are applied in this order; an error ends it before anything is deleted.
@@ -112,7 +112,7 @@ class DesiredState:
             raise TypeError(
                 "ensure takes everything that is wanted, in a list: ensure([deployment, service])"
             )
-        changes = Changes()
+        changes = EnsureResult()
         wanted: dict[tuple[GroupVersionKind, Key], None] = {}
         reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
         for obj in objects:
@@ -210,7 +210,7 @@ class DesiredState:
         owner: Any,
         gvk: GroupVersionKind,
         wanted: dict[tuple[GroupVersionKind, Key], None],
-        changes: Changes,
+        changes: EnsureResult,
     ) -> None:
         informer = await self._informer(gvk)
         for key, entry in list(informer.store.indexed("owner", owner.metadata.uid)):

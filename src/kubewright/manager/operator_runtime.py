@@ -22,24 +22,24 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.builder import ControllerBuilder
-from kubewright.controller.daemons import Stopped, add_daemon
-from kubewright.controller.desired import DesiredState
+from kubewright.controller.daemons import StopEvent, add_daemon
+from kubewright.controller.desired_state import DesiredState
 from kubewright.controller.finalizers import Finalizers
 from kubewright.controller.request import Request, Result
 from kubewright.controller.timers import add_timer
 from kubewright.webhook.admission import Defaulter, Validator
 from kubewright.webhook.certificates import (
+    CABundleTarget,
     CertificateFiles,
-    DevelopmentCertificates,
-    Injection,
     ManagedCertificates,
+    SelfSignedCertificates,
 )
-from kubewright.webhook.server import Certificates, WebhookServer
+from kubewright.webhook.server import CertificateProvider, WebhookServer
 
 from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
-from .http import AccessCheck, metrics_server, probe_server
+from .http import MetricsAuthorizer, metrics_server, probe_server
 from .injection import describe
 from .installation import install_definitions, install_webhooks, remove_webhooks
 from .leader_election import LeaderElector, in_cluster_namespace
@@ -49,7 +49,7 @@ from .signals import stopping_on_signals
 if TYPE_CHECKING:
     from kubewright.client import Client
 
-    from .operator import Handler, Operator
+    from .operator import ObjectHandler, Operator
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ FINALIZER_WAIT = 1.0
 """How often a second reconciler of a kind looks whether the first has put the finalizer on."""
 
 
-class Assembly:
+class OperatorRuntime:
     """The parts of a running operator."""
 
     def __init__(self, operator: Operator, client: Client) -> None:
@@ -162,7 +162,7 @@ class Assembly:
         memories.move_to_end((kind, request))
         return known[1]
 
-    def reconciler(self, handler: Handler, *, first: bool) -> Callable[[Request], Any]:
+    def reconciler(self, handler: ObjectHandler, *, first: bool) -> Callable[[Request], Any]:
         """From a request to a call of the function, with the finalizer in place before.
 
         Of several reconcilers of a kind the first one puts it on and cleans up; the others wait for it.
@@ -205,7 +205,7 @@ class Assembly:
 
         return Finalizers(self.manager.client, {handler.options["finalizer"]: clean_up})
 
-    def object_function(self, handler: Handler) -> Callable[[Any], Any]:
+    def object_function(self, handler: ObjectHandler) -> Callable[[Any], Any]:
         """A timer's function, of the object alone."""
 
         async def function(obj: Any) -> Any:
@@ -213,17 +213,17 @@ class Assembly:
 
         return function
 
-    def daemon_function(self, handler: Handler) -> Callable[..., Any]:
+    def daemon_function(self, handler: ObjectHandler) -> Callable[..., Any]:
         """A daemon's function: async or plain, with or without `stopped`, as it was written."""
         call, kind = handler.call, handler.kind
 
         async def run_async(obj: Any) -> Any:
             return await call.bound(self.values_for(kind, obj))()
 
-        async def run_until(obj: Any, stopped: Stopped) -> Any:
+        async def run_until(obj: Any, stopped: StopEvent) -> Any:
             return await call.bound({**self.values_for(kind, obj), "stopped": stopped})()
 
-        def run_plain(obj: Any, stopped: Stopped) -> Any:
+        def run_plain(obj: Any, stopped: StopEvent) -> Any:
             return call.bound({**self.values_for(kind, obj), "stopped": stopped})()
 
         if not call.is_async:
@@ -231,9 +231,9 @@ class Assembly:
         return run_until if "stopped" in call.parameters.values() else run_async
 
 
-def assemble(operator: Operator, client: Client) -> Assembly:
+def build_runtime(operator: Operator, client: Client) -> OperatorRuntime:
     """Make everything that an operator needs, ready to run."""
-    made = Assembly(operator, client)
+    made = OperatorRuntime(operator, client)
     manager = made.manager
     manager.add(made.recorder)
     for kind, index in operator.indexes:
@@ -253,7 +253,7 @@ def assemble(operator: Operator, client: Client) -> Assembly:
     return made
 
 
-def _add_controller(made: Assembly, handler: Handler, *, first: bool) -> None:
+def _add_controller(made: OperatorRuntime, handler: ObjectHandler, *, first: bool) -> None:
     options = {name: value for name, value in handler.options.items() if value is not None}
     builder: ControllerBuilder[Request] = ControllerBuilder(made.manager, options.pop("name", ""))
     builder.for_(handler.kind, predicates=handler.predicates)
@@ -265,7 +265,7 @@ def _add_controller(made: Assembly, handler: Handler, *, first: bool) -> None:
     builder.complete(made.reconciler(handler, first=first))
 
 
-def _add_finalizing_controller(made: Assembly, kind: type[MetaObject]) -> None:
+def _add_finalizing_controller(made: OperatorRuntime, kind: type[MetaObject]) -> None:
     """A kind that is cleaned up after and not reconciled."""
     finalizers = made.finalizers_of(kind)
     assert finalizers is not None
@@ -282,7 +282,7 @@ def _add_finalizing_controller(made: Assembly, kind: type[MetaObject]) -> None:
     ControllerBuilder[Request](made.manager, name).for_(kind).complete(reconcile)
 
 
-def _add_servers(made: Assembly, client: Client) -> None:
+def _add_servers(made: OperatorRuntime, client: Client) -> None:
     """Add the servers that the settings and decorators ask for."""
     operator, manager = made.operator, made.manager
     settings, probes = operator.settings, operator.probes
@@ -293,7 +293,7 @@ def _add_servers(made: Assembly, client: Client) -> None:
         certificates, access = None, None
         if settings.metrics_secure:
             certificates = _metrics_certificates(settings.metrics_certificates)
-            access = AccessCheck(client)
+            access = MetricsAuthorizer(client)
         manager.add(metrics_server(port=settings.metrics_port, certificates=certificates, access=access))
     if operator.defaults or operator.validators or operator.converters:
         server = webhook_server(operator, client)
@@ -303,10 +303,10 @@ def _add_servers(made: Assembly, client: Client) -> None:
             manager.add(_Registration(operator, client, server))
 
 
-def _metrics_certificates(directory: str) -> Certificates:
+def _metrics_certificates(directory: str) -> CertificateProvider:
     if directory:
         return CertificateFiles(Path(directory, "tls.crt"), Path(directory, "tls.key"))
-    return DevelopmentCertificates(("localhost", "127.0.0.1", socket.gethostname()))
+    return SelfSignedCertificates(("localhost", "127.0.0.1", socket.gethostname()))
 
 
 def webhook_server(operator: Operator, client: Client) -> WebhookServer:
@@ -314,9 +314,9 @@ def webhook_server(operator: Operator, client: Client) -> WebhookServer:
     settings = operator.settings
     host = settings.webhook_host or (LOCAL if settings.development else EVERYWHERE)
     port = settings.webhook_port or (0 if settings.development else WEBHOOK_PORT)
-    certificates: Certificates
+    certificates: CertificateProvider
     if settings.development:
-        certificates = DevelopmentCertificates((host, "localhost"))
+        certificates = SelfSignedCertificates((host, "localhost"))
     elif settings.webhook_certificates:
         directory = Path(settings.webhook_certificates)
         certificates = CertificateFiles(directory / "tls.crt", directory / "tls.key")
@@ -349,10 +349,10 @@ def _path(webhook: Any, kind: type[MetaObject]) -> str:
     return str(webhook.path or webhook_path(kind.gvk, mutating=webhook.mutating))
 
 
-def _injections(operator: Operator) -> list[Injection]:
+def _injections(operator: Operator) -> list[CABundleTarget]:
     """The objects that must trust the webhooks' authority."""
     group, version = "admissionregistration.k8s.io", "v1"
-    found: list[Injection] = []
+    found: list[CABundleTarget] = []
     for word, wanted in (("Mutating", operator.defaults), ("Validating", operator.validators)):
         if wanted:
             kind = GroupVersionKind(group, version, f"{word}WebhookConfiguration")
@@ -377,14 +377,14 @@ class _Registration:
         self._server = server
         self._done = asyncio.Event()
 
-    async def wait_listening(self) -> None:
+    async def wait_until_started(self) -> None:
         """Wait until the API server knows."""
         await self._done.wait()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Register, then wait for the end."""
         listening, stopping = (
-            asyncio.create_task(self._server.wait_listening()),
+            asyncio.create_task(self._server.wait_until_started()),
             asyncio.create_task(stop.wait()),
         )
         try:
@@ -395,7 +395,7 @@ class _Registration:
         if stop.is_set():  # the server could not listen, or somebody was quick
             return
         certificates = self._server.certificates
-        assert isinstance(certificates, DevelopmentCertificates)
+        assert isinstance(certificates, SelfSignedCertificates)
         url = f"https://{self._server.host}:{self._server.port}"
         authority = certificates.authority
         name, webhooks = self._operator.name, self._operator.webhooks()
@@ -427,13 +427,13 @@ async def run(
         await made.manager.run(stop)
 
 
-async def prepare(operator: Operator, client: Client) -> Assembly:
+async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
     """Everything up to the start: definitions, parts, startup functions."""
     if operator.settings.development:
         names = await install_definitions(client.field_owner(operator.name), operator.kinds)
         if names:
             logger.info("installed %s", ", ".join(names))
-    made = assemble(operator, client)
+    made = build_runtime(operator, client)
     values = made.values(live=True)
     for function in operator.startup:
         await function(values)
@@ -442,7 +442,9 @@ async def prepare(operator: Operator, client: Client) -> Assembly:
     return made
 
 
-async def _unless(stop: asyncio.Event, preparing: Coroutine[Any, Any, Assembly]) -> Assembly | None:
+async def _unless(
+    stop: asyncio.Event, preparing: Coroutine[Any, Any, OperatorRuntime]
+) -> OperatorRuntime | None:
     """What was prepared, or nothing if `stop` was set before that was done."""
     task = asyncio.ensure_future(preparing)
     stopping = asyncio.ensure_future(stop.wait())

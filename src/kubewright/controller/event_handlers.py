@@ -1,8 +1,7 @@
-"""From a change to the requests it makes necessary.
+"""Event handlers: functions, plain or async, that return the requests to enqueue for a `Change`.
 
-A handler is a function from a `Change` to requests, plain or async. `for_object` asks for the object itself,
-`for_owner` for the owner of the object (both the old and the new one, if it moved), `mapped` for what a
-function of yours makes of the object.
+`enqueue_object` enqueues the changed object, `enqueue_owner` its owners (of the old and the new version, if
+they differ), `enqueue_mapped` the requests that a function of yours returns for the object.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from kubewright.cache.store import Change, Entry
 from .request import Request
 
 R = TypeVar("R", bound=Hashable)
-Handler = Callable[[Change], Iterable[R] | Awaitable[Iterable[R]]]
-Mapping = Callable[[Any], Iterable[R] | Awaitable[Iterable[R]]]
+EventHandler = Callable[[Change], Iterable[R] | Awaitable[Iterable[R]]]
+MapFunction = Callable[[Any], Iterable[R] | Awaitable[Iterable[R]]]
 """From an object to requests."""
 
 
-def for_object(change: Change) -> Iterable[Request]:
+def enqueue_object(change: Change) -> Iterable[Request]:
     """The object itself."""
     return (Request(*change.key),)
 
 
-def for_owner(
+def enqueue_owner(
     owner: GroupVersionKind, *, controller_only: bool = True, namespaced: bool = True
-) -> Handler[Request]:
+) -> EventHandler[Request]:
     """The owners of that kind, in any version; only the one that is its controller, or all of them.
 
     `namespaced` says whether the owner's kind has namespaces: it then lives in the namespace of the object.
@@ -54,7 +53,7 @@ def for_owner(
     return handler
 
 
-def mapped(read: Callable[[Entry], Any], mapping: Mapping[R]) -> Handler[R]:
+def enqueue_mapped(read: Callable[[Entry], Any], mapping: MapFunction[R]) -> EventHandler[R]:
     """What `mapping` makes of the object, of both versions when it changed; `read` decodes it."""
 
     def versions(change: Change) -> list[Any]:
