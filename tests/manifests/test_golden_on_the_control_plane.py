@@ -471,9 +471,7 @@ async def test_versions_that_are_deprecated_or_not_served(server: TestServer) ->
     await install(client, "everything")
     await client.create(made("everything"))
     assert "for reading, not for use" in warnings
-    served = {
-        each.gvk.version for each in await client.mapper.resources() if each.gvk.kind == "Everything"
-    }
+    served = {each.gvk.version for each in await client.mapper.resources() if each.gvk.kind == "Everything"}
     assert served == {"v1"}
 
 
