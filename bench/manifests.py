@@ -9,7 +9,7 @@ from types import ModuleType
 
 from bench import Benchmark
 from kubewright.manifests import Options, crd, generate, read_project, to_yaml
-from kubewright.schema.from_types import schema_of
+from kubewright.schema.generation.from_types import schema_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "types"
 

@@ -19,7 +19,7 @@ from kubewright.apiserver import (
     Subresource,
     Version,
 )
-from kubewright.schema.fielderrors import invalid
+from kubewright.schema.field_errors import invalid
 from kubewright.schema.structural import Node
 
 MERGE = "application/merge-patch+json"

@@ -89,7 +89,7 @@ def test_mistakes_name_file_and_line_and_write_nothing(tmp_path: Path) -> None:
     assert size.startswith("thing.py:")
     assert "Guestbook.spec.size: MaxLen stands on an integer; write Le" in size
     assert column.startswith("thing.py:")
-    assert summary == "Error: 2 mistakes; nothing was written"
+    assert summary == "Error: 2 problems; nothing was written"
     assert not (tmp_path / "config").exists()
 
 

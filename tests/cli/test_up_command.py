@@ -77,6 +77,6 @@ def test_the_way_to_another_cluster_is_not_overwritten(
 def test_a_kubeconfig_of_ours_is_replaced(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kubeconfig").write_text(text)
-    # It gets as far as the next mistake.
+    # It gets as far as the next problem.
     result = CliRunner().invoke(main, ["up", "--store", "foo:bar"])
     assert "there is no storage" in result.output

@@ -1,4 +1,4 @@
-"""Describing a controller: for, owns, watches, sources, options, and mistakes."""
+"""Describing a controller: for, owns, watches, sources, options, and problems."""
 
 import asyncio
 from typing import NamedTuple
@@ -295,7 +295,7 @@ async def test_mistakes_are_told(bench):
     class NotAKind:
         pass
 
-    mistakes = [
+    problems = [
         (lambda: builder().complete(Log()), "nothing to reconcile"),
         (lambda: builder().for_(ConfigMap).for_(Secret), "for ConfigMap already; use watches"),
         (lambda: builder().owns(ConfigMap).complete(Log()), "owns.* needs for_"),
@@ -310,7 +310,7 @@ async def test_mistakes_are_told(bench):
         (lambda: builder().source(42), "async iterator"),
         (lambda: builder().for_(ConfigMap).with_options(workers=0).complete(Log()), "at least 1"),
     ]
-    for make, message in mistakes:
+    for make, message in problems:
         with pytest.raises(ValueError, match=message):
             make()
     assert bench.runnables == []

@@ -1,4 +1,4 @@
-"""Every mistake is reported, with its place and a way out, in one go."""
+"""Every problem is reported, with its place and a way out, in one go."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def complaints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> li
     try:
         generate(project)
     except DeclarationError as error:
-        return [str(mistake).replace(str(tmp_path / f"{name}.py"), "FILE") for mistake in error.mistakes]
+        return [str(problem).replace(str(tmp_path / f"{name}.py"), "FILE") for problem in error.problems]
     return []
 
 

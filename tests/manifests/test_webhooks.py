@@ -93,7 +93,7 @@ def test_a_webhook_for_a_built_in_kind_at_a_url() -> None:
 def test_mistakes(webhook: Webhook, advice: str) -> None:
     with pytest.raises(DeclarationError, match=advice) as caught:
         webhook_configurations([webhook])
-    assert all(__file__ in mistake.where for mistake in caught.value.mistakes)
+    assert all(__file__ in problem.where for problem in caught.value.problems)
 
 
 def test_two_webhooks_of_one_name_and_two_configurations() -> None:
@@ -102,4 +102,4 @@ def test_two_webhooks_of_one_name_and_two_configurations() -> None:
             [Webhook(Thing), Webhook(Thing)],
             [WebhookConfiguration(mutating=False, name="a"), WebhookConfiguration(mutating=False, name="b")],
         )
-    assert len(caught.value.mistakes) == 2
+    assert len(caught.value.problems) == 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubewright.schema import PathError, PrinterColumns, ScalePaths, SelectableFields, human_duration
-from kubewright.schema.fielderrors import GoStruct, go_float, go_json
+from kubewright.schema.field_errors import GoStruct, go_float, go_json
 
 NOW = datetime(2024, 1, 2, tzinfo=UTC)
 COLUMNS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubewright.schema.formats import checker, known
+from kubewright.schema.validation.formats import checker, known
 
 GOOD = {
     "bsonobjectid": ["507f1f77bcf86cd799439011"],

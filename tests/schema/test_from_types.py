@@ -36,9 +36,9 @@ from kubewright.api.model import Spec, Status, Struct, field
 from kubewright.api.quantity import Quantity
 from kubewright.api.raw import RawObject
 from kubewright.api.times import Duration, MicroTime, Time
-from kubewright.schema.descriptions import shorten
-from kubewright.schema.from_types import Options, schema_of
-from kubewright.schema.mistakes import DeclarationError
+from kubewright.schema.generation.descriptions import shorten
+from kubewright.schema.generation.errors import DeclarationError
+from kubewright.schema.generation.from_types import Options, schema_of
 
 
 class Level(enum.IntEnum):
@@ -264,10 +264,10 @@ class Forest(Struct):
 def test_a_recursive_type_shows_its_cycle() -> None:
     with pytest.raises(DeclarationError) as caught:
         schema_of(Forest)
-    (mistake,) = caught.value.mistakes
-    assert "Tree -> Tree" in mistake.text
-    assert mistake.path == "Forest.trees{}[].left"
-    assert mistake.where.startswith(__file__)
+    (problem,) = caught.value.problems
+    assert "Tree -> Tree" in problem.text
+    assert problem.path == "Forest.trees{}[].left"
+    assert problem.where.startswith(__file__)
 
 
 def test_a_recursive_built_in_type_is_refused() -> None:

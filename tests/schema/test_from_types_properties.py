@@ -32,12 +32,12 @@ from kubewright.api.markers import (
 from kubewright.api.model import Struct
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration, Time
-from kubewright.schema.compiled import Compiled
-from kubewright.schema.defaults import apply_defaults
-from kubewright.schema.from_types import schema_of
+from kubewright.schema.defaulting import apply_defaults
+from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import NO_DEFAULT, Node
-from kubewright.schema.validation import validate_value
+from kubewright.schema.validation.compiled import Compiled
+from kubewright.schema.validation.values import validate_value
 
 
 class Made(NamedTuple):

@@ -11,7 +11,7 @@ from kubewright.api.quantity import Quantity
 from kubewright.api.selectors import parse_selector
 from kubewright.cel.library.conversions import _NUMBER
 from kubewright.cel.library.time import _LONG_DURATION
-from kubewright.schema.formats import checker
+from kubewright.schema.validation.formats import checker
 
 LONG = 300_000
 TEXTS = {

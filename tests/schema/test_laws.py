@@ -22,8 +22,8 @@ from kubewright.schema import (
     validate_lists,
     validate_value,
 )
-from kubewright.schema.check import check_of
-from kubewright.schema.compiled import INVALID, REPEATED, UNFILLED, UNKNOWN
+from kubewright.schema.validation.compiled import INVALID, REPEATED, UNFILLED, UNKNOWN
+from kubewright.schema.validation.fast_check import check_of
 
 NAMES = st.sampled_from(["a", "b", "c", "kind", "metadata"])
 

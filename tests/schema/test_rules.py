@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.schema import RuleRun, SchemaVersion
-from kubewright.schema.rules import compile_rules
 from kubewright.schema.structural import Node
+from kubewright.schema.validation.rules import compile_rules
 
 INT = {"type": "integer"}
 STRING = {"type": "string"}

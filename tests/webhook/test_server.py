@@ -1,4 +1,4 @@
-"""The webhook server over TLS: paths, mistakes, crashes, certificates that change."""
+"""The webhook server over TLS: paths, problems, crashes, certificates that change."""
 
 from __future__ import annotations
 

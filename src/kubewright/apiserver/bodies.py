@@ -18,7 +18,7 @@ from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.api.typed_json import TypedError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
 from kubewright.schema.duplicates import field_paths, merged_duplicates
-from kubewright.schema.metadata import METADATA_FIELDS, MetadataError
+from kubewright.schema.validation.metadata import METADATA_FIELDS, MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .json_text import json_complaint
@@ -400,7 +400,7 @@ def go_text(value: Any) -> str:
 def strict_patch_error(shown: str, problems: list[str]) -> APIError:
     """422 for a patch whose result has unknown or repeated fields, under Strict validation."""
     from kubewright.api.gvk import GroupKind
-    from kubewright.schema import fielderrors as fe
+    from kubewright.schema import field_errors as fe
 
     error = fe.invalid("patch", shown, "strict decoding error: " + ", ".join(problems))
     return Invalid(f'{GroupKind("", "")} "" is invalid: {error}', details={"causes": [error.cause()]})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kubewright.api.field_errors import FieldError
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import manager_errors, validate_common_metadata, validate_notes
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import manager_errors, validate_common_metadata, validate_notes
 
 from .resource import Object
 

@@ -9,8 +9,8 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.fields import FieldSelector, parse_field_selector
 from kubewright.api.gvk import GroupKind
 from kubewright.api.selectors import Selector, SelectorError, parse_selector
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import field_manager_errors
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import field_manager_errors
 
 from .request import Request
 from .requestinfo import is_watch_value

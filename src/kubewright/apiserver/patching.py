@@ -14,7 +14,7 @@ from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMedi
 from kubewright.api.gvk import GroupVersion
 from kubewright.patch import FieldManager, FieldSet, VersionGone, gotext, json_patch, merge_patch, zero_value
 from kubewright.patch.fieldset import fields_path
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node
 
 from .json_text import json_complaint

@@ -10,8 +10,8 @@ from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
 from kubewright.api.paths import SimplePath
 from kubewright.patch import FieldManager, from_scale, gotext, to_scale
 from kubewright.patch.fieldset import fields_path
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.columns import CREATED_DESCRIPTION
+from kubewright.schema import field_errors as fe
+from kubewright.schema.crd.columns import CREATED_DESCRIPTION
 from kubewright.schema.structural import Node
 
 from . import writes

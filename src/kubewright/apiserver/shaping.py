@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubewright.schema.metadata import coerce_metadata, metadata_is_plain
+from kubewright.schema.validation.metadata import coerce_metadata, metadata_is_plain
 
 if TYPE_CHECKING:
     from kubewright.api.field_errors import FieldError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kubewright.schema.columns import AGE_COLUMN, NAME_COLUMN, PrinterColumns, age
+from kubewright.schema.crd.columns import AGE_COLUMN, NAME_COLUMN, PrinterColumns, age
 
 from .resource import Column
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from kubewright.api.codec import from_plain, to_plain
 from kubewright.api.declare import ResourceInfo, has_status, resource_info
-from kubewright.schema.defaults import apply_defaults
-from kubewright.schema.from_types import schema_of
+from kubewright.schema.defaulting import apply_defaults
+from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.structural import Node
 
 from .resource import (

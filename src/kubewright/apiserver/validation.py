@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .resource import Object, Operation
 from .shaping import schema_errors

@@ -28,8 +28,8 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind, GroupVersionResource
 from kubewright.api.names import generate_name
 from kubewright.patch import keep_times_if_unchanged
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import (
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import (
     validate_common_metadata,
     validate_metadata,
 )

@@ -199,7 +199,7 @@ class Reflector:
                 if isinstance(error, APIError) and error.retry_after is not None:
                     delay = max(delay, error.retry_after)
             except Exception as error:
-                # A mistake in this program, or in a function given to it: others still want to be told.
+                # A problem in this program, or in a function given to it: others still want to be told.
                 logger.exception("%s: cannot follow, will keep trying", self.name)
                 self.last_error = error
                 self.resource_version = ""

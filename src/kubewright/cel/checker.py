@@ -1,7 +1,7 @@
 """Type checking: gives every node its type and every call the overloads that may apply.
 
 All problems are collected and worded as Kubernetes words them. A node that is wrong gets the error type,
-which goes with everything, so that one mistake is reported once. After the walk, type parameters that stayed
+which goes with everything, so that one problem is reported once. After the walk, type parameters that stayed
 free become dyn, and literals that evaluation would refuse (`duration('x')`, bad patterns) are reported too.
 """
 

@@ -137,11 +137,11 @@ def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
     except ProjectError as error:
         raise click.ClickException(shorten(error)) from None
     except DeclarationError as error:
-        for mistake in error.mistakes:
-            click.echo(shorten(mistake), err=True)
-        count = len(error.mistakes)
+        for problem in error.problems:
+            click.echo(shorten(problem), err=True)
+        count = len(error.problems)
         raise click.ClickException(
-            f"{count} mistake{'s' if count > 1 else ''}; nothing was written"
+            f"{count} problem{'s' if count > 1 else ''}; nothing was written"
         ) from None
 
 

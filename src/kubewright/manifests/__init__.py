@@ -7,8 +7,8 @@ controller-gen writes for the equivalent Go types.
 
 from __future__ import annotations
 
-from kubewright.schema.from_types import Options
-from kubewright.schema.mistakes import DeclarationError, Mistake
+from kubewright.schema.generation.errors import DeclarationError, Problem
+from kubewright.schema.generation.from_types import Options
 
 from .crd import crd
 from .generate import Manifests, compare, generate, leftovers, write
@@ -20,7 +20,7 @@ from .yaml_text import to_yaml
 __all__ = [
     "DeclarationError",
     "Manifests",
-    "Mistake",
+    "Problem",
     "Options",
     "Project",
     "ProjectError",

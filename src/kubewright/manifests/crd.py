@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kubewright.api.declare import ResourceInfo, WebhookConversion, resource_info
 from kubewright.api.model import Object, copy_value
-from kubewright.schema.crd import default_crd, validate_crd
-from kubewright.schema.from_types import Options, SchemaBuilder
-from kubewright.schema.mistakes import DeclarationError, Mistake
+from kubewright.schema.crd.definition import default_crd, validate_crd
+from kubewright.schema.generation.errors import DeclarationError, Problem
+from kubewright.schema.generation.from_types import Options, SchemaBuilder
 from kubewright.schema.structural import Schema
 
 from .json_paths import column_complaints, scale_complaints, selectable_complaints
@@ -38,27 +38,27 @@ _ROOT_KEYWORDS: Final = frozenset(
 
 
 def crd(*versions: type[Object], options: Options | None = None) -> Manifest:
-    """The definition of a kind in all the versions given; raises `DeclarationError` with every mistake."""
-    mistakes: list[Mistake] = []
-    manifest = build_crd(versions, options or Options(), mistakes)
-    if mistakes:
-        raise DeclarationError(mistakes)
+    """The definition of a kind in all the versions given; raises `DeclarationError` with every problem."""
+    problems: list[Problem] = []
+    manifest = build_crd(versions, options or Options(), problems)
+    if problems:
+        raise DeclarationError(problems)
     return manifest
 
 
-def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[Mistake]) -> Manifest:
-    """The definition of a kind; what is wrong is added to `mistakes`."""
-    before = len(mistakes)
+def build_crd(classes: Sequence[type[Object]], options: Options, problems: list[Problem]) -> Manifest:
+    """The definition of a kind; what is wrong is added to `problems`."""
+    before = len(problems)
     places: dict[str, str] = {}
     infos = sorted(((resource_info(cls), cls) for cls in classes), key=lambda pair: pair[0].gvk.version)
     kept = [(info, cls) for info, cls in infos if not info.skip]
     first = kept[0][0] if kept else infos[0][0]
     if not kept:
-        mistakes.append(
-            _mistake(first, "every version is skipped; remove skip=True from one, or the declarations")
+        problems.append(
+            _problem(first, "every version is skipped; remove skip=True from one, or the declarations")
         )
-    _check_agreement([info for info, _ in kept], mistakes)
-    _check_versions([info for info, _ in kept], mistakes)
+    _check_agreement([info for info, _ in kept], problems)
+    _check_versions([info for info, _ in kept], problems)
     names: Manifest = {
         "kind": first.gvk.kind,
         "listKind": first.list_kind,
@@ -75,8 +75,8 @@ def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[
         if merged:
             metadata[field] = merged
     if _is_protected(first.gvk.group) and _APPROVAL not in metadata.get("annotations", {}):
-        mistakes.append(
-            _mistake(
+        problems.append(
+            _problem(
                 first,
                 f"a group below k8s.io or kubernetes.io needs approval; write annotations={{{_APPROVAL!r}: "
                 "...} with the URL of the approval, or choose a group of your own",
@@ -86,7 +86,7 @@ def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[
         "group": first.gvk.group,
         "names": names,
         "scope": first.scope,
-        "versions": [_version(info, cls, len(kept), options, mistakes, places) for info, cls in kept],
+        "versions": [_version(info, cls, len(kept), options, problems, places) for info, cls in kept],
     }
     conversion = next((info.conversion for info, _ in kept if info.conversion), None)
     if conversion is not None:
@@ -97,14 +97,14 @@ def build_crd(classes: Sequence[type[Object]], options: Options, mistakes: list[
         "metadata": metadata,
         "spec": spec,
     }
-    if len(mistakes) == before:
-        mistakes.extend(_refusals(definition, [info for info, _ in kept], places))
+    if len(problems) == before:
+        problems.extend(_refusals(definition, [info for info, _ in kept], places))
     return definition
 
 
 def _refusals(
     definition: Manifest, infos: Sequence[ResourceInfo], places: Mapping[str, str]
-) -> Iterable[Mistake]:
+) -> Iterable[Problem]:
     """What an API server would still say, such as rules that do not compile or may cost too much."""
     defaulted: Manifest = copy_value(definition)
     default_crd(defaulted)
@@ -113,12 +113,12 @@ def _refusals(
         info = infos[int(index.group(1)) if index else 0]
         _, in_schema, steps = error.field.partition("openAPIV3Schema")
         if not in_schema:
-            yield _mistake(info, f"an API server refuses {error.field}: {error.message}")
+            yield _problem(info, f"an API server refuses {error.field}: {error.message}")
             continue
         path, rest = _field_path(steps)
         where = places.get(f"{info.gvk.version} {info.gvk.kind}{path}", info.where)
         said = f"{rest}: {error.message}" if rest else error.message
-        yield Mistake(where, info.gvk.kind + path, f"an API server refuses {said}")
+        yield Problem(where, info.gvk.kind + path, f"an API server refuses {said}")
 
 
 _STEP: Final = re.compile(r"\.properties\[([^\]]+)\]|\.(items)|\.(additionalProperties)")
@@ -133,46 +133,46 @@ def _field_path(steps: str) -> tuple[str, str]:
     return path, steps[position:].lstrip(".")
 
 
-def _mistake(info: ResourceInfo, text: str) -> Mistake:
-    return Mistake(info.where, f"{info.gvk.kind} {info.gvk.version}", text)
+def _problem(info: ResourceInfo, text: str) -> Problem:
+    return Problem(info.where, f"{info.gvk.kind} {info.gvk.version}", text)
 
 
 def _is_protected(group: str) -> bool:
     return group.endswith((".k8s.io", ".kubernetes.io"))
 
 
-def _check_agreement(infos: Sequence[ResourceInfo], mistakes: list[Mistake]) -> None:
+def _check_agreement(infos: Sequence[ResourceInfo], problems: list[Problem]) -> None:
     for field in ("plural", "singular", "scope", "short_names", "categories", "conversion"):
         said = [info for info in infos if field != "conversion" or info.conversion is not None]
         for info in said[1:]:
             mine, theirs = getattr(info, field), getattr(said[0], field)
             if mine != theirs:
                 other = f"{said[0].gvk.version} ({said[0].where})"
-                mistakes.append(
-                    _mistake(info, f"{field} is {mine!r} here and {theirs!r} in {other}; write one")
+                problems.append(
+                    _problem(info, f"{field} is {mine!r} here and {theirs!r} in {other}; write one")
                 )
 
 
-def _check_versions(infos: Sequence[ResourceInfo], mistakes: list[Mistake]) -> None:
+def _check_versions(infos: Sequence[ResourceInfo], problems: list[Problem]) -> None:
     seen: dict[str, ResourceInfo] = {}
     for info in infos:
         twin = seen.setdefault(info.gvk.version, info)
         if twin is not info:
-            mistakes.append(_mistake(info, f"declared twice, also at {twin.where}; remove one"))
+            problems.append(_problem(info, f"declared twice, also at {twin.where}; remove one"))
     stored = [info for info in infos if info.storage]
     if len(infos) > 1 and not stored:
         versions = ", ".join(info.gvk.version for info in infos)
-        mistakes.append(_mistake(infos[0], f"no storage version among {versions}; write storage=True on one"))
+        problems.append(_problem(infos[0], f"no storage version among {versions}; write storage=True on one"))
     for info in stored[1:]:
         other = f"{stored[0].gvk.version} ({stored[0].where})"
-        mistakes.append(
-            _mistake(info, f"two storage versions, the other is {other}; keep storage=True on one")
+        problems.append(
+            _problem(info, f"two storage versions, the other is {other}; keep storage=True on one")
         )
     hubs = [info for info in infos if info.hub]
     for info in hubs[1:]:
-        mistakes.append(_mistake(info, f"two hubs, the other is {hubs[0].gvk.version}; keep hub=True on one"))
+        problems.append(_problem(info, f"two hubs, the other is {hubs[0].gvk.version}; keep hub=True on one"))
     if infos and not any(info.served for info in infos):
-        mistakes.append(_mistake(infos[0], "no version is served; remove served=False from one"))
+        problems.append(_problem(infos[0], "no version is served; remove served=False from one"))
 
 
 def _version(
@@ -180,17 +180,17 @@ def _version(
     cls: type[Object],
     count: int,
     options: Options,
-    mistakes: list[Mistake],
+    problems: list[Problem],
     places: dict[str, str],
 ) -> Manifest:
     builder = SchemaBuilder(options)
     schema = builder.schema(cls)
-    mistakes.extend(builder.mistakes)
+    problems.extend(builder.problems)
     start = len(cls.__name__)
     for path, where in builder.places.items():
         places[f"{info.gvk.version} {info.gvk.kind}{path[start:]}"] = where
     for keyword in sorted(schema.keys() - _ROOT_KEYWORDS):
-        mistakes.append(_mistake(info, f"{keyword} cannot stand on the whole object; move it into the spec"))
+        problems.append(_problem(info, f"{keyword} cannot stand on the whole object; move it into the spec"))
     version: Manifest = {
         "name": info.gvk.version,
         "schema": {"openAPIV3Schema": schema},
@@ -199,7 +199,7 @@ def _version(
     }
     has_status = info.status if info.status is not None else "status" in schema.get("properties", {})
     if has_status and "status" not in schema.get("properties", {}):
-        mistakes.append(_mistake(info, "status=True but the class has no status; declare one or remove it"))
+        problems.append(_problem(info, "status=True but the class has no status; declare one or remove it"))
     if info.deprecated:
         version["deprecated"] = True
         if info.deprecation_warning is not None:
@@ -230,7 +230,7 @@ def _version(
             complaints.append("a selectable field is named twice; remove one")
         if len(info.selectable_fields) > MAX_SELECTABLE_FIELDS:
             complaints.append(f"at most {MAX_SELECTABLE_FIELDS} selectable fields are allowed")
-    mistakes.extend(_mistake(info, complaint) for complaint in complaints)
+    problems.extend(_problem(info, complaint) for complaint in complaints)
     return version
 
 

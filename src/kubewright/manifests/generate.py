@@ -2,7 +2,7 @@
 
 They are `crd/<group>_<plural>.yaml`, `rbac/role.yaml` and `webhook/manifests.yaml`.
 
-Generation looks at everything before it complains, so all mistakes of a project come in one
+Generation looks at everything before it complains, so all problems of a project come in one
 `DeclarationError`. The same declarations always give the same bytes; `compare` tells how the files in a
 directory differ from them.
 """
@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.schema.from_types import Options
-from kubewright.schema.mistakes import DeclarationError, Mistake
+from kubewright.schema.generation.errors import DeclarationError, Problem
+from kubewright.schema.generation.from_types import Options
 
 from .crd import build_crd
 from .project import Project
@@ -43,26 +43,26 @@ class Manifests:
 def generate(
     project: Project, options: Options | None = None, *, role_name: str = DEFAULT_ROLE, header: str = ""
 ) -> Manifests:
-    """Every manifest of a project; raises `DeclarationError` with every mistake in it.
+    """Every manifest of a project; raises `DeclarationError` with every problem in it.
 
     Each line of `header` (a licence, say) becomes a comment at the top of every file.
     """
     options = options or Options()
-    mistakes: list[Mistake] = []
+    problems: list[Problem] = []
     manifests = Manifests()
     for group_kind, versions in sorted(project.kinds.items()):
-        definition = build_crd(versions, options, mistakes)
+        definition = build_crd(versions, options, problems)
         name = f"crd/{group_kind.group}_{definition['spec']['names']['plural']}.yaml"
         manifests.files[name] = to_yaml([definition])
         manifests.warnings.extend(_size_warning(name, definition))
-    roles = build_roles(project.permissions, role_name, mistakes)
+    roles = build_roles(project.permissions, role_name, problems)
     if roles:
         manifests.files["rbac/role.yaml"] = to_yaml(roles)
-    webhooks = build_webhooks(project.webhooks, project.configurations, mistakes)
+    webhooks = build_webhooks(project.webhooks, project.configurations, problems)
     if webhooks:
         manifests.files["webhook/manifests.yaml"] = to_yaml(webhooks)
-    if mistakes:
-        raise DeclarationError(mistakes)
+    if problems:
+        raise DeclarationError(problems)
     if header:
         comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
         manifests.files = {name: comment + text for name, text in manifests.files.items()}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubewright.api.declare import Rbac
-from kubewright.schema.mistakes import DeclarationError, Mistake
+from kubewright.schema.generation.errors import DeclarationError, Problem
 
 Manifest = dict[str, Any]
 DEFAULT_ROLE = "manager-role"
@@ -27,19 +27,19 @@ class _Rule:
 
 
 def roles(rules: Iterable[Rbac], name: str = DEFAULT_ROLE) -> list[Manifest]:
-    """A ClusterRole and Roles for the rules; raises `DeclarationError` with every mistake."""
-    mistakes: list[Mistake] = []
-    built = build_roles(rules, name, mistakes)
-    if mistakes:
-        raise DeclarationError(mistakes)
+    """A ClusterRole and Roles for the rules; raises `DeclarationError` with every problem."""
+    problems: list[Problem] = []
+    built = build_roles(rules, name, problems)
+    if problems:
+        raise DeclarationError(problems)
     return built
 
 
-def build_roles(rules: Iterable[Rbac], name: str, mistakes: list[Mistake]) -> list[Manifest]:
-    """Roles ordered by namespace and name; what is wrong is added to `mistakes`."""
+def build_roles(rules: Iterable[Rbac], name: str, problems: list[Problem]) -> list[Manifest]:
+    """Roles ordered by namespace and name; what is wrong is added to `problems`."""
     by_role: dict[tuple[str, str], list[_Rule]] = {}
     for rule in rules:
-        mistakes.extend(Mistake(rule.where, "Rbac", text) for text in _complaints(rule))
+        problems.extend(Problem(rule.where, "Rbac", text) for text in _complaints(rule))
         groups = _sorted("" if group == "core" else group for group in rule.groups)
         verbs, names, urls = _sorted(rule.verbs), _sorted(rule.resource_names), _sorted(rule.urls)
         single: list[tuple[str, ...]] = [(resource,) for resource in rule.resources] or [()]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kubewright.api.codec import to_plain
 from kubewright.api.declare import Webhook, WebhookConfiguration, is_resource, resource_info, webhook_path
-from kubewright.schema.mistakes import DeclarationError, Mistake
+from kubewright.schema.generation.errors import DeclarationError, Problem
 
 Manifest = dict[str, Any]
 
@@ -31,18 +31,18 @@ _CHOICES: Final[dict[str, tuple[str | None, ...]]] = {
 def webhook_configurations(
     webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration] = ()
 ) -> list[Manifest]:
-    """The configuration objects; raises `DeclarationError` with every mistake."""
-    mistakes: list[Mistake] = []
-    built = build_webhooks(webhooks, configurations, mistakes)
-    if mistakes:
-        raise DeclarationError(mistakes)
+    """The configuration objects; raises `DeclarationError` with every problem."""
+    problems: list[Problem] = []
+    built = build_webhooks(webhooks, configurations, problems)
+    if problems:
+        raise DeclarationError(problems)
     return built
 
 
 def build_webhooks(
-    webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration], mistakes: list[Mistake]
+    webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration], problems: list[Problem]
 ) -> list[Manifest]:
-    """The configuration objects, mutating first; what is wrong is added to `mistakes`."""
+    """The configuration objects, mutating first; what is wrong is added to `problems`."""
     complete = [_complete(webhook) for webhook in webhooks]
     configurations = list(configurations)
     manifests: list[Manifest] = []
@@ -50,16 +50,16 @@ def build_webhooks(
         word = "Mutating" if mutating else "Validating"
         named = [one for one in configurations if one.mutating is mutating]
         for extra in named[1:]:
-            mistakes.append(
-                Mistake(extra.where, extra.name, f"a second {word}WebhookConfiguration; keep one")
+            problems.append(
+                Problem(extra.where, extra.name, f"a second {word}WebhookConfiguration; keep one")
             )
         mine = sorted((one for one in complete if one.mutating is mutating), key=lambda one: one.name)
         for one in mine:
-            mistakes.extend(Mistake(one.where, f"Webhook {one.name}", text) for text in _complaints(one))
+            problems.extend(Problem(one.where, f"Webhook {one.name}", text) for text in _complaints(one))
         for one, following in pairwise(mine):
             if one.name == following.name:
                 text = f"the name is taken at {one.where}; write another name="
-                mistakes.append(Mistake(following.where, f"Webhook {following.name}", text))
+                problems.append(Problem(following.where, f"Webhook {following.name}", text))
         if not mine:
             continue
         metadata: Manifest = {"name": named[0].name if named else f"{word.lower()}-webhook-configuration"}

@@ -1,6 +1,6 @@
 """Why a patch was refused.
 
-`MalformedPatch` is a mistake in writing the patch (400), `PatchDoesNotApply` a patch that this object cannot
+`MalformedPatch` is a problem in writing the patch (400), `PatchDoesNotApply` a patch that this object cannot
 take (422), `PatchTooLarge` one over the limits (413), `PatchFailed` what Kubernetes reports as its own
 failure (500). All are API errors: a server sends them as they are.
 """
@@ -23,7 +23,7 @@ _ResultT = TypeVar("_ResultT")
 
 
 def bounded_depth(function: Callable[_ParamsT, _ResultT]) -> Callable[_ParamsT, _ResultT]:
-    """Refuse objects that are nested too deeply to be walked, as the mistake in the request that they are."""
+    """Refuse objects that are nested too deeply to be walked, as the problem in the request that they are."""
 
     @wraps(function)
     def bounded(*args: _ParamsT.args, **kwargs: _ParamsT.kwargs) -> _ResultT:

@@ -6,7 +6,7 @@ A schema is OpenAPI v3 as CRDs write it. `Node` is its graph, shared by validati
     validate_crd    everything wrong with a CustomResourceDefinition; `default_crd`, `crd_warnings` beside it
     PrinterColumns, SelectableFields, ScalePaths    what a CRD version declares beside its schema
     duplicate_fields    keys that occur twice in JSON
-    fielderrors     field errors and paths in Kubernetes' words
+    field_errors    constructors of field errors and paths, as Kubernetes reports them
     schema_of       the schema of a Python type (see `from_types`)
 
 The parts can be used alone: `prune`, `drop_nulls`, `apply_defaults`, `validate_value`, `validate_lists`,
@@ -18,46 +18,46 @@ from typing import TYPE_CHECKING
 from kubewright.lazy import lazy
 
 if TYPE_CHECKING:
-    from . import fielderrors
-    from .check import compile_all
-    from .columns import PrinterColumns, SelectableFields, human_duration
-    from .compiled import Compiled
-    from .correlation import Correlated
-    from .crd import crd_warnings, default_crd, validate_crd, validate_crd_status
-    from .defaults import apply_defaults
+    from . import field_errors
+    from .crd.columns import PrinterColumns, SelectableFields, human_duration
+    from .crd.definition import crd_warnings, default_crd, validate_crd, validate_crd_status
+    from .crd.scale import PathError, ScalePaths
+    from .defaulting import apply_defaults
     from .duplicates import duplicate_fields
-    from .embedded import coerce_embedded, validate_embedded
-    from .from_types import Options, schema_of
-    from .lists import validate_lists
-    from .metadata import MetadataError, coerce_metadata, validate_metadata
-    from .mistakes import DeclarationError, Mistake
+    from .generation.errors import DeclarationError, Problem
+    from .generation.from_types import Options, schema_of
     from .pruning import drop_nulls, prune
-    from .rules import RuleRun
-    from .scale import PathError, ScalePaths
     from .structural import NO_DEFAULT, Node
-    from .validation import validate_value
+    from .validation.compiled import Compiled
+    from .validation.correlation import Correlated
+    from .validation.embedded import coerce_embedded, validate_embedded
+    from .validation.fast_check import compile_all
+    from .validation.lists import validate_lists
+    from .validation.metadata import MetadataError, coerce_metadata, validate_metadata
+    from .validation.rules import RuleRun
+    from .validation.values import validate_value
     from .version import SchemaVersion, TooDeepError, Verdict
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "check": "compile_all",
-        "columns": "PrinterColumns SelectableFields human_duration",
-        "compiled": "Compiled",
-        "correlation": "Correlated",
-        "crd": "crd_warnings default_crd validate_crd validate_crd_status",
-        "defaults": "apply_defaults",
+        "crd.columns": "PrinterColumns SelectableFields human_duration",
+        "crd.definition": "crd_warnings default_crd validate_crd validate_crd_status",
+        "crd.scale": "PathError ScalePaths",
+        "defaulting": "apply_defaults",
         "duplicates": "duplicate_fields",
-        "embedded": "coerce_embedded validate_embedded",
-        "from_types": "Options schema_of",
-        "lists": "validate_lists",
-        "metadata": "MetadataError coerce_metadata validate_metadata",
-        "mistakes": "DeclarationError Mistake",
+        "generation.errors": "DeclarationError Problem",
+        "generation.from_types": "Options schema_of",
         "pruning": "drop_nulls prune",
-        "rules": "RuleRun",
-        "scale": "PathError ScalePaths",
         "structural": "NO_DEFAULT Node",
-        "validation": "validate_value",
+        "validation.compiled": "Compiled",
+        "validation.correlation": "Correlated",
+        "validation.embedded": "coerce_embedded validate_embedded",
+        "validation.fast_check": "compile_all",
+        "validation.lists": "validate_lists",
+        "validation.metadata": "MetadataError coerce_metadata validate_metadata",
+        "validation.rules": "RuleRun",
+        "validation.values": "validate_value",
         "version": "SchemaVersion TooDeepError Verdict",
     },
 )
@@ -68,7 +68,7 @@ __all__ = [
     "Correlated",
     "DeclarationError",
     "MetadataError",
-    "Mistake",
+    "Problem",
     "Node",
     "Options",
     "PathError",
@@ -87,7 +87,7 @@ __all__ = [
     "default_crd",
     "drop_nulls",
     "duplicate_fields",
-    "fielderrors",
+    "field_errors",
     "human_duration",
     "prune",
     "schema_of",

@@ -17,19 +17,19 @@ from typing import Any, Final, NamedTuple
 
 from kubewright.api.field_errors import FieldError
 
-from . import fielderrors as fe
-from .check import check_of, make_check
-from .compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Compiled
-from .correlation import Correlated
-from .defaults import apply_defaults
-from .embedded import coerce_embedded, has_embedded, validate_embedded
-from .lists import validate_lists
-from .metadata import coerce_metadata
+from . import field_errors as fe
+from .crd.scale import ScalePaths
+from .defaulting import apply_defaults
 from .pruning import drop_nulls, prune
-from .rules import RuleRun, has_rules
-from .scale import ScalePaths
 from .structural import Node, Schema
-from .validation import validate_value
+from .validation.compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Compiled
+from .validation.correlation import Correlated
+from .validation.embedded import coerce_embedded, has_embedded, validate_embedded
+from .validation.fast_check import check_of, make_check
+from .validation.lists import validate_lists
+from .validation.metadata import coerce_metadata
+from .validation.rules import RuleRun, has_rules
+from .validation.values import validate_value
 
 _BLOCKING: Final = frozenset(
     (

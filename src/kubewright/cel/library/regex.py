@@ -25,7 +25,7 @@ _REASONS: Final = {
     "invalid named capture group": "invalid named capture",
     "trailing \\": "trailing backslash at end of expression: ``",
 }
-"""What Go calls the mistakes that the library names differently."""
+"""What Go calls the problems that the library names differently."""
 
 
 def _reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
 from kubewright.patch.shape import LIST, MAP, Shape, object_shape
 from kubewright.patch.typed import TypedError, validate
-from kubewright.schema.metadata import MetadataError
+from kubewright.schema.validation.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .expressions import Evaluation, EvaluationError, Permissions, compiled

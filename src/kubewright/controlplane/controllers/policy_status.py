@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright import cel
 from kubewright.api.errors import NotFound
 from kubewright.controlplane.admission.expressions import environment, programs
-from kubewright.schema.celtypes import cel_type
+from kubewright.schema.validation.cel_types import cel_type
 
 from .changes import Changes, ObjectChange
 from .loop import Loop

@@ -186,8 +186,8 @@ def _judge_structure(crd: Definition) -> None:
             kept = [each for each in crd["status"]["conditions"] if each.get("type") != "NonStructuralSchema"]
             crd["status"]["conditions"] = kept
         return
-    from kubewright.schema import fielderrors as fe
-    from kubewright.schema.crd_structural import structural_errors, unsupported
+    from kubewright.schema import field_errors as fe
+    from kubewright.schema.crd.structural import structural_errors, unsupported
 
     errors = [fe.invalid("spec.preserveUnknownFields", True, "must be false")]
     for position, version in enumerate(crd["spec"].get("versions") or ()):

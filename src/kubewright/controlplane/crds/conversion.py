@@ -17,7 +17,7 @@ from kubewright.apiserver.negotiation import encode
 from kubewright.apiserver.resource import Object
 from kubewright.controlplane.webhooks.client import CallError, Target, WebhookClient
 from kubewright.patch import gotext
-from kubewright.schema.metadata import validate_common_metadata
+from kubewright.schema.validation.metadata import validate_common_metadata
 
 from .conditions import Definition
 

@@ -25,7 +25,7 @@ from kubewright.apiserver.resource import (
     Subresource,
     Version,
 )
-from kubewright.schema.scale import ScalePaths
+from kubewright.schema.crd.scale import ScalePaths
 from kubewright.schema.structural import Node
 from kubewright.schema.version import SchemaVersion
 

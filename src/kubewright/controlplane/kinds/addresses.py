@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Collection
 
 from kubewright.api.field_errors import quote
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .podspec.names_and_numbers import Errors, parse_ip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.names import check_dns_1035_label, check_dns_subdomain, check_path_segment
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .admission_rules import (
     FAILURE_POLICIES,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .podspec.names_and_numbers import Errors, named, qualified_name
 from .podspec.scheduling import selector_errors

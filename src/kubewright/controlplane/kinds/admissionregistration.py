@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.crd_conversion import webhook_service_errors, webhook_url_errors
+from kubewright.schema import field_errors as fe
+from kubewright.schema.crd.conversion import webhook_service_errors, webhook_url_errors
 
 from .admission_policies import POLICY_KINDS
 from .admission_rules import (

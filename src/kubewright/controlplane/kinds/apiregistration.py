@@ -9,7 +9,7 @@ from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_1035_label, check_path_segment
 from kubewright.apiserver.resource import Object, Operation
 from kubewright.apiserver.writes import now_text
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_subdomain, named

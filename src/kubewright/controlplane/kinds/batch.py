@@ -6,7 +6,7 @@ from typing import Any
 
 from kubewright.api.times import parse_time
 from kubewright.apiserver.resource import Object, StatusSubresource
-from kubewright.schema.columns import human_duration
+from kubewright.schema.crd.columns import human_duration
 
 from .cron_jobs import CronJobStrategy
 from .jobs import JobStrategy

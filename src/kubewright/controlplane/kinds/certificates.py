@@ -16,8 +16,8 @@ from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_label, check_dns_subdomain
 from kubewright.apiserver.resource import Object, Operation, Subresource
 from kubewright.apiserver.writes import now_text
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.columns import human_duration
+from kubewright.schema import field_errors as fe
+from kubewright.schema.crd.columns import human_duration
 
 from .conditions import STATUSES
 from .kind import Kind, KindStrategy

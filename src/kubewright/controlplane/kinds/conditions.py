@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .podspec.names_and_numbers import Errors, label_name
 

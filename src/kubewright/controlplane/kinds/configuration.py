@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .podspec.names_and_numbers import Errors, immutable

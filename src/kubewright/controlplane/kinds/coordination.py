@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright.apiserver.resource import Object, Operation
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .podspec.names_and_numbers import NON_NEGATIVE, Errors

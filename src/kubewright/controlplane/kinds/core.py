@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, StatusSubresource, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from . import (
     component_statuses,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .jobs import default_failure_policy, job_errors
 from .kind import KindStrategy

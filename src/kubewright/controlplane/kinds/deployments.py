@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.apiserver.resource import Object, Operation
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .podspec.names_and_numbers import (
     Errors,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kubewright.api.names import check_dns_label, check_dns_subdomain, check_label_value
 from kubewright.apiserver.resource import Object, Operation
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .addresses import ip_warnings, legacy_ip_errors, strict_ip_errors
 from .kind import Kind

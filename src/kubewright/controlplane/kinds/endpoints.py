@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .addresses import ip_warnings, legacy_ip_errors
 from .kind import KindStrategy

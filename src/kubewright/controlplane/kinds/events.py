@@ -11,7 +11,7 @@ from typing import Any
 
 from kubewright.api.names import check_dns_subdomain, check_path_segment
 from kubewright.apiserver.resource import Column, Object, Operation
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind, KindStrategy
 from .podspec.names_and_numbers import Errors, immutable, qualified_name

@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection
 
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_label, dns_subdomain

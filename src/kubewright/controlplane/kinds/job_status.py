@@ -9,7 +9,7 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError, quote
 from kubewright.api.times import parse_time
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .podspec.names_and_numbers import Errors, non_negative
 from .rows import condition_is

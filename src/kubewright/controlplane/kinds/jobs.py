@@ -9,7 +9,7 @@ from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.apiserver.shaping import copied
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .job_status import IndexesError, index_intervals, job_status_errors
 from .kind import KindStrategy

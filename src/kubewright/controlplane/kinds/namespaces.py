@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation, Subresource, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .podspec.names_and_numbers import Errors, qualified_name

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .addresses import (
     legacy_ip_errors,

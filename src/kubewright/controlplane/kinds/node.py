@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from kubewright.api.names import check_dns_label
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import label_errors
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import label_errors
 
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, immutable, named

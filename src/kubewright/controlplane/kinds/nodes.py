@@ -10,7 +10,7 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.request import Response
 from kubewright.apiserver.resource import Object, Operation, Subresource, SubresourceRequest, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .addresses import legacy_range_errors, range_warnings
 from .kind import KindStrategy

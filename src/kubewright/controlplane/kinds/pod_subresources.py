@@ -23,7 +23,7 @@ from kubewright.api.times import format_time, now
 from kubewright.apiserver.request import Response
 from kubewright.apiserver.resource import Object, Subresource, SubresourceRequest
 from kubewright.apiserver.store import Store
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 from kubewright.storage.contract import RevisionMismatch
 
 from .pod_updates import set_pod_condition

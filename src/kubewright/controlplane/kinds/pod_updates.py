@@ -10,7 +10,7 @@ from typing import Any
 
 from kubewright.api.times import format_time, now
 from kubewright.apiserver.shaping import copied
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .addresses import legacy_ip_errors
 from .podspec.annotations import MIRROR, annotation_change_errors, annotation_errors

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .conditions import condition_list_errors
 from .kind import Kind

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubewright.apiserver.resource import Column, Object
-from kubewright.schema.columns import CREATED_DESCRIPTION, age
+from kubewright.schema.crd.columns import CREATED_DESCRIPTION, age
 
 NONE = "<none>"
 UNSET = "<unset>"

@@ -9,7 +9,7 @@ from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .podspec.defaults import round_quantities

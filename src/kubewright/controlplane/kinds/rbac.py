@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kubewright.api.names import check_path_segment
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_subdomain, named

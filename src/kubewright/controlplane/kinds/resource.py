@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.names import check_label_value
 from kubewright.apiserver.resource import Object, Operation
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .addresses import parse_range
 from .admission_rules import expression_errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 
 def claim_spec_shape(spec: Object | None) -> fe.GoStruct:

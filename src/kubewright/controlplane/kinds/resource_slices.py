@@ -6,7 +6,7 @@ from kubewright.api.names import check_c_identifier, check_label_value
 from kubewright.apiserver.resource import Object
 from kubewright.apiserver.writes import now_text
 from kubewright.cel.library.semver import is_semver
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, dns_label, dns_subdomain, immutable, label_name, named

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.apiserver.resource import Column
-from kubewright.schema.columns import AGE_COLUMN, NAME_COLUMN
+from kubewright.schema.crd.columns import AGE_COLUMN, NAME_COLUMN
 
 from .printing import NONE, label_selector_text, since
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubewright.api.errors import forbidden
 from kubewright.apiserver.resource import Object, Operation
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .podspec.names_and_numbers import Errors, choice, immutable

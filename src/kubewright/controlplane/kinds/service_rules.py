@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import label_errors
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import label_errors
 
 from .addresses import ip_warnings, legacy_ip_errors, legacy_range_errors, range_warnings
 from .podspec.containers import PROTOCOLS

@@ -12,7 +12,7 @@ from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.apiserver.request import Response
 from kubewright.apiserver.resource import Object, Operation, Subresource, SubresourceRequest, Version
 from kubewright.apiserver.store import Store
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .pod_subresources import split_target

@@ -8,7 +8,7 @@ from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Object, Operation
 from kubewright.apiserver.shaping import copied
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .podspec.defaults import default_volume, round_quantities

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import Kind
 from .node import DEPRECATED_LABELS

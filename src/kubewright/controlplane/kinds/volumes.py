@@ -11,7 +11,7 @@ from kubewright.api.quantity import Quantity
 from kubewright.apiserver.resource import Object, Operation, Version
 from kubewright.apiserver.shaping import copied
 from kubewright.apiserver.writes import now_text
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .pod_updates import describe_difference

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.resource import Operation, ScaleSubresource, Version
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .kind import KindStrategy
 from .podspec.defaults import default_template

@@ -25,7 +25,7 @@ from kubewright.apiserver.resource import Object
 from kubewright.apiserver.shaping import copied, prune, read
 from kubewright.patch import json_patch
 from kubewright.patch.errors import PatchDoesNotApply
-from kubewright.schema.metadata import MetadataError
+from kubewright.schema.validation.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .client import CallError, WebhookClient

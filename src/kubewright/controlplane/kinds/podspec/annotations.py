@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .app_armor import ANNOTATION as APP_ARMOR
 from .app_armor import app_armor_annotation_errors, app_armor_match_errors, match_errors

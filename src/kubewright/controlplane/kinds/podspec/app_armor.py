@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.field_errors import quote
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import Errors
 

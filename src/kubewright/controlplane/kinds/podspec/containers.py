@@ -6,7 +6,7 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import (
     Errors,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubewright.api import names
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import Errors, dns_label, dns_subdomain, in_range, no_backsteps
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 NON_NEGATIVE = "must be greater than or equal to 0"
 MAX_INT32 = (1 << 31) - 1

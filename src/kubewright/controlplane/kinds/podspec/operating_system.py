@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import Errors, choice, dns_subdomain
 

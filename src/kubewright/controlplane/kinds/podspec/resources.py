@@ -7,7 +7,7 @@ from typing import Any
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import NON_NEGATIVE, Errors, dns_label, dns_subdomain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api import names
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import Errors, choice, dns_label, label_name, positive
 
@@ -67,7 +67,7 @@ def selector_errors(selector: Object | None, path: str) -> Errors:
     errors: Errors = []
     if not selector:
         return errors
-    from kubewright.schema.metadata import label_errors
+    from kubewright.schema.validation.metadata import label_errors
 
     errors += label_errors(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for position, term in enumerate(selector.get("matchExpressions") or ()):

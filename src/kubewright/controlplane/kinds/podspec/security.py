@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .names_and_numbers import MAX_INT32, Errors, choice, descending_path, in_range
 from .operating_system import windows_option_errors

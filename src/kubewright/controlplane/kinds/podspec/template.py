@@ -7,8 +7,8 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import label_errors
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import label_errors
 
 from .annotations import annotation_errors, annotation_match_errors
 from .names_and_numbers import Errors

@@ -6,8 +6,8 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.controlplane.kinds.addresses import legacy_ip_errors
-from kubewright.schema import fielderrors as fe
-from kubewright.schema.metadata import label_errors
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import label_errors
 
 from .annotations import annotation_errors, annotation_match_errors
 from .containers import Surroundings, container_list_errors, image_space_errors

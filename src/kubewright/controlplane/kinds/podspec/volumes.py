@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
-from kubewright.schema import fielderrors as fe
+from kubewright.schema import field_errors as fe
 
 from .disks import disk_errors, driver_errors
 from .names_and_numbers import (
@@ -307,7 +307,7 @@ def _ephemeral(source: Object, path: str) -> Errors:
 
 def template_metadata_errors(metadata: Object, path: str) -> Errors:
     """The metadata of an object that is made from a template: labels and annotations alone."""
-    from kubewright.schema.metadata import label_errors
+    from kubewright.schema.validation.metadata import label_errors
 
     errors: Errors = []
     for key in sorted(metadata.get("annotations") or {}):

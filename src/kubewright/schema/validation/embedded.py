@@ -12,9 +12,9 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
 from kubewright.api.names import check_dns_1035_label, check_path_segment
 
-from . import fielderrors as fe
+from .. import field_errors as fe
+from ..structural import Node
 from .metadata import MetadataError, coerce_metadata, validate_metadata
-from .structural import Node
 
 
 def _is_embedded(node: Node) -> bool:

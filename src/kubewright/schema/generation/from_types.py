@@ -56,9 +56,13 @@ from kubewright.api.model import Object, copy_value
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration
 
-from .compiled import Compiled
-from .defaults import apply_defaults
+from ..defaulting import apply_defaults
+from ..pruning import prune
+from ..structural import Node, Schema
+from ..validation.compiled import Compiled
+from ..validation.values import validate_value
 from .descriptions import limit_descriptions
+from .errors import DeclarationError, Problem
 from .from_builtin import (
     INT_OR_STRING,
     OBJECT_META,
@@ -70,13 +74,9 @@ from .from_builtin import (
     builtin_definition,
     builtin_schema,
 )
-from .mistakes import DeclarationError, Mistake
-from .pruning import prune
 from .source import source_of
 from .struct_fields import StructField, struct_fields
-from .structural import Node, Schema
 from .topology import topology_complaints
-from .validation import validate_value
 
 _SCALARS: Final[dict[Any, Schema]] = {
     str: {"type": "string"},
@@ -113,11 +113,11 @@ class Options:
 
 
 def schema_of(type_: Any, options: Options | None = None) -> Schema:
-    """The schema of a type; raises `DeclarationError` with every mistake in it."""
+    """The schema of a type; raises `DeclarationError` with every problem in it."""
     builder = SchemaBuilder(options)
     schema = builder.schema(type_)
-    if builder.mistakes:
-        raise DeclarationError(builder.mistakes)
+    if builder.problems:
+        raise DeclarationError(builder.problems)
     return schema
 
 
@@ -126,7 +126,7 @@ class SchemaBuilder:
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
-        self.mistakes: list[Mistake] = []
+        self.problems: list[Problem] = []
         self.places: dict[str, str] = {}
         """`file:line` of every field that was built, by its path."""
         self._path: list[str] = []
@@ -141,9 +141,9 @@ class SchemaBuilder:
             limit_descriptions(schema, self.options.max_description)
         return schema
 
-    def mistake(self, text: str) -> None:
-        """Note a mistake at the place that is being built."""
-        self.mistakes.append(Mistake(self._where, "".join(self._path), text))
+    def problem(self, text: str) -> None:
+        """Note a problem at the place that is being built."""
+        self.problems.append(Problem(self._where, "".join(self._path), text))
 
     @contextmanager
     def _at(self, step: str, where: str) -> Iterator[None]:
@@ -216,12 +216,12 @@ class SchemaBuilder:
         )
 
     def _refuse(self, text: str) -> Schema:
-        self.mistake(text)
+        self.problem(text)
         return {}
 
     def _float(self) -> Schema:
         if not self.options.allow_floats:
-            self.mistake(
+            self.problem(
                 "float loses precision between languages; write Quantity or an int of a smaller unit, "
                 "or allow floats (--allow-floats)"
             )
@@ -294,7 +294,7 @@ class SchemaBuilder:
 
     def _marker(self, item: Any) -> Marker | None:
         if isinstance(item, type) and issubclass(item, Marker):
-            self.mistake(f"{item.__name__} needs its arguments: write {item.__name__}(...)")
+            self.problem(f"{item.__name__} needs its arguments: write {item.__name__}(...)")
         return item if isinstance(item, Marker) else None
 
     def _apply(self, markers: list[Marker], schema: Schema) -> None:
@@ -302,7 +302,7 @@ class SchemaBuilder:
             try:
                 marker.apply(schema)
             except MarkerError as error:
-                self.mistake(str(error))
+                self.problem(str(error))
             if isinstance(marker, ListType):
                 self._check_topology(schema)
             if isinstance(marker, MaxDescription):
@@ -310,7 +310,7 @@ class SchemaBuilder:
 
     def _check_topology(self, schema: Schema) -> None:
         for complaint in topology_complaints(schema):
-            self.mistake(complaint)
+            self.problem(complaint)
 
     def _struct(self, type_: Any, cls: type) -> Schema:
         if type_ in self._above:
@@ -371,9 +371,9 @@ class SchemaBuilder:
                 field = by_name.get(name)
                 if field is None:
                     known = ", ".join(by_name)
-                    self.mistake(f"{type(marker).__name__}: no field {name!r}; the fields are: {known}")
+                    self.problem(f"{type(marker).__name__}: no field {name!r}; the fields are: {known}")
                 elif not field.has_default or Required in _field_markers(field.type):
-                    self.mistake(
+                    self.problem(
                         f"{type(marker).__name__}: {name} is required; make it optional with | None = None"
                     )
                 else:
@@ -389,7 +389,7 @@ class SchemaBuilder:
             return {"type": "object"}
         schema = self._build(field.type)
         if not field.has_default and _allows_none(field.type) and not schema.get("nullable"):
-            self.mistake(
+            self.problem(
                 "may be None but has no default; write = None to make it optional, or mark it Nullable"
             )
         doc = source_of(field.owner).docs.get(field.name)
@@ -422,10 +422,10 @@ class SchemaBuilder:
             try:
                 schema["default"] = to_plain(default)
             except (TypeError, NotImplementedError, ValueError) as error:
-                self.mistake(f"default {default!r} cannot be written as JSON: {error}")
+                self.problem(f"default {default!r} cannot be written as JSON: {error}")
         if "default" in schema:
             for complaint in default_complaints(schema, schema["default"]):
-                self.mistake(f"default {schema['default']!r} is refused by its own schema: {complaint}")
+                self.problem(f"default {schema['default']!r} is refused by its own schema: {complaint}")
 
     def _described(self, schema: Schema, cls: type) -> Schema:
         doc = vars(cls).get("__doc__")

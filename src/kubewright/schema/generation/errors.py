@@ -1,6 +1,6 @@
 """Mistakes in declarations, collected rather than raised one by one.
 
-A mistake says where it is (file and line, and the path of the field on the wire), what is wrong and what to
+A problem says where it is (file and line, and the path of the field on the wire), what is wrong and what to
 write instead. Whoever checks declarations adds to a list and, at the end, raises all of them as one
 `DeclarationError`.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, order=True)
-class Mistake:
+class Problem:
     """One thing to mend."""
 
     where: str
@@ -26,8 +26,8 @@ class Mistake:
 
 
 class DeclarationError(ValueError):
-    """Types or declarations with mistakes; prints one line per mistake."""
+    """Types or declarations with problems; prints one line per problem."""
 
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
-        self.mistakes = tuple(dict.fromkeys(mistakes))
-        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__("\n".join(str(problem) for problem in self.problems))

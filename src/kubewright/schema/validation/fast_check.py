@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..structural import NO_DEFAULT, Node
 from .compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Bad, Check, Compiled
 from .embedded import resource_errors
 from .metadata import metadata_is_plain
-from .structural import NO_DEFAULT, Node
-from .validation import INT64_MAX, INT64_MIN, enum_matches, is_valid, logic_is_valid, number_is_valid
+from .values import INT64_MAX, INT64_MIN, enum_matches, is_valid, logic_is_valid, number_is_valid
 
 _INT32_MIN: Final = -(1 << 31)
 _INT32_MAX: Final = (1 << 31) - 1

@@ -18,8 +18,8 @@ from kubewright.api.gvk import GroupVersion
 from kubewright.api.times import format_time, parse_time
 from kubewright.api.typed_json import conversion_error
 
-from . import fielderrors as fe
-from .fielderrors import go_json
+from .. import field_errors as fe
+from ..field_errors import go_json
 
 _STRING, _BOOL, _INT, _TIME, _STRINGS, _STRING_MAP, _RAW = (
     "string",

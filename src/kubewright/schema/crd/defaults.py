@@ -11,15 +11,15 @@ from typing import Any, Final
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.model import copy_value
 
-from . import fielderrors as fe
-from .compiled import Compiled
-from .crd_form import every_schema
-from .embedded import coerce_embedded, resource_errors, validate_embedded
-from .metadata import MetadataError
-from .pruning import prune
-from .rules import RuleRun, has_rules
-from .structural import NO_DEFAULT, Node, Schema
-from .validation import validate_value
+from .. import field_errors as fe
+from ..pruning import prune
+from ..structural import NO_DEFAULT, Node, Schema
+from ..validation.compiled import Compiled
+from ..validation.embedded import coerce_embedded, resource_errors, validate_embedded
+from ..validation.metadata import MetadataError
+from ..validation.rules import RuleRun, has_rules
+from ..validation.values import validate_value
+from .internal_form import every_schema
 
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _META_FIELDS: Final = frozenset(("metadata", "kind", "apiVersion"))

@@ -12,7 +12,7 @@ from typing import Final
 from kubewright import cel
 from kubewright.cel import limits
 
-from .structural import NO_DEFAULT, Node, Schema
+from ..structural import NO_DEFAULT, Node, Schema
 
 _MAX_NAME: Final = 253
 

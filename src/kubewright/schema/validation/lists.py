@@ -7,8 +7,8 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 
-from . import fielderrors as fe
-from .structural import Node
+from .. import field_errors as fe
+from ..structural import Node
 
 
 def validate_lists(node: Node, value: Any, path: str, bad: Collection[int] | None = None) -> list[FieldError]:

@@ -12,16 +12,16 @@ from urllib.parse import urlsplit
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError, quote
 
-from . import fielderrors as fe
-from . import formats
-from .crd_conversion import conversion_errors, enum_errors
-from .crd_defaults import default_errors, has_defaults
-from .crd_form import CRDForm, every_schema, show_versions
-from .crd_schema import TYPES, SchemaOptions, map_key_errors, schema_errors
-from .crd_structural import structural_errors, unsupported
-from .fieldpath import FieldPathError, resolve_field_path
-from .metadata import validate_metadata
-from .structural import Node, Schema
+from .. import field_errors as fe
+from ..structural import Node, Schema
+from ..validation import formats
+from ..validation.metadata import validate_metadata
+from .conversion import conversion_errors, enum_errors
+from .defaults import default_errors, has_defaults
+from .field_paths import FieldPathError, resolve_field_path
+from .internal_form import CRDForm, every_schema, show_versions
+from .schema import TYPES, SchemaOptions, map_key_errors, schema_errors
+from .structural import structural_errors, unsupported
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

@@ -11,7 +11,7 @@ from kubewright.api import names
 from kubewright.api.field_errors import FieldError, quote
 from kubewright.cel.library.url import malformation
 
-from . import fielderrors as fe
+from .. import field_errors as fe
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 

@@ -15,7 +15,7 @@ import msgspec
 
 from kubewright.api.builtin_schema import definitions
 
-from .structural import Schema
+from ..structural import Schema
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY_PATTERN: Final = (

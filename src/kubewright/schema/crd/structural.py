@@ -12,9 +12,9 @@ import re2
 
 from kubewright.api.field_errors import FieldError
 
-from . import fielderrors as fe
-from .compiled import compile_pattern
-from .structural import Schema
+from .. import field_errors as fe
+from ..structural import Schema
+from ..validation.compiled import compile_pattern
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _LEVELS: Final = {

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import re2
 
+from ..structural import Node
 from . import formats
-from .structural import Node
 
 UNKNOWN: Final = 1
 UNFILLED: Final = 2

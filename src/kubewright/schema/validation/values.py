@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, quote
 
-from . import fielderrors as fe
+from .. import field_errors as fe
+from ..field_errors import go_float
 from .compiled import INVALID, Compiled
 from .correlation import Correlated, identical
-from .fielderrors import go_float
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1

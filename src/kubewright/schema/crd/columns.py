@@ -13,7 +13,7 @@ from typing import Any, Final
 from kubewright.api.jsonpath import JSONPath, JSONPathError
 from kubewright.api.times import now, parse_time
 
-from .fielderrors import go_float
+from ..field_errors import go_float
 
 NAME_DESCRIPTION: Final = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources "

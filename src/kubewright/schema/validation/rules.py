@@ -16,11 +16,11 @@ from kubewright import cel
 from kubewright.api.field_errors import FieldError
 from kubewright.cel import limits
 
-from . import fielderrors as fe
-from .celtypes import cel_type
+from .. import field_errors as fe
+from ..crd.field_paths import FieldPathError, resolve_field_path
+from ..structural import Node
+from .cel_types import cel_type
 from .correlation import Correlated, keyed_items
-from .fieldpath import FieldPathError, resolve_field_path
-from .structural import Node
 
 _OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .fielderrors import GoStruct
-from .structural import Schema
+from ..field_errors import GoStruct
+from ..structural import Schema
 
 _SHARED: Final = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 

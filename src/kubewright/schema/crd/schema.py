@@ -13,13 +13,13 @@ from typing import Any, Final
 from kubewright.api.field_errors import FieldError
 from kubewright.cel import limits
 
-from . import fielderrors as fe
-from .crd_defaults import default_errors
-from .crd_form import SCHEMA_FIELDS, show_rule, show_schema
-from .crd_structural import structural_errors, unsupported
-from .fieldpath import FieldPathError, resolve_field_path
-from .rules import Rule, compile_rules
-from .structural import Node, Schema
+from .. import field_errors as fe
+from ..structural import Node, Schema
+from ..validation.rules import Rule, compile_rules
+from .defaults import default_errors
+from .field_paths import FieldPathError, resolve_field_path
+from .internal_form import SCHEMA_FIELDS, show_rule, show_schema
+from .structural import structural_errors, unsupported
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from kubewright.api.field_errors import FieldError
 
-from . import fielderrors as fe
+from .. import field_errors as fe
 
 MAX_REPLICAS: Final = (1 << 31) - 1
 _GO_TYPES: Final = {
