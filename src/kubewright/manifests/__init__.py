@@ -20,8 +20,8 @@ from .yaml_text import to_yaml
 __all__ = [
     "DeclarationError",
     "Manifests",
-    "Problem",
     "Options",
+    "Problem",
     "Project",
     "ProjectError",
     "compare",

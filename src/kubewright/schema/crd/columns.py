@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from kubewright.api.jsonpath import JSONPath, JSONPathError
 from kubewright.api.times import now, parse_time
-
-from ..field_errors import go_float
+from kubewright.schema.field_errors import go_float
 
 NAME_DESCRIPTION: Final = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources "

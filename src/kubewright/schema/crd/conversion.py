@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError, quote
 from kubewright.cel.library.url import malformation
-
-from .. import field_errors as fe
+from kubewright.schema import field_errors as fe
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.model import copy_value
+from kubewright.schema import field_errors as fe
+from kubewright.schema.pruning import prune
+from kubewright.schema.structural import NO_DEFAULT, Node, Schema
+from kubewright.schema.validation.compiled import Compiled
+from kubewright.schema.validation.embedded import coerce_embedded, resource_errors, validate_embedded
+from kubewright.schema.validation.metadata import MetadataError
+from kubewright.schema.validation.rules import RuleRun, has_rules
+from kubewright.schema.validation.values import validate_value
 
-from .. import field_errors as fe
-from ..pruning import prune
-from ..structural import NO_DEFAULT, Node, Schema
-from ..validation.compiled import Compiled
-from ..validation.embedded import coerce_embedded, resource_errors, validate_embedded
-from ..validation.metadata import MetadataError
-from ..validation.rules import RuleRun, has_rules
-from ..validation.values import validate_value
 from .internal_form import every_schema
 
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"

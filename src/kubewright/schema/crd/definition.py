@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError, quote
+from kubewright.schema import field_errors as fe
+from kubewright.schema.structural import Node, Schema
+from kubewright.schema.validation import formats
+from kubewright.schema.validation.metadata import validate_metadata
 
-from .. import field_errors as fe
-from ..structural import Node, Schema
-from ..validation import formats
-from ..validation.metadata import validate_metadata
 from .conversion import conversion_errors, enum_errors
 from .defaults import default_errors, has_defaults
 from .field_paths import FieldPathError, resolve_field_path

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .. import field_errors as fe
-from ..structural import Node
+from kubewright.schema import field_errors as fe
+from kubewright.schema.structural import Node
 
 # Linear: only the last quote can lack its end, so no part of a path is looked through more than twice.
 _TOKEN: Final = re.compile(r"'(?:.*?[^\\])??'|[.\[\]]|[^.\[\]']?[^.\[\]]*", re.DOTALL)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..field_errors import GoStruct
-from ..structural import Schema
+from kubewright.schema.field_errors import GoStruct
+from kubewright.schema.structural import Schema
 
 _SHARED: Final = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kubewright.api.field_errors import FieldError
-
-from .. import field_errors as fe
+from kubewright.schema import field_errors as fe
 
 MAX_REPLICAS: Final = (1 << 31) - 1
 _GO_TYPES: Final = {

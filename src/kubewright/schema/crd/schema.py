@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError
 from kubewright.cel import limits
+from kubewright.schema import field_errors as fe
+from kubewright.schema.structural import Node, Schema
+from kubewright.schema.validation.rules import Rule, compile_rules
 
-from .. import field_errors as fe
-from ..structural import Node, Schema
-from ..validation.rules import Rule, compile_rules
 from .defaults import default_errors
 from .field_paths import FieldPathError, resolve_field_path
 from .internal_form import SCHEMA_FIELDS, show_rule, show_schema

@@ -11,10 +11,9 @@ from typing import Any, Final
 import re2
 
 from kubewright.api.field_errors import FieldError
-
-from .. import field_errors as fe
-from ..structural import Schema
-from ..validation.compiled import compile_pattern
+from kubewright.schema import field_errors as fe
+from kubewright.schema.structural import Schema
+from kubewright.schema.validation.compiled import compile_pattern
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _LEVELS: Final = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..structural import Schema
+from kubewright.schema.structural import Schema
 
 
 def limit_descriptions(schema: Schema, length: int) -> None:

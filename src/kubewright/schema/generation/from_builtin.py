@@ -14,8 +14,7 @@ from typing import Final
 import msgspec
 
 from kubewright.api.builtin_schema import definitions
-
-from ..structural import Schema
+from kubewright.schema.structural import Schema
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 QUANTITY_PATTERN: Final = (

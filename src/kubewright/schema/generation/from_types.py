@@ -55,12 +55,12 @@ from kubewright.api.meta import MetaObject, ObjectMeta
 from kubewright.api.model import Object, copy_value
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration
+from kubewright.schema.defaulting import apply_defaults
+from kubewright.schema.pruning import prune
+from kubewright.schema.structural import Node, Schema
+from kubewright.schema.validation.compiled import Compiled
+from kubewright.schema.validation.values import validate_value
 
-from ..defaulting import apply_defaults
-from ..pruning import prune
-from ..structural import Node, Schema
-from ..validation.compiled import Compiled
-from ..validation.values import validate_value
 from .descriptions import limit_descriptions
 from .errors import DeclarationError, Problem
 from .from_builtin import (

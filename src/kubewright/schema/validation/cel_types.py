@@ -11,8 +11,7 @@ from typing import Final
 
 from kubewright import cel
 from kubewright.cel import limits
-
-from ..structural import NO_DEFAULT, Node, Schema
+from kubewright.schema.structural import NO_DEFAULT, Node, Schema
 
 _MAX_NAME: Final = 253
 

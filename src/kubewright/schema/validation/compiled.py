@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import re2
 
-from ..structural import Node
+from kubewright.schema.structural import Node
+
 from . import formats
 
 UNKNOWN: Final = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..structural import Node
+from kubewright.schema.structural import Node
 
 
 class Correlated:

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..structural import NO_DEFAULT, Node
+from kubewright.schema.structural import NO_DEFAULT, Node
+
 from .compiled import INVALID, REPEATED, UNFILLED, UNKNOWN, Bad, Check, Compiled
 from .embedded import resource_errors
 from .metadata import metadata_is_plain

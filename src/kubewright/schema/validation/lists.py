@@ -6,9 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-
-from .. import field_errors as fe
-from ..structural import Node
+from kubewright.schema import field_errors as fe
+from kubewright.schema.structural import Node
 
 
 def validate_lists(node: Node, value: Any, path: str, bad: Collection[int] | None = None) -> list[FieldError]:

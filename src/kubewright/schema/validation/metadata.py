@@ -17,9 +17,8 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
 from kubewright.api.times import format_time, parse_time
 from kubewright.api.typed_json import conversion_error
-
-from .. import field_errors as fe
-from ..field_errors import go_json
+from kubewright.schema import field_errors as fe
+from kubewright.schema.field_errors import go_json
 
 _STRING, _BOOL, _INT, _TIME, _STRINGS, _STRING_MAP, _RAW = (
     "string",

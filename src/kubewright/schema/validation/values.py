@@ -16,9 +16,9 @@ import math
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, quote
+from kubewright.schema import field_errors as fe
+from kubewright.schema.field_errors import go_float
 
-from .. import field_errors as fe
-from ..field_errors import go_float
 from .compiled import INVALID, Compiled
 from .correlation import Correlated, identical
 
