@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from bench import Benchmark
 from bench.builtins import PLAIN
 from kubewright.api.codec import ObjectHeader, RawList, decode, encode
-from kubewright.api.fields import parse_field_selector
+from kubewright.api.field_selectors import parse_field_selector
 from kubewright.api.jsonpath import JSONPath
+from kubewright.api.label_selectors import parse_selector
 from kubewright.api.quantity import Quantity
-from kubewright.api.selectors import parse_selector
 from kubewright.api.unstructured import Unstructured
 
 MANY = 10_000

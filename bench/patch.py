@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.builtin_schema import schema_for
+from kubewright.api.builtin_schemas import schema_for
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.patch import (
     FieldManager,
     FieldSet,
     json_patch,
     merge_patch,
-    strategic,
-    strategic_diff,
+    strategic_merge_diff,
+    strategic_merge_patch,
     zero_value,
 )
 from kubewright.schema.structural import Node
@@ -173,12 +173,12 @@ def benchmarks() -> list[Benchmark]:
         ),
         Benchmark(
             name="strategic: 3-container pod template",
-            run=lambda: strategic.apply(template, strategic_patch, spec_node),
+            run=lambda: strategic_merge_patch.apply(template, strategic_patch, spec_node),
             target_us=150,
         ),
         Benchmark(
             name="strategic diff: kubectl apply, three ways",
-            run=lambda: strategic_diff.three_way(config, changed, live, node),
+            run=lambda: strategic_merge_diff.three_way(config, changed, live, node),
             target_us=500,
         ),
         Benchmark(name="merge patch", run=lambda: merge_patch.apply(live, merge), target_us=20),

@@ -345,7 +345,7 @@ def module_text(home: Home, names: list[str], definitions: dict[str, Schema], gr
     for source, candidates in (
         ("kubewright.api.gvk", {"GroupVersionKind"}),
         ("kubewright.api.meta", {"MetaObject", "ObjectList"}),
-        ("kubewright.api.model", {"Struct", "field"}),
+        ("kubewright.api.objects", {"Struct", "field"}),
         ("kubewright.api.quantity", {"Quantity"}),
         ("kubewright.api.times", {"Duration", "MicroTime", "Time"}),
     ):

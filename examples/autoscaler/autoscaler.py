@@ -30,7 +30,7 @@ from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ResourceRequirements
 from kubewright.api.errors import NotFound
 from kubewright.api.markers import ListMap, MinLen
-from kubewright.api.model import Struct, field
+from kubewright.api.objects import Struct, field
 
 MARGIN = Decimal("1.15")
 """How much of its use a container is given."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from kubewright.api.declare import Column, Rbac, declares, resource
+from kubewright.api.declarations import Column, Rbac, declares, resource
 from kubewright.api.markers import Immutable, MinLen
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Status
+from kubewright.api.objects import Spec, Status
 from kubewright.api.times import Time
 
 

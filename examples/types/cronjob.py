@@ -7,10 +7,10 @@ from typing import Annotated
 
 from kubewright.api.batch.v1 import JobTemplateSpec
 from kubewright.api.core.v1 import ObjectReference
-from kubewright.api.declare import Rbac, Webhook, resource
+from kubewright.api.declarations import Rbac, Webhook, resource
 from kubewright.api.markers import Atomic, Ge, Int32, ListMap, MaxItems, MinItems, MinLen
 from kubewright.api.meta import Condition, CustomResource
-from kubewright.api.model import Spec, Status
+from kubewright.api.objects import Spec, Status
 from kubewright.api.times import Time
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from kubewright.api.core.v1 import Container, PodTemplateSpec, Toleration
-from kubewright.api.declare import resource
+from kubewright.api.declarations import resource
 from kubewright.api.markers import (
     EmbeddedResource,
     ListMap,
@@ -15,7 +15,7 @@ from kubewright.api.markers import (
     TypeOverride,
 )
 from kubewright.api.meta import CustomResource, ObjectMeta
-from kubewright.api.model import Spec, Struct
+from kubewright.api.objects import Spec, Struct
 
 
 class ClaimTemplate(Struct):

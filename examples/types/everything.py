@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from kubewright.api.declare import (
+from kubewright.api.declarations import (
     Column,
     MatchCondition,
     Rbac,
@@ -60,7 +60,7 @@ from kubewright.api.markers import (
     mark,
 )
 from kubewright.api.meta import CustomResource, LabelSelector, LabelSelectorRequirement, ObjectMeta
-from kubewright.api.model import Spec, Status, Struct, field
+from kubewright.api.objects import Spec, Status, Struct, field
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration, MicroTime, Time
 

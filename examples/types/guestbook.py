@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kubewright.api.declare import Column, resource
+from kubewright.api.declarations import Column, resource
 from kubewright.api.markers import Ge, Le, MaxLen, MinLen
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Status
+from kubewright.api.objects import Spec, Status
 
 
 class GuestbookSpec(Spec):

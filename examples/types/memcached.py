@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declare import resource
+from kubewright.api.declarations import resource
 from kubewright.api.markers import Ge, Int32, Le, ListMap
 from kubewright.api.meta import Condition, CustomResource
-from kubewright.api.model import Spec, Status
+from kubewright.api.objects import Spec, Status
 
 
 class MemcachedSpec(Spec):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kubewright.api.declare import resource
+from kubewright.api.declarations import resource
 from kubewright.api.markers import (
     Atomic,
     Int32,
@@ -18,7 +18,7 @@ from kubewright.api.markers import (
     mark,
 )
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Struct
+from kubewright.api.objects import Spec, Struct
 
 
 class Port(Struct):

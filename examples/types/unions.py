@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, Literal
 
-from kubewright.api.declare import resource
+from kubewright.api.declarations import resource
 from kubewright.api.markers import AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Nullable, Pattern, mark
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Struct
+from kubewright.api.objects import Spec, Struct
 
 
 class Level(IntEnum):

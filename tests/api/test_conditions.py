@@ -13,7 +13,7 @@ from kubewright.api.conditions import (
     set_condition,
 )
 from kubewright.api.meta import Condition
-from kubewright.api.model import Status
+from kubewright.api.objects import Status
 
 FIRST, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 

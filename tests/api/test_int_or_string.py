@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.int_or_string import is_percentage, parse_int_or_string, scaled_value
-from kubewright.api.model import Struct
-from kubewright.api.raw import RawObject, RawObjectMarker
+from kubewright.api.objects import Struct
+from kubewright.api.raw_object import RawObject, RawObjectMarker
 
 
 def test_scaling() -> None:

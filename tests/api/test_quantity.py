@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.api.codec import decode, encode
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 from kubewright.api.quantity import Quantity, QuantityError
 
 CANONICAL = {

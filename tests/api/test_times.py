@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.codec import decode, encode
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 from kubewright.api.times import (
     Duration,
     MicroTime,

@@ -7,7 +7,7 @@ import pytest
 from kubewright.api.codec import decode, encode
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ManagedFieldsEntry
-from kubewright.api.model import Struct, base_of
+from kubewright.api.objects import Struct, base_of
 from kubewright.api.unstructured import Unstructured
 
 APP = GroupVersionKind("example.com", "v1", "App")

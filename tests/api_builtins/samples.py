@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from kubewright.api.meta import ObjectList
-from kubewright.api.model import Object, Struct
+from kubewright.api.objects import Object, Struct
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration, TimePrecision
 

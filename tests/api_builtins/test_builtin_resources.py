@@ -4,15 +4,15 @@ from importlib import import_module
 
 import pytest
 
-from kubewright.api import builtin
-from kubewright.api.builtin_schema import definition_name, module_of, wire_messages
+from kubewright.api import builtin_resources
+from kubewright.api.builtin_schemas import definition_name, module_of, wire_messages
 from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-def resource(plural: str, api_version: str = "v1") -> builtin.BuiltinResource:
-    row = builtin.resource_at(GroupVersion.parse(api_version).resource(plural))
+def resource(plural: str, api_version: str = "v1") -> builtin_resources.BuiltinResource:
+    row = builtin_resources.resource_at(GroupVersion.parse(api_version).resource(plural))
     assert row is not None
     return row
 
@@ -35,13 +35,13 @@ def test_rows() -> None:
         "resize",
         "status",
     ]
-    assert pods.subresource("log") == builtin.Subresource("log", pods.gvk, ("get",))
+    assert pods.subresource("log") == builtin_resources.Subresource("log", pods.gvk, ("get",))
     assert pods.subresource("missing") is None
 
 
 def test_subresources_of_other_kinds() -> None:
     scale = resource("deployments", "apps/v1").subresource("scale")
-    assert scale == builtin.Subresource(
+    assert scale == builtin_resources.Subresource(
         "scale", GroupVersionKind("autoscaling", "v1", "Scale"), ("get", "patch", "update")
     )
     token = resource("serviceaccounts").subresource("token")
@@ -63,7 +63,7 @@ def test_exceptions_to_the_rule() -> None:
 
 
 def test_order_and_defaults() -> None:
-    order = builtin.group_versions()
+    order = builtin_resources.group_versions()
     assert order[:3] == (
         GroupVersion("", "v1"),
         GroupVersion("apiregistration.k8s.io", "v1"),
@@ -71,24 +71,27 @@ def test_order_and_defaults() -> None:
     )
     assert order.index(GroupVersion("autoscaling", "v2")) < order.index(GroupVersion("autoscaling", "v1"))
     assert len(order) == len(set(order)) == 36
-    off = {str(row.gvk.group_version) for row in builtin.resources() if not row.served_by_default}
+    off = {str(row.gvk.group_version) for row in builtin_resources.resources() if not row.served_by_default}
     assert "resource.k8s.io/v1beta2" in off
     assert not any(name.endswith(("/v1", "/v2")) for name in off)
 
 
 def test_lookups() -> None:
-    assert builtin.kinds_named("HorizontalPodAutoscaler")[0].version == "v2"
-    assert [row.plural for row in builtin.resources_in(GroupVersion("batch", "v1"))] == ["cronjobs", "jobs"]
-    assert builtin.resource_of_kind(GroupVersionKind("apps", "v1", "Guestbook")) is None
-    assert builtin.resource_at(GroupVersionResource("apps", "v1", "pods")) is None
+    assert builtin_resources.kinds_named("HorizontalPodAutoscaler")[0].version == "v2"
+    assert [row.plural for row in builtin_resources.resources_in(GroupVersion("batch", "v1"))] == [
+        "cronjobs",
+        "jobs",
+    ]
+    assert builtin_resources.resource_of_kind(GroupVersionKind("apps", "v1", "Guestbook")) is None
+    assert builtin_resources.resource_at(GroupVersionResource("apps", "v1", "pods")) is None
 
 
-@pytest.mark.parametrize("row", builtin.resources(), ids=lambda row: str(row.gvr))
-def test_every_row_has_a_class_a_schema_and_a_wire_format(row: builtin.BuiltinResource) -> None:
+@pytest.mark.parametrize("row", builtin_resources.resources(), ids=lambda row: str(row.gvr))
+def test_every_row_has_a_class_a_schema_and_a_wire_format(row: builtin_resources.BuiltinResource) -> None:
     cls = getattr(import_module(module_of(row.gvk)), row.gvk.kind)
     assert cls.gvk == row.gvk
     assert cls().kind == row.gvk.kind
-    schema, _ = builtin.schema_for(row.gvk)
+    schema, _ = builtin_resources.schema_for(row.gvk)
     assert schema["x-kubernetes-group-version-kind"][0]["kind"] == row.gvk.kind
     assert definition_name(row.gvk) in wire_messages()
     if "list" in row.verbs:

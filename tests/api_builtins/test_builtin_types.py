@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import hints, struct_value
 
-from kubewright.api import builtin, published_schema
-from kubewright.api.builtin_schema import definitions, module_of
+from kubewright.api import builtin_openapi, builtin_resources
+from kubewright.api.builtin_schemas import definitions, module_of
 from kubewright.api.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.model import Object, Struct
+from kubewright.api.objects import Object, Struct
 from kubewright.apiserver.protobuf import ProtobufCodec
 from kubewright.schema.structural import Node
 
@@ -29,8 +29,8 @@ EXTRA_KINDS = [
     GroupVersionKind("apps", "v1", "DeploymentList"),
     GroupVersionKind("", "v1", "PodList"),
 ]
-KINDS = [row.gvk for row in builtin.resources()] + EXTRA_KINDS
-PROTOBUF = ProtobufCodec(builtin.wire_messages(), builtin.message_name)
+KINDS = [row.gvk for row in builtin_resources.resources()] + EXTRA_KINDS
+PROTOBUF = ProtobufCodec(builtin_resources.wire_messages(), builtin_resources.message_name)
 
 
 def class_of(gvk: GroupVersionKind) -> type[Object]:
@@ -53,9 +53,9 @@ def test_round_trips(gvk: GroupVersionKind, seed: int) -> None:
     assert_adds_only_zeros(through, plain, gvk.kind)
     assert PROTOBUF.decode(PROTOBUF.encode(through)) == through
 
-    typed = builtin.as_typed(gvk, plain)
-    assert builtin.as_typed(gvk, typed) == typed
-    assert builtin.as_typed(gvk, through) == through
+    typed = builtin_resources.as_typed(gvk, plain)
+    assert builtin_resources.as_typed(gvk, typed) == typed
+    assert builtin_resources.as_typed(gvk, through) == through
     assert without_nested_kinds(typed) == through
 
 
@@ -94,7 +94,7 @@ def is_zero(value: Any) -> bool:
 
 @pytest.mark.parametrize("gvk", KINDS, ids=str)
 def test_schema_and_class_have_the_same_fields(gvk: GroupVersionKind) -> None:
-    schema, known = builtin.schema_for(gvk)
+    schema, known = builtin_resources.schema_for(gvk)
     compare(Node(schema, known), class_of(gvk), gvk.kind, set())
 
 
@@ -146,7 +146,7 @@ def test_every_reference_and_list_key_leads_somewhere() -> None:
 
 
 def test_facts_that_apply_and_patch_stand_on() -> None:
-    schema, known = builtin.schema_for(GroupVersionKind("apps", "v1", "Deployment"))
+    schema, known = builtin_resources.schema_for(GroupVersionKind("apps", "v1", "Deployment"))
     assert schema["x-kubewright-nulls"] == "absent"
     pod = Node(schema, known).properties["spec"].properties["template"].properties["spec"]
     containers = pod.properties["containers"]
@@ -163,39 +163,39 @@ def test_facts_that_apply_and_patch_stand_on() -> None:
     assert limits is not None
     assert limits.int_or_string
     with pytest.raises(KeyError, match="not a built-in kind"):
-        builtin.schema_for(GroupVersionKind("apps", "v1", "Guestbook"))
+        builtin_resources.schema_for(GroupVersionKind("apps", "v1", "Guestbook"))
 
 
 def test_published_definitions_carry_no_words_of_ours() -> None:
     for name in definitions():
-        text = msgspec.json.encode(builtin.published(name))
+        text = msgspec.json.encode(builtin_resources.published(name))
         assert b"x-kubewright-" not in text
-    quantity = builtin.published("io.k8s.apimachinery.pkg.api.resource.Quantity")
+    quantity = builtin_resources.published("io.k8s.apimachinery.pkg.api.resource.Quantity")
     assert quantity == {"oneOf": [{"type": "string"}, {"type": "number"}]}
-    pod = builtin.published("io.k8s.api.core.v1.Pod")
+    pod = builtin_resources.published("io.k8s.api.core.v1.Pod")
     reference = {"$ref": "#/components/schemas/io.k8s.api.core.v1.PodSpec"}
     assert pod["properties"]["spec"] == {"allOf": [reference], "default": {}}
-    container = builtin.published("io.k8s.api.core.v1.Container")["properties"]
+    container = builtin_resources.published("io.k8s.api.core.v1.Container")["properties"]
     assert container["name"]["default"] == ""
     assert container["securityContext"] == {
         "allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.SecurityContext"}]
     }
     assert container["args"]["items"] == {"type": "string", "default": ""}
     assert container["env"]["items"]["default"] == {}
-    rule = builtin.published("io.k8s.api.networking.v1.IngressRule")["properties"]
+    rule = builtin_resources.published("io.k8s.api.networking.v1.IngressRule")["properties"]
     assert rule["http"] == {"$ref": "#/components/schemas/io.k8s.api.networking.v1.HTTPIngressRuleValue"}
     assert "default" not in definitions()["io.k8s.api.core.v1.Pod"]["properties"]["spec"]
 
 
 def test_published_enumerations_take_no_part_in_reading_objects() -> None:
-    container = builtin.published("io.k8s.api.core.v1.Container")["properties"]
+    container = builtin_resources.published("io.k8s.api.core.v1.Container")["properties"]
     assert container["imagePullPolicy"]["enum"] == ["Always", "IfNotPresent", "Never"]
-    claim = builtin.published("io.k8s.api.core.v1.PersistentVolumeClaimSpec")["properties"]
+    claim = builtin_resources.published("io.k8s.api.core.v1.PersistentVolumeClaimSpec")["properties"]
     assert "ReadWriteOnce" in claim["accessModes"]["items"]["enum"]
-    status = builtin.published("io.k8s.api.core.v1.PersistentVolumeClaimStatus")["properties"]
+    status = builtin_resources.published("io.k8s.api.core.v1.PersistentVolumeClaimStatus")["properties"]
     assert "NodeResizePending" in status["allocatedResourceStatuses"]["additionalProperties"]["enum"]
     known = {".".join(name.rsplit(".", 3)[1:]): schema for name, schema in definitions().items()}
-    for kind, fields in published_schema._enumerations().items():
+    for kind, fields in builtin_openapi._enumerations().items():
         for field, values in fields.items():
             assert field in known[kind]["properties"], (kind, field)
             assert len(set(values)) == len(values) > 0
@@ -210,7 +210,7 @@ def test_delete_options_come_from_any_group() -> None:
         "dryRun": ["All"],
     }
     assert PROTOBUF.decode(PROTOBUF.encode(options)) == options
-    assert builtin.message_name("example.com/v1", "Guestbook") is None
+    assert builtin_resources.message_name("example.com/v1", "Guestbook") is None
 
 
 def test_watch_events_hold_objects_with_their_own_envelope() -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kubewright.api.apps.v1 import Deployment, DeploymentList
-from kubewright.api.declare import resource
+from kubewright.api.declarations import resource
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import (
     APIStatus,
@@ -16,7 +16,7 @@ from kubewright.api.meta import (
     ObjectMeta,
     PartialObjectMetadata,
 )
-from kubewright.api.model import Spec, Status
+from kubewright.api.objects import Spec, Status
 from kubewright.api.scheme import Scheme, SchemeError, UnknownKindError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.wire_format import Messages, parse_message
+from kubewright.api.wire_messages import Messages, parse_message
 from kubewright.apiserver.protobuf import MAGIC, MAX_DEPTH, ProtobufCodec, ProtobufError
 
 TABLE = {

@@ -16,7 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.selectors import parse_selector
+from kubewright.api.label_selectors import parse_selector
 from kubewright.cache.informer import Informer
 from kubewright.cache.store import Change, Key
 from kubewright.client.raw import RawEvent

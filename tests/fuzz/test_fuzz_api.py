@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.fields import parse_field_selector
+from kubewright.api.field_paths import SimplePath
+from kubewright.api.field_selectors import parse_field_selector
 from kubewright.api.jsonpath import JSONPath, JSONPathError
-from kubewright.api.paths import SimplePath
+from kubewright.api.label_selectors import SelectorError, parse_selector
 from kubewright.api.quantity import Quantity, QuantityError
-from kubewright.api.selectors import SelectorError, parse_selector
 from kubewright.api.times import Duration, parse_time
 
 SECONDS = float(os.environ.get("KUBEWRIGHT_FUZZ_SECONDS", "0"))

@@ -20,7 +20,7 @@ from kubewright.api import (
     resource,
 )
 from kubewright.api.core.v1 import ConfigMap, Pod
-from kubewright.api.declare import Rbac, Webhook
+from kubewright.api.declarations import Rbac, Webhook
 from kubewright.client import Client
 from kubewright.controller import Request, Result
 from kubewright.controller.daemons import StopEvent

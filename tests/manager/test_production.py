@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, Unstructured, resource
 from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Secret
-from kubewright.api.declare import Rbac, WebhookConfiguration
+from kubewright.api.declarations import Rbac, WebhookConfiguration
 from kubewright.api.rbac.v1 import ClusterRoleBinding, RoleBinding, RoleRef, Subject
 from kubewright.client import Client, exists
 from kubewright.manager import Context, Operator

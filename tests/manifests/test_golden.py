@@ -144,7 +144,7 @@ def test_a_definition_beyond_the_annotation_limit_is_warned_about(examples: Path
     (versions,) = project.kinds.values()
     import dataclasses
 
-    from kubewright.api.declare import resource, resource_info
+    from kubewright.api.declarations import resource, resource_info
 
     first = versions[0]
     for number in range(3, 9):

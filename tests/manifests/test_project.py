@@ -8,9 +8,9 @@ from kubewright.manifests import Manifests, ProjectError, compare, generate, lef
 from kubewright.manifests.project import module_name
 
 KIND = """
-from kubewright.api.declare import *
+from kubewright.api.declarations import *
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec
+from kubewright.api.objects import Spec
 
 class ThingSpec(Spec):
     name: str
@@ -34,7 +34,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
 def test_a_package_is_read_with_everything_below_it(package: Path) -> None:
     (package / "controller.py").write_text(
         f"""
-from kubewright.api.declare import *
+from kubewright.api.declarations import *
 from {package.name}.kinds import Thing
 import functools
 
@@ -90,7 +90,7 @@ def test_kinds_of_other_packages_are_not_ours(package: Path, tmp_path: Path) -> 
         ("from kubewright.api import Ge\nGe('x')", r"broken\.py:2: Ge\('x'\): write a number$"),
         ("from kubewright.api.markers import Gee", "Gee"),
         (
-            "from kubewright.api.declare import resource\nresource(group='a.b', version='v1', colour=1)",
+            "from kubewright.api.declarations import resource\nresource(group='a.b', version='v1', colour=1)",
             ":2: TypeError",
         ),
     ],

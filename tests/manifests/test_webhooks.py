@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from kubewright.api.declare import Webhook, WebhookConfiguration, resource
+from kubewright.api.declarations import Webhook, WebhookConfiguration, resource
 from kubewright.api.meta import CustomResource, LabelSelector
-from kubewright.api.model import Spec
+from kubewright.api.objects import Spec
 from kubewright.manifests import DeclarationError, webhook_configurations
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.builtin_schema import schema_for
+from kubewright.api.builtin_schemas import schema_for
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.patch import (
     ApplyConflict,
     FieldManager,
     FieldSet,
-    VersionGone,
-    fieldset,
+    VersionNotServed,
+    field_set,
     from_scale,
     keep_times_if_unchanged,
     to_scale,
@@ -387,7 +387,7 @@ V2 = {
 
 def convert(obj: dict[str, Any], to: str) -> dict[str, Any]:
     if to not in ("example.com/v1", "example.com/v2"):
-        raise VersionGone(to)
+        raise VersionNotServed(to)
     spec = dict(obj.get("spec") or {})
     old, new = ("replicas", "size") if to.endswith("v2") else ("size", "replicas")
     if old in spec:
@@ -408,7 +408,7 @@ def versions(version: str) -> FieldManager:
 
     def node_for(wanted: str) -> Node:
         if wanted not in nodes:
-            raise VersionGone(wanted)
+            raise VersionNotServed(wanted)
         return nodes[wanted]
 
     return FieldManager(version, "Widget", nodes[version], node_for=node_for, convert=convert)
@@ -486,7 +486,7 @@ def test_kubectl_takes_over_from_client_side_apply() -> None:
 
 def test_scale_maps_owners_of_replicas() -> None:
     fm = manager()
-    paths = {"example.com/v1": fieldset.fields_path("spec", "replicas")}
+    paths = {"example.com/v1": field_set.fields_path("spec", "replicas")}
     live = fm.apply(None, widget({"replicas": 1, "plain": ["x"]}), "one", T0)
     parent = live["metadata"]["managedFields"]
     scale = {

@@ -32,9 +32,9 @@ from kubewright.api.markers import (
     mark,
 )
 from kubewright.api.meta import Condition, CustomResource, LabelSelector, ObjectMeta
-from kubewright.api.model import Spec, Status, Struct, field
+from kubewright.api.objects import Spec, Status, Struct, field
 from kubewright.api.quantity import Quantity
-from kubewright.api.raw import RawObject
+from kubewright.api.raw_object import RawObject
 from kubewright.api.times import Duration, MicroTime, Time
 from kubewright.schema.generation.descriptions import shorten
 from kubewright.schema.generation.errors import DeclarationError

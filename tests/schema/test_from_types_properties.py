@@ -29,7 +29,7 @@ from kubewright.api.markers import (
     MultipleOf,
     Pattern,
 )
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration, Time
 from kubewright.schema.defaulting import apply_defaults

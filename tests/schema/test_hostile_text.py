@@ -7,8 +7,8 @@ import contextlib
 import pytest
 
 from kubewright.api.jsonpath import _DECIMAL
+from kubewright.api.label_selectors import parse_selector
 from kubewright.api.quantity import Quantity
-from kubewright.api.selectors import parse_selector
 from kubewright.cel.library.conversions import _NUMBER
 from kubewright.cel.library.time import _LONG_DURATION
 from kubewright.schema.validation.formats import checker

@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.api.declare import Rbac
+from kubewright.api.declarations import Rbac
 from kubewright.client import patches
 from kubewright.testing.permissions import PermissionRecorder
 from kubewright.testing.server import start_test_server

@@ -12,7 +12,7 @@ import pytest
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Unstructured, resource
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.api.declare import WebhookConversion
+from kubewright.api.declarations import WebhookConversion
 from kubewright.api.errors import APIError
 from kubewright.client import Client
 from kubewright.manager.installation import install_definitions

@@ -8,9 +8,9 @@ from typing import Annotated
 from kubewright import Column, Condition, CustomResource, Spec, Status, resource
 from kubewright.api.batch.v1 import JobSpec
 from kubewright.api.core.v1 import ObjectReference
-from kubewright.api.declare import WebhookConversion
+from kubewright.api.declarations import WebhookConversion
 from kubewright.api.markers import Atomic, Ge, Int32, ListMap, MaxItems, MinItems
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 from kubewright.api.times import Time
 
 GROUP = "batch.tutorial.kubebuilder.io"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright import CustomResource, Spec, resource
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 
 from .v1 import GROUP, CronJobStatus, JobSettings
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubewright.api.declare import Webhook, resource
+from kubewright.api.declarations import Webhook, resource
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Struct
+from kubewright.api.objects import Spec, Struct
 
 from .v1 import CronJobStatus, JobSettings
 

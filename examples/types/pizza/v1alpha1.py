@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declare import WebhookConversion, resource
+from kubewright.api.declarations import WebhookConversion, resource
 from kubewright.api.markers import Atomic, Cel
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Status, field
+from kubewright.api.objects import Spec, Status, field
 from kubewright.api.quantity import Quantity
 
 DEFAULT_TOPPINGS = ("salami", "mozzarella", "tomato")

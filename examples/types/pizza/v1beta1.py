@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kubewright.api.declare import resource
+from kubewright.api.declarations import resource
 from kubewright.api.markers import Ge, Int32, ListMap, MinLen
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Struct
+from kubewright.api.objects import Spec, Struct
 
 from .v1alpha1 import PizzaStatus
 

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         remove_condition,
         set_condition,
     )
-    from .declare import (
+    from .declarations import (
         Column,
         Declaration,
-        Declares,
+        DeclarationProvider,
         MatchCondition,
         Rbac,
         ResourceInfo,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Webhook,
         WebhookConfiguration,
         WebhookConversion,
-        declared_on,
+        declarations_on,
         declares,
         is_resource,
         pluralize,
@@ -82,7 +82,8 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from .field_errors import FieldError
-    from .fields import FieldSelector, FieldTerm, field_selector, parse_field_selector
+    from .field_paths import SimplePath, nested_delete, nested_get, nested_set
+    from .field_selectors import FieldSelector, FieldTerm, field_selector, parse_field_selector
     from .finalizers import (
         FinalizerError,
         HasMetadata,
@@ -101,6 +102,20 @@ if TYPE_CHECKING:
     )
     from .int_or_string import IntOrString, is_percentage, parse_int_or_string, scaled_value
     from .jsonpath import JSONPath, JSONPathError
+    from .label_selectors import (
+        EVERYTHING,
+        NOTHING,
+        Requirement,
+        Selector,
+        SelectorError,
+        check_label_selector,
+        check_labels,
+        parse_selector,
+        requirement_of,
+        selector_from_labels,
+        selector_of,
+        to_label_selector,
+    )
     from .markers import (
         AsIntOrString,
         AtLeastOneOf,
@@ -169,7 +184,6 @@ if TYPE_CHECKING:
         StatusCause,
         StatusDetails,
     )
-    from .model import Object, Spec, Status, Struct, base_of, copy_value, field, set_base
     from .names import (
         MAX_GENERATED_BASE,
         SUFFIX_ALPHABET,
@@ -191,6 +205,7 @@ if TYPE_CHECKING:
         generate_name,
         random_suffix,
     )
+    from .objects import Object, Spec, Status, Struct, base_of, copy_value, field, set_base
     from .owners import (
         AlreadyOwnedError,
         OwnerError,
@@ -202,25 +217,10 @@ if TYPE_CHECKING:
         set_controller_reference,
         set_owner_reference,
     )
-    from .partials import Partial, PartialError, partial
-    from .paths import SimplePath, nested_delete, nested_get, nested_set
+    from .partial_objects import Partial, PartialError, partial
     from .quantity import Quantity, QuantityError
-    from .raw import RawObject, RawObjectMarker
+    from .raw_object import RawObject, RawObjectMarker
     from .scheme import Scheme, SchemeError, UnknownKindError
-    from .selectors import (
-        EVERYTHING,
-        NOTHING,
-        Requirement,
-        Selector,
-        SelectorError,
-        check_label_selector,
-        check_labels,
-        parse_selector,
-        requirement_of,
-        selector_from_labels,
-        selector_of,
-        to_label_selector,
-    )
     from .times import Duration, MicroTime, Time, format_micro_time, format_time, now, now_micro, parse_time
     from .unstructured import Unstructured
 
@@ -231,9 +231,9 @@ __getattr__, __dir__ = lazy(
         "conditions": (
             "get_condition has_condition is_condition_false is_condition_true remove_condition set_condition"
         ),
-        "declare": (
-            "Column Declaration Declares MatchCondition Rbac ResourceInfo Scale Skip Webhook "
-            "WebhookConfiguration WebhookConversion declared_on declares is_resource pluralize resource "
+        "declarations": (
+            "Column Declaration DeclarationProvider MatchCondition Rbac ResourceInfo Scale Skip Webhook "
+            "WebhookConfiguration WebhookConversion declarations_on declares is_resource pluralize resource "
             "resource_info webhook_path"
         ),
         "errors": (
@@ -243,7 +243,7 @@ __getattr__, __dir__ = lazy(
             "UnsupportedMediaType"
         ),
         "field_errors": "FieldError",
-        "fields": "FieldSelector FieldTerm field_selector parse_field_selector",
+        "field_selectors": "FieldSelector FieldTerm field_selector parse_field_selector",
         "finalizers": "FinalizerError HasMetadata add_finalizer has_finalizer is_deleting remove_finalizer",
         "gvk": "GroupKind GroupResource GroupVersion GroupVersionKind GroupVersionResource version_priority",
         "int_or_string": "IntOrString is_percentage parse_int_or_string scaled_value",
@@ -261,7 +261,7 @@ __getattr__, __dir__ = lazy(
             "ListMeta ManagedFieldsEntry MetaObject ObjectList ObjectMeta ObjectReference "
             "OwnerReference PartialObjectMetadata Preconditions StatusCause StatusDetails"
         ),
-        "model": "Object Spec Status Struct base_of copy_value field set_base",
+        "objects": "Object Spec Status Struct base_of copy_value field set_base",
         "names": (
             "MAX_GENERATED_BASE SUFFIX_ALPHABET SUFFIX_LENGTH check_c_identifier check_config_key "
             "check_dns_1035_label check_dns_label check_dns_subdomain check_env_name "
@@ -273,12 +273,12 @@ __getattr__, __dir__ = lazy(
             "AlreadyOwnedError OwnerError controller_of has_owner_reference is_controlled_by "
             "owner_reference remove_owner_reference set_controller_reference set_owner_reference"
         ),
-        "partials": "Partial PartialError partial",
-        "paths": "SimplePath nested_delete nested_get nested_set",
+        "partial_objects": "Partial PartialError partial",
+        "field_paths": "SimplePath nested_delete nested_get nested_set",
         "quantity": "Quantity QuantityError",
-        "raw": "RawObject RawObjectMarker",
+        "raw_object": "RawObject RawObjectMarker",
         "scheme": "Scheme SchemeError UnknownKindError",
-        "selectors": (
+        "label_selectors": (
             "EVERYTHING NOTHING Requirement Selector SelectorError check_label_selector check_labels "
             "parse_selector requirement_of selector_from_labels selector_of to_label_selector"
         ),
@@ -308,7 +308,7 @@ __all__ = [
     "Conflict",
     "CustomResource",
     "Declaration",
-    "Declares",
+    "DeclarationProvider",
     "DecodeError",
     "Default",
     "DeleteOptions",
@@ -446,7 +446,7 @@ __all__ = [
     "class_markers",
     "controller_of",
     "copy_value",
-    "declared_on",
+    "declarations_on",
     "declares",
     "decode",
     "decoder",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .meta import ListMeta, ObjectMeta
-from .model import Object, Struct, set_base
+from .objects import Object, Struct, set_base
 from .quantity import Quantity
 from .times import Duration
 from .unstructured import Unstructured

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, overload
 
-from .model import Struct
+from .objects import Struct
 from .times import now as _now
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"

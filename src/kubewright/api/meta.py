@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Generic, TypeVar
 
 from .gvk import GroupVersionKind
-from .model import Object, Struct, field
+from .objects import Object, Struct, field
 from .times import Time
 
 

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
-from . import builtin
-from .builtin_schema import module_of
-from .declare import ResourceInfo, Scale, is_resource, resource_info
+from . import builtin_resources
+from .builtin_schemas import module_of
+from .declarations import ResourceInfo, Scale, is_resource, resource_info
 from .gvk import GroupKind, GroupVersionKind, version_priority
 from .meta import APIStatus, DeleteOptions, ObjectList, PartialObjectMetadata
-from .model import Object
+from .objects import Object
 
 TypeT = TypeVar("TypeT", bound=type[Object])
 
@@ -79,7 +79,7 @@ class Scheme:
     def find(self, gvk: GroupVersionKind) -> type[Object] | None:
         """The type that stands for a kind, or `None`."""
         cls = self._types.get(gvk)
-        if cls is None and self._builtins and gvk.group_version in builtin.group_versions():
+        if cls is None and self._builtins and gvk.group_version in builtin_resources.group_versions():
             named: Any = getattr(import_module(module_of(gvk)), gvk.kind, None)
             if getattr(named, "gvk", None) == gvk:
                 cls = self._types[gvk] = named
@@ -119,7 +119,7 @@ class Scheme:
         """The kinds that were registered or used so far, and every built-in one that is a resource."""
         known = dict.fromkeys(self._types)
         if self._builtins:
-            known.update(dict.fromkeys(row.gvk for row in builtin.resources()))
+            known.update(dict.fromkeys(row.gvk for row in builtin_resources.resources()))
         return iter(known)
 
     def versions(self, kind: GroupKind) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Scheme:
     def info_of(self, of: type[Object] | GroupVersionKind) -> ResourceInfo:
         """Plural, scope and the rest of what is known of a kind that is a resource."""
         gvk = of if isinstance(of, GroupVersionKind) else self.gvk_of(of)
-        row = builtin.resource_of_kind(gvk) if self._builtins else None
+        row = builtin_resources.resource_of_kind(gvk) if self._builtins else None
         if row is not None:
             return _builtin_info(row)
         cls = of if isinstance(of, type) else self.type_for(gvk)
@@ -170,7 +170,7 @@ class Scheme:
 _infos: dict[GroupVersionKind, ResourceInfo] = {}
 
 
-def _builtin_info(row: builtin.BuiltinResource) -> ResourceInfo:
+def _builtin_info(row: builtin_resources.BuiltinResource) -> ResourceInfo:
     info = _infos.get(row.gvk)
     if info is None:
         scale = row.subresource("scale") is not None

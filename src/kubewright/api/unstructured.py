@@ -20,10 +20,10 @@ from typing import Any, Final, Self, cast
 
 import msgspec
 
+from .field_paths import Key, nested_delete, nested_get, nested_set
 from .gvk import GroupVersionKind
 from .meta import ManagedFieldsEntry, ObjectMeta, OwnerReference
-from .model import copy_value
-from .paths import Key, nested_delete, nested_get, nested_set
+from .objects import copy_value
 from .times import format_time, parse_time
 
 _WIRE_NAMES: Final = dict(zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True))

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from kubewright.api.builtin import definition_name, resource_of_kind
+from kubewright.api.builtin_resources import definition_name, resource_of_kind
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
-from kubewright.api.typed_json import TypedError
+from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.schema.duplicates import duplicate_fields as exact_duplicates
 from kubewright.schema.duplicates import field_paths, merged_duplicates
 from kubewright.schema.validation.metadata import METADATA_FIELDS, MetadataError
@@ -178,7 +178,7 @@ def read_typed(
     check_typed(obj, gvk.api_version, gvk.kind, gvk.version)
     try:
         unknown = [f'unknown field "{path}"' for path in checks.decode(obj)]
-    except (MetadataError, TooDeepError, TypedError) as error:
+    except (MetadataError, TooDeepError, TypedDecodeError) as error:
         raise BadRequest(
             f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {error}'
         ) from None
@@ -329,7 +329,7 @@ def shape(
         metadata["managedFields"] = [{}]
     try:
         unknown = read(obj, version, resource, keep_nulls=keep_nulls)
-    except (MetadataError, TooDeepError, TypedError) as error:
+    except (MetadataError, TooDeepError, TypedDecodeError) as error:
         text = str(error)
         if not resource.custom and isinstance(error, MetadataError):
             text = text.replace("Go struct field ObjectMeta.", "Go struct field ObjectMeta.metadata.")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.builtin_schema import as_typed
+from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.errors import (
     APIError,
     BadRequest,
@@ -16,7 +16,7 @@ from kubewright.api.errors import (
     not_found,
 )
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.typed_json import TypedError
+from kubewright.api.typed_codec import TypedDecodeError
 
 from . import deletion, writes
 from .authorization import Attributes, Decision, forbidden
@@ -311,7 +311,7 @@ class Endpoint:
                 )
             try:
                 body = as_typed(GroupVersionKind("", "v1", "DeleteOptions"), body)
-            except TypedError as error:
+            except TypedDecodeError as error:
                 raise BadRequest(str(error)) from None
         return parse_delete_options(request, body)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kubewright.api import builtin_schema
+from kubewright.api import builtin_schemas
+from kubewright.api.builtin_openapi import published
 from kubewright.api.gvk import GroupVersion
-from kubewright.api.published_schema import published
 
 from .openapi_v2 import simplify
 from .openapi_words import API_VERSION, KIND, METADATA, describe
@@ -79,7 +79,7 @@ class Definitions:
                 made = self._with_references(self._of_group(name, home, custom))
             elif name in self._encoded:
                 made = self._encoded[name]
-            elif name in builtin_schema.definitions():
+            elif name in builtin_schemas.definitions():
                 made = self._encoded[name] = self._with_references(self._builtin(name))
             else:
                 continue
@@ -201,7 +201,7 @@ def _kind(resource: Resource, version: str, kind: str) -> Schema:
 
 def _own_references(known: Mapping[str, Schema], schema: Any) -> dict[str, Schema]:
     """The definitions that a schema refers to, among those that came with it and are not built in."""
-    builtin = builtin_schema.definitions()
+    builtin = builtin_schemas.definitions()
     found: dict[str, Schema] = {}
     waiting = [schema]
     while waiting:

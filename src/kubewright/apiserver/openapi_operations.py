@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kubewright.api import builtin_schema
+from kubewright.api import builtin_schemas
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 
 from . import openapi_parameters as parameters
@@ -320,8 +320,8 @@ class _ResourcePaths:
 
     def _speak(self, operation: Operation, kind: GroupVersionKind, verb: str) -> None:
         """Another kind than that of the resource is sent and answered."""
-        definition = builtin_schema.definition_name(kind)
-        if definition not in builtin_schema.definitions():
+        definition = builtin_schemas.definition_name(kind)
+        if definition not in builtin_schemas.definitions():
             definition = ANY_OBJECT
         operation.answer = definition
         if verb in ("create", "update"):

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from kubewright.api.errors import APIError, BadRequest, invalid
 from kubewright.api.field_errors import FieldError
-from kubewright.api.fields import FieldSelector, parse_field_selector
+from kubewright.api.field_selectors import FieldSelector, parse_field_selector
 from kubewright.api.gvk import GroupKind
-from kubewright.api.selectors import Selector, SelectorError, parse_selector
+from kubewright.api.label_selectors import Selector, SelectorError, parse_selector
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import field_manager_errors
 

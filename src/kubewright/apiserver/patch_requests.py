@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.builtin_schema import in_type_order
+from kubewright.api.builtin_schemas import in_type_order
 from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType, internal_error
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 

@@ -12,8 +12,16 @@ import yaml
 
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
 from kubewright.api.gvk import GroupVersion
-from kubewright.patch import FieldManager, FieldSet, VersionGone, gotext, json_patch, merge_patch, zero_value
-from kubewright.patch.fieldset import fields_path
+from kubewright.patch import (
+    FieldManager,
+    FieldSet,
+    VersionNotServed,
+    gotext,
+    json_patch,
+    merge_patch,
+    zero_value,
+)
+from kubewright.patch.field_set import fields_path
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node
 
@@ -79,27 +87,27 @@ def field_manager(resource: Resource, version: Version, subresource: str) -> Fie
     def node_for(api_version: str) -> Node | None:
         found = resource.version(api_version.rpartition("/")[2])
         if found is None or api_version != str(GroupVersion(resource.group, found.name)):
-            raise VersionGone(api_version)
+            raise VersionNotServed(api_version)
         return found.schema
 
     def convert(obj: Object, api_version: str) -> Object:
         wanted = api_version.rpartition("/")[2]
         have = obj["apiVersion"].rpartition("/")[2]
         if resource.version(wanted) is None or resource.converter is None:
-            raise VersionGone(api_version)
+            raise VersionNotServed(api_version)
         if waits:
             question = (msgspec.json.encode(obj), have, wanted)
             answer = _answers.get().get(question)
             if answer is None:
                 raise Unconverted(question)
             if not answer:
-                raise VersionGone(api_version)
+                raise VersionNotServed(api_version)
             return _decode(answer)  # type: ignore[no-any-return]
         try:
             made: Any = resource.converter.convert([dict(obj)], have, wanted)
         except Exception as error:
             # Ownership is compared on parts of objects, too, which a converter need not be able to read.
-            raise VersionGone(api_version) from error
+            raise VersionNotServed(api_version) from error
         return made[0]  # type: ignore[no-any-return]
 
     waits = inspect.iscoroutinefunction(getattr(resource.converter, "convert", None))
@@ -195,9 +203,9 @@ class Patch:
         elif self.kind == MERGE_PATCH:
             patched = merge_patch.apply(live, self.body)
         else:
-            from kubewright.patch import strategic
+            from kubewright.patch import strategic_merge_patch
 
-            patched = strategic.apply(live, self.body, self.node)
+            patched = strategic_merge_patch.apply(live, self.body, self.node)
         if type(patched) is not dict:
             raise BadRequest("the patch does not result in an object")
         return patched

@@ -5,8 +5,8 @@ A body is the four bytes `k8s\\0` and an envelope that says which kind it carrie
     Unknown { 1: TypeMeta { 1: apiVersion  2: kind }  2: raw  3: contentEncoding  4: contentType }
 
 `raw` is a message whose fields are known by number. Which number is which field comes from a table that the
-caller hands over (`wire_format.Messages`), so nothing here knows any kind. Decoding gives the plain data that
-the JSON form of the same object would give, down to the zero values that JSON shows and protobuf leaves out.
+caller passes (`wire_messages.Messages`), so this module is independent of kinds. Decoding returns the plain
+data that the JSON form of the same object gives, with the zero values that JSON shows and protobuf omits.
 Encoding is the reverse. Bytes that do not fit are a `ProtobufError` that names the field.
 """
 
@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kubewright.api.builtin_schema import message_name, wire_messages
-from kubewright.api.wire_format import SCALARS, Field, Message, Messages
+from kubewright.api.builtin_schemas import message_name, wire_messages
+from kubewright.api.wire_messages import SCALARS, Field, Message, Messages
 
 from .protobuf_values import (
     BYTES,

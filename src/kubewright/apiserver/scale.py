@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, BadRequest, NotAcceptable, conflict, internal_error, invalid
+from kubewright.api.field_paths import SimplePath
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
-from kubewright.api.paths import SimplePath
 from kubewright.patch import FieldManager, from_scale, gotext, to_scale
-from kubewright.patch.fieldset import fields_path
+from kubewright.patch.field_set import fields_path
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import CREATED_DESCRIPTION
 from kubewright.schema.structural import Node

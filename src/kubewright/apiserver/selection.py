@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.api.errors import BadRequest
-from kubewright.api.fields import FieldSelector
-from kubewright.api.selectors import Selector
+from kubewright.api.field_selectors import FieldSelector
+from kubewright.api.label_selectors import Selector
 
 if TYPE_CHECKING:
     from .resource import Object, Resource, Version

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.api.codec import from_plain, to_plain
-from kubewright.api.declare import ResourceInfo, has_status, resource_info
+from kubewright.api.declarations import ResourceInfo, has_status, resource_info
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.structural import Node

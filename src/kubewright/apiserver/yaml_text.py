@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kubewright.api.yaml_bounds import OutOfBounds, check_bounds
+from kubewright.api.yaml_limits import YAMLLimitError, check_limits
 
 from .negotiation import encode
 
@@ -136,13 +136,13 @@ def _bound(data: bytes) -> None:
     """Refuse what would exhaust the stack or the memory; only the first document counts."""
     loader = _Loader(data)
     try:
-        check_bounds(
+        check_limits(
             _first_document(loader),
             depth=_DEPTH,
             most=max(len(data), _EXPANDED),
             weigh=lambda scalar: len(scalar) + 1,
         )
-    except OutOfBounds as error:
+    except YAMLLimitError as error:
         why = {
             "depth": "exceeded max depth",
             "size": "document contains excessive aliasing",

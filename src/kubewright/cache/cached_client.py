@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar, overload
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
-from kubewright.api.model import base_of
+from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.client import Client
 from kubewright.client.core import Fields, Labels, Place, Settings

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.selectors import Selector
+from kubewright.api.label_selectors import Selector
 from kubewright.client.raw import RawEvent
 
 from .reflector import Backoff, Reflector, Source

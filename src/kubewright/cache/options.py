@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kubewright.api.fields import FieldSelector, field_selector, parse_field_selector
+from kubewright.api.field_selectors import FieldSelector, field_selector, parse_field_selector
 from kubewright.api.gvk import GroupKind
+from kubewright.api.label_selectors import Selector, parse_selector, selector_from_labels, selector_of
 from kubewright.api.meta import LabelSelector
-from kubewright.api.selectors import Selector, parse_selector, selector_from_labels, selector_of
 from kubewright.client.core import Fields, Labels
 
 from .indexes import Index

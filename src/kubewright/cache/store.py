@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from kubewright.api.codec import ObjectHeader, decode, decoder
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import kubewright
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
 def version_command(output: str) -> None:
     """Print the version of Kubewright, of Python and of the Kubernetes API that it speaks."""
-    from kubewright.api.builtin import RELEASE
+    from kubewright.api.builtin_resources import RELEASE
 
     if output == "json":
         versions = {

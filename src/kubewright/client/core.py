@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 from multidict import CIMultiDict
 
 from kubewright.api import codec
-from kubewright.api.fields import FieldSelector, field_selector
+from kubewright.api.field_selectors import FieldSelector, field_selector
 from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.label_selectors import Selector, selector_from_labels, selector_of
 from kubewright.api.meta import LabelSelector, MetaObject, PartialObjectMetadata
-from kubewright.api.model import set_base
-from kubewright.api.selectors import Selector, selector_from_labels, selector_of
+from kubewright.api.objects import set_base
 from kubewright.api.unstructured import Unstructured
 
 from .kinds import ALL_NAMESPACES, APIResource, Kind, MetadataOf

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from kubewright.api.yaml_bounds import OutOfBounds, check_bounds
+from kubewright.api.yaml_limits import YAMLLimitError, check_limits
 
 from .errors import ConfigError
 
@@ -156,10 +156,10 @@ class Kubeconfig:
 def _check_bounds(path: Path, text: bytes) -> None:
     """Refuse what would cost more to read than a kubeconfig can be worth."""
     try:
-        check_bounds(
+        check_limits(
             yaml.parse(text, Loader=_LOADER), depth=MAX_DEPTH, most=MAX_NODES, weigh=lambda scalar: 1
         )
-    except OutOfBounds as error:
+    except YAMLLimitError as error:
         if error.problem == "anchor":
             return  # Reading it says so, too, and where.
         why = {

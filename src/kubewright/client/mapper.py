@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 
-from kubewright.api import builtin
-from kubewright.api.declare import has_status, is_resource, resource_info
+from kubewright.api import builtin_resources
+from kubewright.api.declarations import has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
 
@@ -149,11 +149,11 @@ def _of_class(cls: type[MetaObject]) -> APIResource:
 
 @lru_cache(maxsize=1024)
 def _of_builtin(gvk: GroupVersionKind) -> APIResource | None:
-    row = builtin.resource_of_kind(gvk)
+    row = builtin_resources.resource_of_kind(gvk)
     return None if row is None else _from_row(row)
 
 
-def _from_row(row: builtin.BuiltinResource) -> APIResource:
+def _from_row(row: builtin_resources.BuiltinResource) -> APIResource:
     return APIResource(
         row.gvk,
         row.plural,
@@ -168,7 +168,7 @@ def _from_row(row: builtin.BuiltinResource) -> APIResource:
 
 @cache
 def _builtins() -> tuple[APIResource, ...]:
-    return tuple(_from_row(row) for row in builtin.resources() if row.served_by_default)
+    return tuple(_from_row(row) for row in builtin_resources.resources() if row.served_by_default)
 
 
 def _find(served: Iterable[APIResource], wanted: GroupVersionKind | str) -> APIResource | None:

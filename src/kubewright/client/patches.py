@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kubewright.api import codec
 from kubewright.api.meta import MetaObject
-from kubewright.api.model import base_of
+from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured
 from kubewright.patch import merge_patch
 

@@ -16,7 +16,7 @@ from kubewright.api import codec
 from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import DeleteOptions, MetaObject, PartialObjectMetadata, Preconditions
-from kubewright.api.partials import Partial
+from kubewright.api.partial_objects import Partial
 from kubewright.api.unstructured import Unstructured
 
 from .core import (

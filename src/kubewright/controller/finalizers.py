@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
-from kubewright.api.model import base_of
 from kubewright.api.names import check_qualified_name
+from kubewright.api.objects import base_of
 from kubewright.callables import call
 from kubewright.client.core import kind_of, refresh
 from kubewright.client.patches import merge

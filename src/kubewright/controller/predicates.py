@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kubewright.api.codec import HeaderMeta
-from kubewright.api.selectors import Selector, parse_selector
+from kubewright.api.label_selectors import Selector, parse_selector
 from kubewright.cache.store import Change
 
 T = TypeVar("T")

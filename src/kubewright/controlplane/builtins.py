@@ -1,8 +1,8 @@
 """The built-in resources as declarations for an API server.
 
-The inventory (`api.builtin`), the schemas and protobuf tables (`api.builtin_schema`) and the rules of each
-kind (`controlplane.kinds`) come together here. Everything about a kind is read when it is first used: a
-server that is asked for config maps never looks at a StatefulSet.
+The inventory (`api.builtin_resources`), the schemas and protobuf tables (`api.builtin_schemas`) and the rules
+of each kind (`controlplane.kinds`) are combined here. Everything about a kind is loaded at its first use: a
+server that only serves config maps never loads StatefulSet.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from kubewright.api.builtin import BuiltinResource, resources
-from kubewright.api.builtin_schema import as_typed, definition_name, schema_for
+from kubewright.api.builtin_resources import BuiltinResource, resources
+from kubewright.api.builtin_schemas import as_typed, definition_name, schema_for
 from kubewright.api.gvk import GroupVersionKind, version_priority
 from kubewright.apiserver.protobuf import builtin_codec
 from kubewright.apiserver.resource import (
@@ -53,7 +53,7 @@ class TypedChecks:
     """What a typed server does to an object of a built-in kind instead of what a schema would do.
 
     Stands where `SchemaVersion` stands for custom resources: unknown fields are named and dropped, values are
-    brought into canonical form, wrong types raise `TypedError`. Rules beyond types are the strategy's.
+    brought into canonical form, wrong types raise `TypedDecodeError`. Rules beyond types are the strategy's.
     """
 
     __slots__ = ("__dict__", "gvk")
@@ -74,7 +74,7 @@ class TypedChecks:
         return shown
 
     def decode(self, obj: Object, *, repair: bool = False) -> list[str]:
-        """Read an object in place; returns the paths of unknown fields. Raises `TypedError`."""
+        """Read an object in place; returns the paths of unknown fields. Raises `TypedDecodeError`."""
         try:
             unknown = prune(obj, self.node)
             read = as_typed(self.gvk, obj)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from kubewright.api.declare import has_status, is_resource
+from kubewright.api.declarations import has_status, is_resource
 from kubewright.api.meta import MetaObject
 from kubewright.api.owners import set_controller_reference
 from kubewright.api.unstructured import Unstructured

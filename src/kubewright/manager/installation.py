@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.declare import Webhook, WebhookConfiguration, resource_info, webhook_path
+from kubewright.api.declarations import Webhook, WebhookConfiguration, resource_info, webhook_path
 from kubewright.api.errors import APIError, Forbidden, NotFound, Unauthorized
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject

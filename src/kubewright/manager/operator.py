@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kubewright.api.declare import Declaration, Webhook, is_resource, webhook_path
+from kubewright.api.declarations import Declaration, Webhook, is_resource, webhook_path
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient

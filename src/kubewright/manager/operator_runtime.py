@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.declare import resource_info, webhook_path
+from kubewright.api.declarations import resource_info, webhook_path
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.gvk import GroupVersionKind

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kubewright.api.declare import Rbac, has_status, is_resource, resource_info
+from kubewright.api.declarations import Rbac, has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme

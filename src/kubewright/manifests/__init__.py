@@ -15,7 +15,7 @@ from .generate import Manifests, compare, generate, leftovers, write
 from .project import Project, ProjectError, import_module, load_project, read_project
 from .rbac import roles
 from .webhooks import webhook_configurations
-from .yaml_text import to_yaml
+from .yaml_output import to_yaml
 
 __all__ = [
     "DeclarationError",

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from kubewright.api.declare import ResourceInfo, WebhookConversion, resource_info
-from kubewright.api.model import Object, copy_value
+from kubewright.api.declarations import ResourceInfo, WebhookConversion, resource_info
+from kubewright.api.objects import Object, copy_value
 from kubewright.schema.crd.definition import default_crd, validate_crd
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options, SchemaBuilder
 from kubewright.schema.structural import Schema
 
-from .json_paths import column_complaints, scale_complaints, selectable_complaints
+from .path_checks import column_complaints, scale_complaints, selectable_complaints
 
 Manifest = dict[str, Any]
 

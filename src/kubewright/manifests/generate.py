@@ -26,7 +26,7 @@ from .crd import build_crd
 from .project import Project
 from .rbac import DEFAULT_ROLE, build_roles
 from .webhooks import build_webhooks
-from .yaml_text import to_yaml
+from .yaml_output import to_yaml
 
 ANNOTATION_LIMIT: Final = 262_144
 """Bytes that all annotations of an object may have together; client-side apply keeps a copy of it in one."""

@@ -17,18 +17,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kubewright.api.declare import (
+from kubewright.api.declarations import (
     Declaration,
-    Declares,
+    DeclarationProvider,
     Rbac,
     Skip,
     Webhook,
     WebhookConfiguration,
-    declared_on,
+    declarations_on,
     is_resource,
 )
 from kubewright.api.gvk import GroupKind
-from kubewright.api.model import Object
+from kubewright.api.objects import Object
 
 _OURS = str(Path(__file__).parents[1])
 
@@ -103,16 +103,16 @@ def _declarations(value: Any, homes: set[str]) -> Iterator[Declaration]:
     elif isinstance(value, type) or callable(value):
         if getattr(value, "__module__", None) in homes:
             yield from _on_code(value)
-    elif isinstance(value, Declares):
+    elif isinstance(value, DeclarationProvider):
         yield from value.declarations()
 
 
 def _on_code(value: Any) -> Iterator[Declaration]:
-    yield from declared_on(value)
+    yield from declarations_on(value)
     if isinstance(value, type):
         for member in vars(value).values():
-            yield from declared_on(member)
-    elif not hasattr(value, "__code__") and isinstance(value, Declares):
+            yield from declarations_on(member)
+    elif not hasattr(value, "__code__") and isinstance(value, DeclarationProvider):
         yield from value.declarations()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.api.declare import Rbac
+from kubewright.api.declarations import Rbac
 from kubewright.schema.generation.errors import DeclarationError, Problem
 
 Manifest = dict[str, Any]

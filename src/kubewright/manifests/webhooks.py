@@ -13,7 +13,13 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kubewright.api.codec import to_plain
-from kubewright.api.declare import Webhook, WebhookConfiguration, is_resource, resource_info, webhook_path
+from kubewright.api.declarations import (
+    Webhook,
+    WebhookConfiguration,
+    is_resource,
+    resource_info,
+    webhook_path,
+)
 from kubewright.schema.generation.errors import DeclarationError, Problem
 
 Manifest = dict[str, Any]

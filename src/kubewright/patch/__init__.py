@@ -10,10 +10,10 @@ Pure functions on decoded JSON; none changes its arguments, results share what d
   `shape` (how a schema merges), `typed`, `compare` and `merge`.
 """
 
-from . import json_patch, merge_patch, strategic, strategic_diff
+from . import json_patch, merge_patch, strategic_merge_diff, strategic_merge_patch
 from .errors import MalformedPatch, PatchConflict, PatchDoesNotApply, PatchFailed, PatchTooLarge
-from .field_manager import ApplyConflict, FieldManager, VersionGone
-from .fieldset import FieldSet, FieldSetError
+from .field_manager import ApplyConflict, FieldManager, VersionNotServed
+from .field_set import FieldSet, FieldSetError
 from .managed_fields import ManagedFieldsError, from_scale, keep_times_if_unchanged, to_scale
 from .typed import TypedError, zero_value
 
@@ -29,13 +29,13 @@ __all__ = [
     "PatchFailed",
     "PatchTooLarge",
     "TypedError",
-    "VersionGone",
+    "VersionNotServed",
     "from_scale",
     "json_patch",
     "keep_times_if_unchanged",
     "merge_patch",
-    "strategic",
-    "strategic_diff",
+    "strategic_merge_diff",
+    "strategic_merge_patch",
     "to_scale",
     "zero_value",
 ]

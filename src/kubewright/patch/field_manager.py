@@ -25,10 +25,10 @@ from kubewright.api.errors import APIError, BadRequest, Conflict
 from kubewright.api.times import format_time
 from kubewright.schema.structural import Node
 
-from . import fieldset, typed
-from .compare import Comparison, compare, same_value
+from . import field_set, typed
+from .comparison import Comparison, compare, same_value
 from .errors import bounded_depth
-from .fieldset import FieldSet, Path, Tree
+from .field_set import FieldSet, Path, Tree
 from .managed_fields import (
     APPLY,
     UPDATE,
@@ -43,7 +43,7 @@ from .managed_fields import (
     is_reset,
 )
 from .merge import merge
-from .shape import Shape, object_shape
+from .merge_schema import MergeSchema, object_merge_schema
 from .typed import TypedError
 
 Object = dict[str, Any]
@@ -53,13 +53,13 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATIONS: Final = 256 * 1024
 _MAX_REMEMBERED: Final = 4096
 _encode = msgspec.json.Encoder().encode
-_META = fieldset.fields_path("metadata")
-_STRIPPED: Final = fieldset.of(
-    fieldset.fields_path("apiVersion"),
-    fieldset.fields_path("kind"),
+_META = field_set.fields_path("metadata")
+_STRIPPED: Final = field_set.of(
+    field_set.fields_path("apiVersion"),
+    field_set.fields_path("kind"),
     _META,
     *(
-        (*_META, fieldset.field(name))
+        (*_META, field_set.field(name))
         for name in (
             "name",
             "namespace",
@@ -75,7 +75,7 @@ _STRIPPED: Final = fieldset.of(
 )
 
 
-class VersionGone(LookupError):
+class VersionNotServed(LookupError):
     """Raised by a converter for a version that is no longer served."""
 
 
@@ -88,7 +88,7 @@ class ApplyConflict(Conflict):
             {
                 "reason": "FieldManagerConflict",
                 "message": f"conflict with {owner.text()}",
-                "field": fieldset.path_text(path),
+                "field": field_set.path_text(path),
             }
             for owner, path in conflicts
         ]
@@ -98,14 +98,14 @@ class ApplyConflict(Conflict):
 def _conflict_message(conflicts: list[tuple[Identity, Path]]) -> str:
     if len(conflicts) == 1:
         owner, path = conflicts[0]
-        return f"Apply failed with 1 conflict: conflict with {owner.text()}: {fieldset.path_text(path)}"
+        return f"Apply failed with 1 conflict: conflict with {owner.text()}: {field_set.path_text(path)}"
     paths: dict[Identity, list[Path]] = {}
     for owner, path in conflicts:
         paths.setdefault(owner, []).append(path)
     lines: list[str] = []
     for owner, owned in paths.items():
         lines.append(f"conflicts with {owner.text()}:")
-        lines.extend(f"- {fieldset.path_text(path)}" for path in owned)
+        lines.extend(f"- {field_set.path_text(path)}" for path in owned)
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
@@ -115,8 +115,8 @@ class FieldManager:
     `node` is the schema of `kind` in `api_version` (`None`: deduce everything). `subresource` is "" for the
     resource itself. `ignored` gives, per version, the fields that this endpoint never writes (status on the
     main endpoint, everything else on status). `node_for` and `convert` reach the other versions; both raise
-    `VersionGone` for one that is not served. `empty` is what a new object is compared with; built-in types
-    pass `typed.zero_value(node)`.
+    `VersionNotServed` for one that is not served. `empty` is what a new object is compared with; built-in
+    types pass `typed.zero_value(node)`.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class FieldManager:
         self.api_version = api_version
         self.kind = kind
         self.subresource = subresource
-        self._shape = object_shape(node)
+        self._shape = object_merge_schema(node)
         self._ignored: dict[str, Tree] = {version: fields.tree for version, fields in (ignored or {}).items()}
         self._node_for = node_for
         self._convert_object = convert
         self._blank: Object = {"apiVersion": api_version, "kind": kind}
         self._empty: Object = {**self._blank, **(empty or {})}
         self._reconciled: set[int] = set()
-        self._unowned = fieldset.union(_STRIPPED, typed.structs(empty or {}, self._shape))
+        self._unowned = field_set.union(_STRIPPED, typed.structs(empty or {}, self._shape))
 
     def update(self, live: Object | None, new: Object, manager: str, now: datetime) -> Object:
         """`new` with the managed fields it has after `manager` wrote it over `live` (`None`: created it)."""
@@ -185,11 +185,13 @@ class FieldManager:
             # Owners in other versions are asked even if all of it is ignored in this one.
             comparison = comparison.without(self._ignored.get(self.api_version))
             self._take(managed, before, after, comparison)
-            gained = fieldset.difference(fieldset.union(comparison.modified, comparison.added), self._unowned)
+            gained = field_set.difference(
+                field_set.union(comparison.modified, comparison.added), self._unowned
+            )
             if gained:
                 own = identity(manager, UPDATE, self.api_version, self.subresource)
                 previous = managed.get(own)
-                tree = fieldset.union(gained, previous.tree) if previous is not None else gained
+                tree = field_set.union(gained, previous.tree) if previous is not None else gained
                 managed[own] = Owner(tree, self.api_version, format_time(now))
         cap_updaters(managed)
 
@@ -202,7 +204,7 @@ class FieldManager:
                 continue
             try:
                 tree = typed.reconcile(owner.tree, self._shape_in(owner.api_version))
-            except VersionGone:
+            except VersionNotServed:
                 del managed[key]
                 continue
             if tree is not owner.tree:
@@ -230,10 +232,10 @@ class FieldManager:
                 if version not in changed:
                     try:
                         changed[version] = self._compare_in(version, before, after).changed()
-                    except VersionGone:
+                    except VersionNotServed:
                         del managed[key]
                         continue
-                tree = fieldset.difference(tree, changed[version])
+                tree = field_set.difference(tree, changed[version])
             if not tree:
                 del managed[key]
             elif tree is not owner.tree:
@@ -241,29 +243,29 @@ class FieldManager:
 
     def _compare_in(self, version: str, before: Object, after: Object) -> Comparison:
         """What changed, seen in another version; raises `APIError` if it cannot be seen there."""
-        shape = self._shape_in(version)
+        schema = self._shape_in(version)
         seen = []
         for role, obj in (("old", before), ("new", after)):
             converted = self._converted(obj, version)
             try:
-                typed.validate(converted, shape, allow_duplicates=True)
+                typed.validate(converted, schema, allow_duplicates=True)
             except TypedError as error:
                 raise APIError(f"failed to convert {role} object: {error}") from None
             seen.append(converted)
-        return compare(seen[0], seen[1], shape).without(self._ignored.get(version))
+        return compare(seen[0], seen[1], schema).without(self._ignored.get(version))
 
-    def _shape_in(self, version: str) -> Shape:
+    def _shape_in(self, version: str) -> MergeSchema:
         if version == self.api_version:
             return self._shape
         if self._node_for is None:
-            raise VersionGone(version)
-        return object_shape(self._node_for(version))
+            raise VersionNotServed(version)
+        return object_merge_schema(self._node_for(version))
 
     def _converted(self, obj: Object, version: str) -> Object:
         if obj.get("apiVersion") == version:
             return obj
         if self._convert_object is None:
-            raise VersionGone(version)
+            raise VersionNotServed(version)
         return self._convert_object(obj, version)
 
     @bounded_depth
@@ -289,7 +291,7 @@ class FieldManager:
             if manager != "kubectl":
                 raise
             allowed = self._last_applied_fields(before)
-            remaining = [pair for pair in error.conflicts if not fieldset.has(allowed, pair[1])]
+            remaining = [pair for pair in error.conflicts if not field_set.has(allowed, pair[1])]
             if remaining:
                 raise ApplyConflict(remaining) from None
             after = self._apply(dict(managed), before, config, manager, now, True)
@@ -313,11 +315,11 @@ class FieldManager:
         merged: Object = merge(before, config, self._shape)
         last = managed.get(own)
         applied = typed.to_fieldset(config, self._shape)
-        applied = fieldset.recursive_difference(applied, self._ignored.get(self.api_version, {}))
+        applied = field_set.recursive_difference(applied, self._ignored.get(self.api_version, {}))
         managed[own] = Owner(applied, self.api_version, last.time if last else None)
         after = merged
         if last is not None and (
-            last.api_version != self.api_version or fieldset.difference(last.tree, applied)
+            last.api_version != self.api_version or field_set.difference(last.tree, applied)
         ):
             after = self._prune(merged, managed, last)
         comparison = compare(before, after, self._shape)
@@ -334,11 +336,13 @@ class FieldManager:
     def _own_applied(self, managed: Managed, own: Identity, last: Owner | None, time: str | None) -> None:
         """Enter what was applied; the time moves only with the object."""
         owner = managed.pop(own, None)
-        tree = fieldset.difference(owner.tree, _STRIPPED) if owner is not None else {}
+        tree = field_set.difference(owner.tree, _STRIPPED) if owner is not None else {}
         if not tree:
             return
         if time is None and last is not None:
-            if last.api_version == self.api_version and fieldset.printed(tree) == fieldset.printed(last.tree):
+            if last.api_version == self.api_version and field_set.printed(tree) == field_set.printed(
+                last.tree
+            ):
                 managed[own] = last
                 return
             time = last.time
@@ -365,12 +369,12 @@ class FieldManager:
             if version not in comparisons:
                 try:
                     comparisons[version] = self._compare_in(version, before, after)
-                except VersionGone:
+                except VersionNotServed:
                     continue
             there = comparisons[version]
-            claimed = fieldset.union(there.modified, there.added)
+            claimed = field_set.union(there.modified, there.added)
             found.extend(
-                (key, path) for path in fieldset.iterate(fieldset.intersection(managed[key].tree, claimed))
+                (key, path) for path in field_set.iterate(field_set.intersection(managed[key].tree, claimed))
             )
         return found
 
@@ -378,17 +382,17 @@ class FieldManager:
         """`merged` without what was in the last applied set, is not in this one, and nobody else owns."""
         version = last.api_version
         try:
-            shape = self._shape_in(version)
+            schema = self._shape_in(version)
             there = self._converted(merged, version)
-        except VersionGone:
+        except VersionNotServed:
             return merged
-        dropped = typed.name_declared_fields(last.tree, shape)
-        pruned = typed.remove_items(there, dropped, shape) or {}
+        dropped = typed.name_declared_fields(last.tree, schema)
+        pruned = typed.remove_items(there, dropped, schema) or {}
         pruned = self._add_back_owned(there, pruned, version, managed.values())
         if pruned.get("apiVersion") != version:
             pruned = self._converted(pruned, version)
-        gone = fieldset.difference(self._named_fields(there, shape), self._named_fields(pruned, shape))
-        result = typed.remove_items(there, fieldset.intersection(gone, dropped), shape) or {}
+        gone = field_set.difference(self._named_fields(there, schema), self._named_fields(pruned, schema))
+        result = typed.remove_items(there, field_set.intersection(gone, dropped), schema) or {}
         return self._converted(result, self.api_version)
 
     def _add_back_owned(
@@ -397,25 +401,25 @@ class FieldManager:
         """What pruning took although somebody owns it, looked at in each owner's version."""
         owned: dict[str, Tree] = {version: {}}
         for owner in owners:
-            owned[owner.api_version] = fieldset.union(owned.get(owner.api_version, {}), owner.tree)
+            owned[owner.api_version] = field_set.union(owned.get(owner.api_version, {}), owner.tree)
         for there, tree in owned.items():
             try:
-                shape = self._shape_in(there)
+                schema = self._shape_in(there)
                 merged_there = self._converted(merged, there)
                 pruned_there = self._converted(pruned, there)
-            except VersionGone:
+            except VersionNotServed:
                 continue
-            keep = fieldset.union(
-                self._named_fields(pruned_there, shape), typed.name_declared_fields(tree, shape)
+            keep = field_set.union(
+                self._named_fields(pruned_there, schema), typed.name_declared_fields(tree, schema)
             )
-            removed = fieldset.difference(self._named_fields(merged_there, shape), keep)
+            removed = field_set.difference(self._named_fields(merged_there, schema), keep)
             merged = merged_there
-            pruned = typed.remove_items(merged_there, removed, shape) or {}
+            pruned = typed.remove_items(merged_there, removed, schema) or {}
         return pruned
 
     @staticmethod
-    def _named_fields(obj: Object, shape: Shape) -> Tree:
-        return typed.name_declared_fields(typed.to_fieldset(obj, shape), shape)
+    def _named_fields(obj: Object, schema: MergeSchema) -> Tree:
+        return typed.name_declared_fields(typed.to_fieldset(obj, schema), schema)
 
     def _last_applied_fields(self, live: Object) -> Tree:
         """The fields that client-side apply set and that still have its value."""
@@ -430,7 +434,7 @@ class FieldManager:
         except (msgspec.DecodeError, ValueError, RecursionError):
             return {}
         changed = compare(config, live, self._shape).changed()
-        return fieldset.difference(typed.to_fieldset(config, self._shape), changed)
+        return field_set.difference(typed.to_fieldset(config, self._shape), changed)
 
 
 def _gvk_text(api_version: str, kind: str) -> str:
@@ -464,7 +468,7 @@ def _refresh_last_applied(obj: Object, config: Object) -> Object:
     if LAST_APPLIED in (config_meta.get("annotations") or {}):
         rest = {name: text for name, text in config_meta["annotations"].items() if name != LAST_APPLIED}
         config = {**config, "metadata": {**config_meta, "annotations": rest}}
-    text = msgspec.json.encode(config, order="sorted").decode().translate(fieldset.HTML_ESCAPES) + "\n"
+    text = msgspec.json.encode(config, order="sorted").decode().translate(field_set.HTML_ESCAPES) + "\n"
     annotations = {**annotations, LAST_APPLIED: text}
     if (
         sum(len(name.encode()) + len(value.encode()) for name, value in annotations.items())

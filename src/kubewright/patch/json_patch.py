@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from . import gotext
-from .compare import same_value
+from .comparison import same_value
 from .errors import MalformedPatch, PatchDoesNotApply, PatchTooLarge, bounded_depth
 
 MAX_OPERATIONS: Final = 10_000

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from kubewright.api.times import format_time, parse_time
 
-from . import fieldset, gotext
-from .fieldset import FieldSetError, Tree
+from . import field_set, gotext
+from .field_set import FieldSetError, Tree
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -104,7 +104,7 @@ def decode(entries: Any, *, trusted: bool) -> Managed:
 
 def _decode_untrusted(entry: Entry, api_version: str, time: Any, index: int) -> Owner:
     try:
-        tree = fieldset.parse(entry.get("fieldsV1"))
+        tree = field_set.parse(entry.get("fieldsV1"))
     except FieldSetError as error:
         raise ManagedFieldsError(f"error decoding managed fields entry {index}: {error}") from None
     try:
@@ -140,7 +140,7 @@ def _entry(key: Identity, owner: Owner) -> Entry:
     if owner.time:
         entry["time"] = owner.time
     entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = fieldset.printed(owner.tree)
+    entry["fieldsV1"] = field_set.printed(owner.tree)
     if key.subresource:
         entry["subresource"] = key.subresource
     return entry
@@ -164,7 +164,7 @@ def cap_updaters(managed: Managed, limit: int = MAX_UPDATE_OWNERS) -> None:
         bucket = Identity(ANCIENT, UPDATE, owner.api_version)
         if bucket not in managed:
             managed[bucket] = managed.pop(first)
-        tree = fieldset.union(owner.tree, managed[bucket].tree)
+        tree = field_set.union(owner.tree, managed[bucket].tree)
         del managed[key]
         managed[bucket] = Owner(tree, owner.api_version, owner.time)
         count -= 1
@@ -191,10 +191,10 @@ def keep_times_if_unchanged(old: dict[str, Any], new: dict[str, Any]) -> dict[st
 
 
 SCALE_VERSION: Final = "autoscaling/v1"
-_SCALE_REPLICAS: Final = fieldset.of(fieldset.fields_path("spec", "replicas"))
+_SCALE_REPLICAS: Final = field_set.of(field_set.fields_path("spec", "replicas"))
 
 
-def to_scale(parent: list[Entry], replicas: Mapping[str, fieldset.Path | None]) -> list[Entry]:
+def to_scale(parent: list[Entry], replicas: Mapping[str, field_set.Path | None]) -> list[Entry]:
     """The managed fields of a Scale: owners of the parent's replicas field, as owners of `spec.replicas`.
 
     `replicas` gives the path of the replicas field for each version of the parent.
@@ -202,7 +202,7 @@ def to_scale(parent: list[Entry], replicas: Mapping[str, fieldset.Path | None]) 
     managed: Managed = {}
     for key, owner in decode(parent, trusted=True).items():
         path = replicas.get(owner.api_version)
-        if path and fieldset.has(owner.tree, path):
+        if path and field_set.has(owner.tree, path):
             managed[key] = Owner(_SCALE_REPLICAS, SCALE_VERSION, owner.time)
     return encode(managed)
 
@@ -210,7 +210,7 @@ def to_scale(parent: list[Entry], replicas: Mapping[str, fieldset.Path | None]) 
 def from_scale(
     parent: list[Entry],
     scale: list[Entry],
-    replicas: Mapping[str, fieldset.Path | None],
+    replicas: Mapping[str, field_set.Path | None],
     api_version: str,
 ) -> list[Entry]:
     """The parent's managed fields after a write of its Scale.
@@ -225,15 +225,15 @@ def from_scale(
         if owner.api_version not in replicas:
             continue
         path = replicas[owner.api_version]
-        if path is None or not fieldset.has(owner.tree, path) or scaled.pop(key, None) is not None:
+        if path is None or not field_set.has(owner.tree, path) or scaled.pop(key, None) is not None:
             managed[key] = owner
             continue
-        rest = fieldset.difference(owner.tree, fieldset.of(path))
+        rest = field_set.difference(owner.tree, field_set.of(path))
         if rest:
             managed[key] = Owner(rest, owner.api_version, owner.time)
     path = replicas.get(api_version)
     for key, owner in scaled.items():
-        if path and fieldset.has(owner.tree, fieldset.fields_path("spec", "replicas")):
+        if path and field_set.has(owner.tree, field_set.fields_path("spec", "replicas")):
             time = before[key].time if key in before else None
-            managed[key] = Owner(fieldset.of(path), api_version, time)
+            managed[key] = Owner(field_set.of(path), api_version, time)
     return encode(managed)

@@ -1,6 +1,6 @@
 """Merging an applied configuration into a live object.
 
-`merge(live, config, shape)` returns the live object with everything that the configuration says. Nothing is
+`merge(live, config, schema)` returns the live object with everything that the configuration says. Nothing is
 removed. Granular maps merge entry by entry, sets and keyed lists element by element, atomic values are
 replaced. Parts that the configuration does not touch are shared with the live object, not copied.
 
@@ -12,51 +12,53 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import fieldset
-from .shape import LIST, MAP, Shape
+from . import field_set
+from .merge_schema import LIST, MAP, MergeSchema
 from .typed import TypedError, list_element
 
 _ABSENT: Final = object()
 
 
-def merge(live: Any, config: Any, shape: Shape) -> Any:
-    """`live` with `config` laid over it; both have to fit `shape`."""
+def merge(live: Any, config: Any, schema: MergeSchema) -> Any:
+    """`live` with `config` laid over it; both have to fit `schema`."""
     if live is config:
         return live
-    kind = shape.kind_of(config)
-    if kind == MAP and not shape.map_atomic:
+    kind = schema.kind_of(config)
+    if kind == MAP and not schema.map_atomic:
         old = live if live.__class__ is dict else None
         new = config if config.__class__ is dict else None
         if not old:
             return config
-        return _merge_maps(old, new, shape) if new else live
-    if kind == LIST and not shape.list_atomic:
+        return _merge_maps(old, new, schema) if new else live
+    if kind == LIST and not schema.list_atomic:
         old_items = live if live.__class__ is list else None
         new_items = config if config.__class__ is list else None
         if not old_items:
             return config
-        return _merge_lists(old_items, new_items, shape) if new_items else live
+        return _merge_lists(old_items, new_items, schema) if new_items else live
     return config
 
 
-def _merge_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> dict[str, Any]:
+def _merge_maps(old: dict[str, Any], new: dict[str, Any], schema: MergeSchema) -> dict[str, Any]:
     merged = dict(old)
     for name, value in new.items():
         current = old.get(name, _ABSENT)
         if current is _ABSENT:
             merged[name] = value
         elif current is not value:
-            merged[name] = merge(current, value, shape.child(name) or shape)
+            merged[name] = merge(current, value, schema.child(name) or schema)
     return merged
 
 
-def _index(items: list[Any], shape: Shape, *, allow_duplicates: bool) -> tuple[list[str], dict[str, Any]]:
+def _index(
+    items: list[Any], schema: MergeSchema, *, allow_duplicates: bool
+) -> tuple[list[str], dict[str, Any]]:
     """The elements' paths in order, and each one's value; duplicates have none that could be merged."""
     order: list[str] = []
     values: dict[str, Any] = {}
     for position, item in enumerate(items):
         try:
-            element = list_element(item, shape)
+            element = list_element(item, schema)
         except ValueError as error:
             raise TypedError([("", f"element {position}: {error}")]) from None
         if element not in values:
@@ -64,20 +66,20 @@ def _index(items: list[Any], shape: Shape, *, allow_duplicates: bool) -> tuple[l
         elif allow_duplicates:
             values[element] = None
         else:
-            raise TypedError([("", f"duplicate entries for key {fieldset.element_text(element)}")])
+            raise TypedError([("", f"duplicate entries for key {field_set.element_text(element)}")])
         order.append(element)
     return order, values
 
 
-def _merge_lists(old: list[Any], new: list[Any], shape: Shape) -> list[Any]:
-    new_order, new_values = _index(new, shape, allow_duplicates=False)
-    old_order, old_values = _index(old, shape, allow_duplicates=True)
-    element_shape = shape.element
+def _merge_lists(old: list[Any], new: list[Any], schema: MergeSchema) -> list[Any]:
+    new_order, new_values = _index(new, schema, allow_duplicates=False)
+    old_order, old_values = _index(old, schema, allow_duplicates=True)
+    element_schema = schema.element
 
     def merged(element: str) -> Any:
         current = old_values.get(element)
         value = new_values[element]
-        return value if current is None else merge(current, value, element_shape)
+        return value if current is None else merge(current, value, element_schema)
 
     shared = iter([element for element in new_order if element in old_values])
     next_shared = next(shared, None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import gotext
-from .compare import same_value
+from .comparison import same_value
 from .errors import MalformedPatch, PatchConflict, bounded_depth
 
 Object = dict[str, Any]

@@ -1,6 +1,6 @@
-"""Reading a value through its shape: validate it, list its fields, take parts out.
+"""Reading a value through its schema: validate it, list its fields, take parts out.
 
-The shape (see `shape`) decides what a field is: entries of granular maps, elements of keyed lists by their
+The schema (see `schema`) decides what a field is: entries of granular maps, elements of keyed lists by their
 keys, members of sets by their value, and atomic maps and lists as a whole.
 """
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from kubewright.schema.structural import NO_DEFAULT, Node
 
-from . import fieldset, gotext
-from .fieldset import LEAF, SELF, Tree
-from .shape import MAP, SCALAR, Shape
+from . import field_set, gotext
+from .field_set import LEAF, SELF, Tree
+from .merge_schema import MAP, SCALAR, MergeSchema
 
 
 class TypedError(ValueError):
-    """Values that do not fit their shape; `errors` holds (path, message) pairs."""
+    """Values that do not fit their schema; `errors` holds (path, message) pairs."""
 
     def __init__(self, errors: list[tuple[str, str]]) -> None:
         self.errors = errors
@@ -24,9 +24,9 @@ class TypedError(ValueError):
         super().__init__(lines[0] if len(lines) == 1 else "\n  ".join(["errors:", *lines]))
 
 
-def list_element(item: Any, shape: Shape) -> str:
+def list_element(item: Any, schema: MergeSchema) -> str:
     """The path element of `item` in a list that is a set or keyed; raises `ValueError` if it has none."""
-    keys = shape.keys
+    keys = schema.keys
     if not keys:
         if isinstance(item, dict):
             raise ValueError("associative list without keys has an element that's a map type")
@@ -34,7 +34,7 @@ def list_element(item: Any, shape: Shape) -> str:
             raise ValueError("not supported: associative list with lists as elements")
         if item is None:
             raise ValueError("associative list without keys has an element that's an explicit null")
-        return "v:" + fieldset.scalar_json(item)
+        return "v:" + field_set.scalar_json(item)
     if not isinstance(item, dict):
         if item is None:
             raise ValueError("associative list with keys may not have a null element")
@@ -43,9 +43,9 @@ def list_element(item: Any, shape: Shape) -> str:
         key = keys[0]
         value = item.get(key, NO_DEFAULT)
         if value is not NO_DEFAULT:
-            return f'k:{{"{key}":{fieldset.scalar_json(value)}}}'
+            return f'k:{{"{key}":{field_set.scalar_json(value)}}}'
     found = {key: item[key] for key in keys if key in item}
-    for key, default in shape.key_defaults.items():
+    for key, default in schema.key_defaults.items():
         found.setdefault(key, default)
     if not found:
         names = "[" + " ".join(map(gotext.quoted, keys)) + "]"
@@ -53,33 +53,35 @@ def list_element(item: Any, shape: Shape) -> str:
             f"associative list with keys has an element that omits all key fields {names} "
             "(and doesn't have default values for any key fields)"
         )
-    return fieldset.key_element(found)
+    return field_set.key_element(found)
 
 
-def validate(value: Any, shape: Shape, *, allow_duplicates: bool = False) -> None:
-    """Raise `TypedError` unless `value` fits `shape`: types, declared fields, list keys, duplicates."""
+def validate(value: Any, schema: MergeSchema, *, allow_duplicates: bool = False) -> None:
+    """Raise `TypedError` unless `value` fits `schema`: types, declared fields, list keys, duplicates."""
     errors: list[tuple[str, str]] = []
-    _validate(value, shape, "", errors, allow_duplicates)
+    _validate(value, schema, "", errors, allow_duplicates)
     if errors:
         raise TypedError(errors)
 
 
-def _validate(value: Any, shape: Shape, path: str, errors: list[tuple[str, str]], duplicates: bool) -> None:
+def _validate(
+    value: Any, schema: MergeSchema, path: str, errors: list[tuple[str, str]], duplicates: bool
+) -> None:
     if value is None:
         return
-    kind = shape.kind_of(value)
+    kind = schema.kind_of(value)
     if kind == SCALAR:
-        problem = _scalar_problem(value, shape)
+        problem = _scalar_problem(value, schema)
         if problem:
             errors.append((path, problem))
     elif kind == MAP:
         if value.__class__ is not dict:
             errors.append((path, f"expected map, got &{{{gotext.plain(value)}}}"))
             return
-        if shape.deduced:
+        if schema.deduced:
             return
         for name, item in value.items():
-            child = shape.child(name)
+            child = schema.child(name)
             if child is None:
                 errors.append((f"{path}.{name}", "field not declared in schema"))
                 return
@@ -87,34 +89,34 @@ def _validate(value: Any, shape: Shape, path: str, errors: list[tuple[str, str]]
     elif value.__class__ is not list:
         errors.append((path, f"expected list, got &{{{gotext.plain(value)}}}"))
     else:
-        _validate_list(value, shape, path, errors, duplicates)
+        _validate_list(value, schema, path, errors, duplicates)
 
 
 def _validate_list(
-    items: list[Any], shape: Shape, path: str, errors: list[tuple[str, str]], duplicates: bool
+    items: list[Any], schema: MergeSchema, path: str, errors: list[tuple[str, str]], duplicates: bool
 ) -> None:
-    if shape.deduced:
+    if schema.deduced:
         return
-    element_shape = shape.element
+    element_schema = schema.element
     seen: set[str] = set()
     for index, item in enumerate(items):
-        if shape.list_atomic:
-            _validate(item, element_shape, f"{path}[{index}]", errors, duplicates)
+        if schema.list_atomic:
+            _validate(item, element_schema, f"{path}[{index}]", errors, duplicates)
             continue
         try:
-            element = list_element(item, shape)
+            element = list_element(item, schema)
         except ValueError as error:
             errors.append((path, f"element {index}: {error}"))
             return
         if element in seen and not duplicates:
-            errors.append((path, f"duplicate entries for key {fieldset.element_text(element)}"))
+            errors.append((path, f"duplicate entries for key {field_set.element_text(element)}"))
         seen.add(element)
-        if shape.keys:
-            _validate(item, element_shape, path + fieldset.element_text(element), errors, duplicates)
+        if schema.keys:
+            _validate(item, element_schema, path + field_set.element_text(element), errors, duplicates)
 
 
-def _scalar_problem(value: Any, shape: Shape) -> str | None:
-    scalar = shape.scalar
+def _scalar_problem(value: Any, schema: MergeSchema) -> str | None:
+    scalar = schema.scalar
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     match scalar:
         case "numeric" if not is_number:
@@ -129,18 +131,18 @@ def _scalar_problem(value: Any, shape: Shape) -> str | None:
             return None
 
 
-def to_fieldset(value: Any, shape: Shape) -> Tree:
+def to_fieldset(value: Any, schema: MergeSchema) -> Tree:
     """The fields that an applied configuration mentions: its leaves, list elements and map entries."""
-    return _fields(value, shape) or {}
+    return _fields(value, schema) or {}
 
 
-def _fields(value: Any, shape: Shape) -> Tree | None:
+def _fields(value: Any, schema: MergeSchema) -> Tree | None:
     """The node for a value; `None` if nothing in it is a field (an empty list, a null map)."""
-    kind = shape.kind_of(value)
+    kind = schema.kind_of(value)
     if kind == SCALAR:
         return LEAF
     if kind == MAP:
-        if shape.map_atomic:
+        if schema.map_atomic:
             return LEAF
         if value.__class__ is not dict:
             return None
@@ -149,46 +151,46 @@ def _fields(value: Any, shape: Shape) -> Tree | None:
             if item is None:
                 tree["f:" + name] = LEAF
                 continue
-            node = _fields(item, shape.child(name) or shape)
-            if item == {} or not shape.declares(name):
+            node = _fields(item, schema.child(name) or schema)
+            if item == {} or not schema.declares(name):
                 node = LEAF if not node else ({SELF: LEAF, **node} if SELF not in node else node)
             if node is not None:
                 tree["f:" + name] = node
         return tree or None
-    if shape.list_atomic:
+    if schema.list_atomic:
         return LEAF
-    return _list_fields(value, shape) if value.__class__ is list else None
+    return _list_fields(value, schema) if value.__class__ is list else None
 
 
-def _list_fields(items: list[Any], shape: Shape) -> Tree | None:
+def _list_fields(items: list[Any], schema: MergeSchema) -> Tree | None:
     tree: Tree = {}
     for item in items:
-        element = list_element(item, shape)
+        element = list_element(item, schema)
         if element in tree:
             # Two elements with one key can only be owned together, as a whole.
             tree[element] = LEAF
         else:
-            node = _fields(item, shape.element)
+            node = _fields(item, schema.element)
             tree[element] = LEAF if not node else {SELF: LEAF, **node}
     return tree or None
 
 
-def name_declared_fields(tree: Tree, shape: Shape | None) -> Tree:
+def name_declared_fields(tree: Tree, schema: MergeSchema | None) -> Tree:
     """The set with every named field on the way to a member added; keys of maps are left as they are."""
     result: Tree = {}
     for key, node in tree.items():
         if not node:
             result[key] = node
             continue
-        below: Shape | None = None
+        below: MergeSchema | None = None
         named = False
-        if shape is not None:
-            if key[0] == "f" and shape.map:
+        if schema is not None:
+            if key[0] == "f" and schema.map:
                 name = key[2:]
-                below = shape.child(name)
-                named = shape.declares(name)
-            elif key[0] == "k" and shape.list:
-                below = shape.element
+                below = schema.child(name)
+                named = schema.declares(name)
+            elif key[0] == "k" and schema.list:
+                below = schema.element
         node = name_declared_fields(node, below)
         if named and SELF not in node:
             node[SELF] = LEAF
@@ -196,77 +198,77 @@ def name_declared_fields(tree: Tree, shape: Shape | None) -> Tree:
     return result
 
 
-def remove_items(value: Any, tree: Tree, shape: Shape) -> Any:
+def remove_items(value: Any, tree: Tree, schema: MergeSchema) -> Any:
     """`value` without the members of `tree`. A container that loses everything becomes null."""
     if not tree:
         return value
-    kind = shape.kind_of(value)
+    kind = schema.kind_of(value)
     if kind == SCALAR:
         return value
     if kind == MAP:
-        if value.__class__ is not dict or not value or shape.map_atomic:
+        if value.__class__ is not dict or not value or schema.map_atomic:
             return None
-        return _remove_entries(value, tree, shape)
-    if value.__class__ is not list or not value or shape.list_atomic:
+        return _remove_entries(value, tree, schema)
+    if value.__class__ is not list or not value or schema.list_atomic:
         return None
     kept: list[Any] = []
     for item in value:
-        node = tree.get(list_element(item, shape))
+        node = tree.get(list_element(item, schema))
         if node is None:
             kept.append(item)
         elif node and SELF not in node:
-            kept.append(remove_items(item, node, shape.element))
+            kept.append(remove_items(item, node, schema.element))
     return kept or None
 
 
-def _remove_entries(value: dict[str, Any], tree: Tree, shape: Shape) -> dict[str, Any] | None:
+def _remove_entries(value: dict[str, Any], tree: Tree, schema: MergeSchema) -> dict[str, Any] | None:
     kept: dict[str, Any] = {}
     for name, item in value.items():
         node = tree.get("f:" + name)
         if node is None:
             kept[name] = item
         elif node and SELF not in node:
-            kept[name] = remove_items(item, node, shape.child(name) or shape)
+            kept[name] = remove_items(item, node, schema.child(name) or schema)
     return kept or None
 
 
-def extract_items(value: Any, tree: Tree, shape: Shape, *, with_keys: bool = False) -> Any:
+def extract_items(value: Any, tree: Tree, schema: MergeSchema, *, with_keys: bool = False) -> Any:
     """Only the members of `tree` out of `value`; `with_keys` keeps the key fields of list elements too."""
     if with_keys:
         tree = _with_key_fields(tree)
-    return _extract(value, tree, shape)
+    return _extract(value, tree, schema)
 
 
-def _extract(value: Any, tree: Tree, shape: Shape) -> Any:
-    kind = shape.kind_of(value)
+def _extract(value: Any, tree: Tree, schema: MergeSchema) -> Any:
+    kind = schema.kind_of(value)
     if kind == SCALAR or not value:
         return value
     if kind == MAP:
-        if value.__class__ is not dict or shape.map_atomic:
+        if value.__class__ is not dict or schema.map_atomic:
             return value
         fields: dict[str, Any] = {}
         for name, item in value.items():
             node = tree.get("f:" + name)
             if node is not None:
-                below = shape.child(name) or shape
-                fields[name] = _extract(item, node, below) if fieldset.has_children(node) else item
+                below = schema.child(name) or schema
+                fields[name] = _extract(item, node, below) if field_set.has_children(node) else item
         return fields or None
-    if value.__class__ is not list or shape.list_atomic:
+    if value.__class__ is not list or schema.list_atomic:
         return value
     kept = []
     for item in value:
-        node = tree.get(list_element(item, shape))
+        node = tree.get(list_element(item, schema))
         if node is not None:
-            kept.append(_extract(item, node, shape.element) if fieldset.has_children(node) else item)
+            kept.append(_extract(item, node, schema.element) if field_set.has_children(node) else item)
     return kept or None
 
 
 def _with_key_fields(tree: Tree) -> Tree:
     result: Tree = {}
     for key, node in tree.items():
-        if key[0] == "k" and fieldset.has_children(node):
+        if key[0] == "k" and field_set.has_children(node):
             node = _with_key_fields(node)
-            for name in fieldset.key_fields(key):
+            for name in field_set.key_fields(key):
                 node.setdefault("f:" + name, LEAF)
         elif node:
             node = _with_key_fields(node)
@@ -274,18 +276,18 @@ def _with_key_fields(tree: Tree) -> Tree:
     return result
 
 
-def reconcile(tree: Tree, shape: Shape) -> Tree:
+def reconcile(tree: Tree, schema: MergeSchema) -> Tree:
     """The set after fields became atomic: whoever owned a part of such a field owns the whole of it."""
-    if shape.map:
-        if shape.deduced:
+    if schema.map:
+        if schema.deduced:
             return tree
-    elif shape.scalar is not None:
+    elif schema.scalar is not None:
         return tree
     result: Tree | None = None
     for key, node in tree.items():
-        if not node or not fieldset.has_children(node):
+        if not node or not field_set.has_children(node):
             continue
-        below = (shape.child(key[2:]) if key[0] == "f" else None) if shape.map else shape.element
+        below = (schema.child(key[2:]) if key[0] == "f" else None) if schema.map else schema.element
         if below is None:
             continue
         after = LEAF if _became_atomic(below) else reconcile(node, below)
@@ -296,10 +298,10 @@ def reconcile(tree: Tree, shape: Shape) -> Tree:
     return tree if result is None else result
 
 
-def _became_atomic(shape: Shape) -> bool:
-    if shape.map:
-        return shape.map_atomic and not shape.deduced
-    return shape.list and shape.scalar is None and shape.list_atomic
+def _became_atomic(schema: MergeSchema) -> bool:
+    if schema.map:
+        return schema.map_atomic and not schema.deduced
+    return schema.list and schema.scalar is None and schema.list_atomic
 
 
 _STRUCTS = frozenset(
@@ -344,11 +346,11 @@ def _is_pointer(node: Node, name: str) -> bool:
     return name == "template" and selector is not None and not selector.properties
 
 
-def structs(value: dict[str, Any], shape: Shape) -> Tree:
+def structs(value: dict[str, Any], schema: MergeSchema) -> Tree:
     """The fields of a zero value that are structs, as a set; those that are owned as a whole are not."""
     found: Tree = {}
     for name, item in value.items():
-        below = shape.child(name) if isinstance(item, dict) else None
+        below = schema.child(name) if isinstance(item, dict) else None
         if below is not None and not below.map_atomic:
             found["f:" + name] = {SELF: LEAF, **structs(item, below)}
     return found

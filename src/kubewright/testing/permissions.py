@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kubewright.api.declare import Declaration, Declares, Rbac
+from kubewright.api.declarations import Declaration, DeclarationProvider, Rbac
 from kubewright.client import Client
 from kubewright.client.rest import Call, Proceed
 from kubewright.client.transport import Answer, Stream
@@ -46,7 +46,7 @@ class PermissionRecorder:
     `declared` are rules, or objects such as an operator whose `declarations()` contain them.
     """
 
-    def __init__(self, *declared: Declares | Declaration | Iterable[Declaration]) -> None:
+    def __init__(self, *declared: DeclarationProvider | Declaration | Iterable[Declaration]) -> None:
         self.rules = list(dict.fromkeys(_rules(declared)))
         self.uses: dict[RequiredPermission, int] = {}
         """What was done, and how often."""
@@ -93,7 +93,7 @@ def _rules(declared: Iterable[object]) -> Iterator[Rbac]:
     for each in declared:
         if isinstance(each, Rbac):
             yield each
-        elif isinstance(each, Declares):
+        elif isinstance(each, DeclarationProvider):
             yield from _rules(each.declarations())
         elif isinstance(each, Iterable):
             yield from _rules(each)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kubewright.api import codec
-from kubewright.api.declare import resource_info
+from kubewright.api.declarations import resource_info
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
 

@@ -17,7 +17,7 @@ from kubewright.api import codec
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.meta import MetaObject
-from kubewright.api.model import Struct, set_base
+from kubewright.api.objects import Struct, set_base
 
 T = TypeVar("T", bound=MetaObject)
 

@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.api.core.v1 import PersistentVolumeClaim, PodTemplateSpec
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import LabelSelector, MetaObject, ObjectList
-from kubewright.api.model import Struct
+from kubewright.api.objects import Struct
 from kubewright.api.times import Time
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.api.core.v1 import NodeSelector
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Condition, MetaObject, ObjectList, ObjectMeta
-from kubewright.api.model import Struct, field
+from kubewright.api.objects import Struct, field
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Time
 

@@ -12,13 +12,13 @@ from typing import Any
 from kubewright import cel
 from kubewright.api.errors import APIError, Forbidden, internal_error
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.typed_json import TypedError as WrongType
+from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.admission import AdmissionRequest
 from kubewright.apiserver.shaping import copied, prune, read
 from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
-from kubewright.patch.shape import LIST, MAP, Shape, object_shape
+from kubewright.patch.merge_schema import LIST, MAP, MergeSchema, object_merge_schema
 from kubewright.patch.typed import TypedError, validate
 from kubewright.schema.validation.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
@@ -163,7 +163,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
             raise EvaluationError("invalid return type: apply configurations are objects")
         config = {**config, "apiVersion": shown.get("apiVersion"), "kind": shown.get("kind")}
         version = request.definition.version(invocation.match.kind.version) if request.definition else None
-        shape = object_shape(version.schema if version is not None else None)
+        shape = object_merge_schema(version.schema if version is not None else None)
         try:
             validate(config, shape)
         except TypedError as error:
@@ -249,7 +249,7 @@ def _check_known(
         return
     try:
         read(copied(new), version, request.definition)
-    except (MetadataError, WrongType, TooDeepError) as error:
+    except (MetadataError, TypedDecodeError, TooDeepError) as error:
         raise internal_error(str(error)) from None
     unknown = prune(copied(new), version)
     if unknown:
@@ -257,7 +257,7 @@ def _check_known(
         raise internal_error(f"strict decoding error: {listed}")
 
 
-def _atomics(value: Any, shape: Shape, path: str) -> list[str]:
+def _atomics(value: Any, shape: MergeSchema, path: str) -> list[str]:
     """The paths of values that are replaced as a whole, which a configuration must not touch."""
     kind = shape.kind_of(value)
     found: list[str] = []

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kubewright import cel
-from kubewright.api.selectors import SelectorError
+from kubewright.api.label_selectors import SelectorError
 from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
 
 from .expressions import (

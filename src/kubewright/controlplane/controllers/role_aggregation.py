@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.api.errors import NotFound
+from kubewright.api.label_selectors import SelectorError, selector_of
 from kubewright.api.meta import LabelSelector
-from kubewright.api.selectors import SelectorError, selector_of
 
 from .changes import Changes, ObjectChange
 from .loop import Loop

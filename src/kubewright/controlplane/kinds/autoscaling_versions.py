@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kubewright.api.builtin_schema import as_typed
+from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.resource import Object
 

@@ -1,8 +1,8 @@
 """What is particular about a built-in kind, beyond its schema.
 
-The inventory (`kubewright.api.builtin`) says that a kind exists, the schema says which fields it has. A
-`Kind` says the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints
-them (`columns` and `cells`), what can be selected, and how its subresources answer. Everything has a default
+The inventory (`kubewright.api.builtin_resources`) lists the kinds, the schema their fields. A `Kind` has
+the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints
+them (`columns` and `cells`), what can be selected, and how its subresources respond. Everything has a default
 that suits a kind about which there is nothing to say.
 """
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kubewright import cel
 from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
 from kubewright.api.gvk import GroupResource, GroupVersionKind
-from kubewright.api.typed_json import TypedError
+from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
 from kubewright.apiserver.negotiation import encode
 from kubewright.apiserver.resource import Object
@@ -289,7 +289,7 @@ class MutatingWebhooks(_Webhooks):
                 _check_kind(patched, form.kind)
             try:
                 read(patched, version, definition)
-            except (MetadataError, TypedError, TooDeepError) as error:
+            except (MetadataError, TypedDecodeError, TooDeepError) as error:
                 raise internal_error(str(error)) from None
         return patched
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from kubewright.api.codec import from_plain
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
-from kubewright.api.selectors import Selector, selector_of
 from kubewright.apiserver.admission import AdmissionRequest
 
 from .client import Target

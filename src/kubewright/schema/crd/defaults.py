@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, aggregate
-from kubewright.api.model import copy_value
+from kubewright.api.objects import copy_value
 from kubewright.schema import field_errors as fe
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import NO_DEFAULT, Node, Schema

@@ -52,7 +52,7 @@ from kubewright.api.markers import (
     class_markers,
 )
 from kubewright.api.meta import MetaObject, ObjectMeta
-from kubewright.api.model import Object, copy_value
+from kubewright.api.objects import Object, copy_value
 from kubewright.api.quantity import Quantity
 from kubewright.api.times import Duration
 from kubewright.schema.defaulting import apply_defaults

@@ -16,7 +16,7 @@ from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
 from kubewright.api.times import format_time, parse_time
-from kubewright.api.typed_json import conversion_error
+from kubewright.api.typed_codec import conversion_error
 from kubewright.schema import field_errors as fe
 from kubewright.schema.field_errors import go_json
 

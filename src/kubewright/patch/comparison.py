@@ -1,6 +1,6 @@
 """What changed between two objects, as field sets.
 
-`compare(old, new, shape)` walks both at once and sorts every differing field into added, modified or
+`compare(old, new, schema)` walks both at once and sorts every differing field into added, modified or
 removed. Subtrees that are the same Python object are skipped, so objects that share structure compare in the
 time of what differs. A container that appears or vanishes counts with everything in it; a container that
 merely changes does not count itself.
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from . import fieldset
-from .fieldset import LEAF, SELF, Tree
-from .shape import LIST, MAP, Kind, Shape
+from . import field_set
+from .field_set import LEAF, SELF, Tree
+from .merge_schema import LIST, MAP, Kind, MergeSchema
 from .typed import TypedError, list_element
 
 
@@ -34,11 +34,11 @@ class Comparison(NamedTuple):
         """The differences outside of the ignored fields and what is below them."""
         if not ignored:
             return self
-        return Comparison(*(fieldset.recursive_difference(tree, ignored) for tree in self))
+        return Comparison(*(field_set.recursive_difference(tree, ignored) for tree in self))
 
     def changed(self) -> Tree:
         """All differing fields."""
-        return fieldset.union(fieldset.union(self.added, self.modified), self.removed)
+        return field_set.union(field_set.union(self.added, self.modified), self.removed)
 
 
 _Nodes = tuple[Tree | None, Tree | None, Tree | None]
@@ -68,48 +68,48 @@ def same_value(left: Any, right: Any) -> bool:
     return (cls is bool) is (right.__class__ is bool)
 
 
-def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Comparison:
-    """The fields that differ from `old` to `new`. Both have to fit `shape`."""
-    added, modified, removed = _compare(old, new, shape, shape.kind_of(old))
+def compare(old: dict[str, Any], new: dict[str, Any], schema: MergeSchema) -> Comparison:
+    """The fields that differ from `old` to `new`. Both have to fit `schema`."""
+    added, modified, removed = _compare(old, new, schema, schema.kind_of(old))
     return Comparison(added or {}, modified or {}, removed or {})
 
 
-def _compare(left: Any, right: Any, shape: Shape, kind: Kind) -> _Nodes:
+def _compare(left: Any, right: Any, schema: MergeSchema, kind: Kind) -> _Nodes:
     if kind == MAP:
         old = left if left.__class__ is dict else None
         new = right if right.__class__ is dict else None
-        if shape.map_atomic or not (old or new):
+        if schema.map_atomic or not (old or new):
             return _UNCHANGED if same_value(left, right) else _MODIFIED
-        return _compare_maps(old or {}, new or {}, shape)
+        return _compare_maps(old or {}, new or {}, schema)
     if kind == LIST:
         old_items = left if left.__class__ is list else None
         new_items = right if right.__class__ is list else None
-        if shape.list_atomic or not (old_items or new_items):
+        if schema.list_atomic or not (old_items or new_items):
             return _UNCHANGED if same_value(left, right) else _MODIFIED
-        return _compare_lists(old_items or [], new_items or [], shape)
+        return _compare_lists(old_items or [], new_items or [], schema)
     return _UNCHANGED if same_value(left, right) else _MODIFIED
 
 
-def _compare_values(left: Any, right: Any, shape: Shape) -> _Nodes:
+def _compare_values(left: Any, right: Any, schema: MergeSchema) -> _Nodes:
     if left.__class__ is right.__class__ and left == right and _encode(left) == _encode(right):
         return _UNCHANGED
-    kind = shape.kind_of(left)
-    other_kind = shape.kind_of(right)
-    result = _compare(left, right, shape, other_kind)
+    kind = schema.kind_of(left)
+    other_kind = schema.kind_of(right)
+    result = _compare(left, right, schema, other_kind)
     if kind != other_kind:
-        result = _both(_compare(left, right, shape, kind), result)
+        result = _both(_compare(left, right, schema, kind), result)
     return result
 
 
 def _both(first: _Nodes, second: _Nodes) -> _Nodes:
     added, modified, removed = (
-        b if a is None else a if b is None else fieldset.union_nodes(a, b)
+        b if a is None else a if b is None else field_set.union_nodes(a, b)
         for a, b in zip(first, second, strict=True)
     )
     return added, modified, removed
 
 
-def _compare_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> _Nodes:
+def _compare_maps(old: dict[str, Any], new: dict[str, Any], schema: MergeSchema) -> _Nodes:
     added: Tree = {}
     modified: Tree = {}
     removed: Tree = {}
@@ -118,14 +118,14 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> _No
         if right is left:
             continue
         if right is _NOTHING:
-            removed["f:" + name] = _everything(left, shape.child(name) or shape)
+            removed["f:" + name] = _everything(left, schema.child(name) or schema)
             continue
         cls = left.__class__
         if cls is right.__class__ and cls in _ATOMS:
             if left != right:
                 modified["f:" + name] = LEAF
             continue
-        a, m, r = _compare_values(left, right, shape.child(name) or shape)
+        a, m, r = _compare_values(left, right, schema.child(name) or schema)
         if a is not None:
             added["f:" + name] = a
         if m is not None:
@@ -135,15 +135,15 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> _No
     if len(new) != len(old) or new.keys() != old.keys():
         for name, right in new.items():
             if name not in old:
-                added["f:" + name] = _everything(right, shape.child(name) or shape)
+                added["f:" + name] = _everything(right, schema.child(name) or schema)
     return added or None, modified or None, removed or None
 
 
-def _by_element(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
+def _by_element(items: list[Any], schema: MergeSchema) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for index, item in enumerate(items):
         try:
-            element = list_element(item, shape)
+            element = list_element(item, schema)
         except ValueError as error:
             raise TypedError([("", f"element {index}: {error}")]) from None
         same = found.get(element)
@@ -154,13 +154,13 @@ def _by_element(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
     return found
 
 
-def _compare_lists(old: list[Any], new: list[Any], shape: Shape) -> _Nodes:
+def _compare_lists(old: list[Any], new: list[Any], schema: MergeSchema) -> _Nodes:
     added: Tree = {}
     modified: Tree = {}
     removed: Tree = {}
-    lefts = _by_element(old, shape)
-    rights = _by_element(new, shape)
-    element_shape = shape.element
+    lefts = _by_element(old, schema)
+    rights = _by_element(new, schema)
+    element_schema = schema.element
     for element, left in lefts.items():
         right = rights.get(element)
         if len(left) > 1:
@@ -171,15 +171,15 @@ def _compare_lists(old: list[Any], new: list[Any], shape: Shape) -> _Nodes:
                 if not same_value(left, right):
                     modified[element] = LEAF
             else:
-                added[element] = _everything(right[0], element_shape)
+                added[element] = _everything(right[0], element_schema)
                 removed[element] = LEAF
         elif right is None:
-            removed[element] = _everything(left[0], element_shape)
+            removed[element] = _everything(left[0], element_schema)
         elif len(right) > 1:
-            removed[element] = _everything(left[0], element_shape)
+            removed[element] = _everything(left[0], element_schema)
             added[element] = LEAF
         elif left[0] is not right[0]:
-            a, m, r = _compare_values(left[0], right[0], element_shape)
+            a, m, r = _compare_values(left[0], right[0], element_schema)
             if a is not None:
                 added[element] = a
             if m is not None:
@@ -188,27 +188,27 @@ def _compare_lists(old: list[Any], new: list[Any], shape: Shape) -> _Nodes:
                 removed[element] = r
     for element, right in rights.items():
         if element not in lefts:
-            added[element] = LEAF if len(right) > 1 else _everything(right[0], element_shape)
+            added[element] = LEAF if len(right) > 1 else _everything(right[0], element_schema)
     return added or None, modified or None, removed or None
 
 
-def _everything(value: Any, shape: Shape) -> Tree:
+def _everything(value: Any, schema: MergeSchema) -> Tree:
     """The node for a value that only one side has: itself and all that is in it."""
     cls = value.__class__
     if cls is dict:
-        if not value or shape.map_atomic or not shape.map:
+        if not value or schema.map_atomic or not schema.map:
             return LEAF
         tree: Tree = {SELF: LEAF}
         for name, item in value.items():
             tree["f:" + name] = (
-                LEAF if item.__class__ in _ATOMS else _everything(item, shape.child(name) or shape)
+                LEAF if item.__class__ in _ATOMS else _everything(item, schema.child(name) or schema)
             )
         return tree
     if cls is list:
-        if not value or shape.list_atomic or not shape.list:
+        if not value or schema.list_atomic or not schema.list:
             return LEAF
         tree = {SELF: LEAF}
-        for element, items in _by_element(value, shape).items():
-            tree[element] = LEAF if len(items) > 1 else _everything(items[0], shape.element)
+        for element, items in _by_element(value, schema).items():
+            tree[element] = LEAF if len(items) > 1 else _everything(items[0], schema.element)
         return tree
     return LEAF

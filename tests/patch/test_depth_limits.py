@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.patch import FieldManager, MalformedPatch, json_patch, merge_patch, strategic
+from kubewright.patch import FieldManager, MalformedPatch, json_patch, merge_patch, strategic_merge_patch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -29,7 +29,7 @@ MANAGER = FieldManager("v1", "Deep", None)
     "run",
     [
         lambda: merge_patch.apply(DEEP, OTHER),
-        lambda: strategic.apply(DEEP, OTHER, None),
+        lambda: strategic_merge_patch.apply(DEEP, OTHER, None),
         lambda: json_patch.apply(DEEP, [{"op": "test", "path": "/spec", "value": OTHER["spec"]}]),
         lambda: MANAGER.apply(DEEP, OTHER, "one", NOW),
     ],

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.declare import (
+from kubewright.api.declarations import (
     Rbac,
-    declared_on,
+    declarations_on,
     declares,
     has_status,
     is_resource,
@@ -16,10 +16,9 @@ from kubewright.api.declare import (
     webhook_path,
 )
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.marker import MarkerError
-from kubewright.api.markers import Ge, Gt, Le, Lt, MultipleOf
+from kubewright.api.markers import Ge, Gt, Le, Lt, MarkerError, MultipleOf
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Status
+from kubewright.api.objects import Spec, Status
 
 
 class ThingSpec(Spec):
@@ -81,7 +80,7 @@ def test_declarations_gather_on_what_needs_them() -> None:
     @declares(two)
     def reconcile() -> None: ...
 
-    assert declared_on(reconcile) == (two, one)
+    assert declarations_on(reconcile) == (two, one)
     assert one.where.startswith(__file__)
     with pytest.raises(TypeError, match="takes Rbac"):
         declares("text")  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api import builtin
+from kubewright.api import builtin_resources
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.rfc3339 import TimeError, parse_layout
 from kubewright.api.times import format_micro_time, format_time
-from kubewright.api.typed_json import TypedError
+from kubewright.api.typed_codec import TypedDecodeError
 
 APPS = GroupVersionKind("apps", "v1", "Deployment")
 LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -52,7 +52,7 @@ def test_what_is_dropped_shown_and_rewritten() -> None:
         },
     }
     before = repr(sent)
-    assert builtin.as_typed(APPS, sent) == {
+    assert builtin_resources.as_typed(APPS, sent) == {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "web"},
@@ -89,14 +89,14 @@ def test_what_is_dropped_shown_and_rewritten() -> None:
     ],
 )
 def test_required_fields_are_shown(kind: GroupVersionKind, sent: Any, found: Any) -> None:
-    assert builtin.as_typed(kind, sent)["spec"] == found
+    assert builtin_resources.as_typed(kind, sent)["spec"] == found
 
 
 def test_times_and_bytes_become_canonical() -> None:
-    secret = builtin.as_typed(core("Secret"), {"data": {"a": "aGk=\n", "b": None}})
+    secret = builtin_resources.as_typed(core("Secret"), {"data": {"a": "aGk=\n", "b": None}})
     assert secret["data"] == {"a": "aGk=", "b": None}
     lease = GroupVersionKind("coordination.k8s.io", "v1", "Lease")
-    typed = builtin.as_typed(
+    typed = builtin_resources.as_typed(
         lease,
         {
             "metadata": {"creationTimestamp": "2020-01-01T02:00:00.9+02:00"},
@@ -197,8 +197,8 @@ def test_times_and_bytes_become_canonical() -> None:
     ],
 )
 def test_values_that_do_not_fit(kind: GroupVersionKind, sent: Any, message: str) -> None:
-    with pytest.raises(TypedError) as caught:
-        builtin.as_typed(kind, sent)
+    with pytest.raises(TypedDecodeError) as caught:
+        builtin_resources.as_typed(kind, sent)
     assert str(caught.value) == message
 
 
@@ -216,7 +216,7 @@ def test_schemas_inside_definitions() -> None:
         },
     }
     sent = {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}}
-    typed = builtin.as_typed(crd, sent)
+    typed = builtin_resources.as_typed(crd, sent)
     assert typed["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == {
         "type": "object",
         "properties": {
@@ -225,11 +225,11 @@ def test_schemas_inside_definitions() -> None:
         },
     }
     schema["properties"]["a"]["items"] = 3  # type: ignore[index]
-    versions = builtin.as_typed(crd, sent)["spec"]["versions"]
+    versions = builtin_resources.as_typed(crd, sent)["spec"]["versions"]
     assert not versions[0]["schema"]["openAPIV3Schema"]["properties"]["a"].get("items")
     schema["properties"]["a"]["additionalProperties"] = 3  # type: ignore[index]
-    with pytest.raises(TypedError, match="boolean or JSON schema expected"):
-        builtin.as_typed(crd, sent)
+    with pytest.raises(TypedDecodeError, match="boolean or JSON schema expected"):
+        builtin_resources.as_typed(crd, sent)
 
 
 @given(st.text(alphabet="AQ=\n*", max_size=9))
@@ -241,10 +241,10 @@ def test_base64_is_refused_as_the_library_refuses_it(text: str) -> None:
     except binascii.Error:
         fits = False
     if fits:
-        builtin.as_typed(core("Secret"), {"data": {"a": text}})
+        builtin_resources.as_typed(core("Secret"), {"data": {"a": text}})
     else:
-        with pytest.raises(TypedError, match="illegal base64 data at input byte"):
-            builtin.as_typed(core("Secret"), {"data": {"a": text}})
+        with pytest.raises(TypedDecodeError, match="illegal base64 data at input byte"):
+            builtin_resources.as_typed(core("Secret"), {"data": {"a": text}})
 
 
 @given(st.datetimes(timezones=st.just(UTC), min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)))

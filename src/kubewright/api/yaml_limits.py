@@ -14,7 +14,7 @@ import yaml
 Problem = Literal["depth", "size", "cycle", "anchor"]
 
 
-class OutOfBounds(Exception):
+class YAMLLimitError(Exception):
     """A document is too deep or too large, contains itself, or repeats what is not there."""
 
     def __init__(self, problem: Problem, event: yaml.Event) -> None:
@@ -24,8 +24,8 @@ class OutOfBounds(Exception):
         self.line: int = event.start_mark.line + 1 if event.start_mark is not None else 1
 
 
-def check_bounds(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: Callable[[str], int]) -> None:
-    """Raise `OutOfBounds` for a document nested deeper than `depth` or heavier than `most`.
+def check_limits(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: Callable[[str], int]) -> None:
+    """Raise `YAMLLimitError` for a document nested deeper than `depth` or heavier than `most`.
 
     A collection weighs one, a scalar what `weigh` says of its text, an alias what it repeats.
     """
@@ -36,9 +36,9 @@ def check_bounds(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: 
         if isinstance(event, yaml.AliasEvent):
             repeated = weights.get(event.anchor, -1)
             if repeated is None:
-                raise OutOfBounds("cycle", event)
+                raise YAMLLimitError("cycle", event)
             if repeated < 0:
-                raise OutOfBounds("anchor", event)
+                raise YAMLLimitError("anchor", event)
             weight += repeated
         elif isinstance(event, yaml.ScalarEvent):
             own = weigh(event.value)
@@ -47,7 +47,7 @@ def check_bounds(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: 
                 weights[event.anchor] = own
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(above) == depth:
-                raise OutOfBounds("depth", event)
+                raise YAMLLimitError("depth", event)
             if event.anchor:
                 weights[event.anchor] = None
             above.append((event.anchor, weight))
@@ -58,4 +58,4 @@ def check_bounds(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: 
                 weights[anchor] = weight
             weight += before
         if weight > most:
-            raise OutOfBounds("size", event)
+            raise YAMLLimitError("size", event)

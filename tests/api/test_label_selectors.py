@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.api.meta import LabelSelector, LabelSelectorRequirement
-from kubewright.api.selectors import (
+from kubewright.api.label_selectors import (
     EVERYTHING,
     NOTHING,
     Requirement,
@@ -18,6 +17,7 @@ from kubewright.api.selectors import (
     selector_of,
     to_label_selector,
 )
+from kubewright.api.meta import LabelSelector, LabelSelectorRequirement
 
 MATCHES = [
     ("", {}, True),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from .selectors import SelectorError
+from .label_selectors import SelectorError
 
 
 class FieldTerm(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from .codec import to_plain
-from .model import Object, Struct
+from .objects import Object, Struct
 from .unstructured import Unstructured
 
 

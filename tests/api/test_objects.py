@@ -29,7 +29,7 @@ from kubewright.api.meta import (
     OwnerReference,
     PartialObjectMetadata,
 )
-from kubewright.api.model import Object, Struct, base_of, copy_value, set_base
+from kubewright.api.objects import Object, Struct, base_of, copy_value, set_base
 from kubewright.api.unstructured import Unstructured
 
 

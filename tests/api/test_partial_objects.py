@@ -6,8 +6,8 @@ from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.codec import encode, loads
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
 from kubewright.api.meta import CustomResource, ObjectMeta
-from kubewright.api.model import Spec, Status
-from kubewright.api.partials import PartialError, partial
+from kubewright.api.objects import Spec, Status
+from kubewright.api.partial_objects import PartialError, partial
 from kubewright.api.quantity import Quantity
 
 

@@ -22,7 +22,7 @@ import msgspec
 
 from .gvk import GroupVersionKind, GroupVersionResource
 from .meta import CustomResource, LabelSelector
-from .model import Object
+from .objects import Object
 
 Scope = Literal["Namespaced", "Cluster"]
 ColumnType = Literal["string", "integer", "number", "boolean", "date"]
@@ -334,7 +334,7 @@ Declaration = Rbac | Webhook | WebhookConfiguration
 
 
 @runtime_checkable
-class Declares(Protocol):
+class DeclarationProvider(Protocol):
     """An object of a project that knows what it needs from the cluster."""
 
     def declarations(self) -> Iterable[Declaration]:
@@ -348,13 +348,13 @@ def declares(*declarations: Declaration) -> Callable[[AnyT], AnyT]:
             raise TypeError(f"declares() takes Rbac, Webhook and WebhookConfiguration, not {declaration!r}")
 
     def attach(target: AnyT) -> AnyT:
-        setattr(target, _DECLARED, (*declared_on(target), *declarations))
+        setattr(target, _DECLARED, (*declarations_on(target), *declarations))
         return target
 
     return attach
 
 
-def declared_on(target: Any) -> tuple[Declaration, ...]:
+def declarations_on(target: Any) -> tuple[Declaration, ...]:
     """What `@declares` put on a function or class."""
     return getattr(target, "__dict__", {}).get(_DECLARED, ())  # type: ignore[no-any-return]
 
@@ -369,7 +369,7 @@ def webhook_path(gvk: GroupVersionKind, *, mutating: bool) -> str:
 __all__ = [
     "Column",
     "Declaration",
-    "Declares",
+    "DeclarationProvider",
     "MatchCondition",
     "Rbac",
     "ResourceInfo",
@@ -378,7 +378,7 @@ __all__ = [
     "Webhook",
     "WebhookConfiguration",
     "WebhookConversion",
-    "declared_on",
+    "declarations_on",
     "declares",
     "is_resource",
     "pluralize",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
-from .marker import Marker, MarkerError, Schema
+from .base import Marker, MarkerError, Schema
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from .gvk import GroupVersionKind
-from .wire_format import Messages
+from .wire_messages import Messages
 
 if TYPE_CHECKING:
-    from .typed_json import TypedJSON
+    from .typed_codec import TypedCodec
 
 Schema = dict[str, Any]
 _ValueT = TypeVar("_ValueT")
@@ -122,24 +122,25 @@ def wire_messages() -> Messages:
 
 
 @cache
-def _typed_json() -> TypedJSON:
-    from .typed_json import TypedJSON
+def _typed_codec() -> TypedCodec:
+    from .typed_codec import TypedCodec
 
-    return TypedJSON(wire_messages())
+    return TypedCodec(wire_messages())
 
 
 def as_typed(gvk: GroupVersionKind, obj: Any) -> Any:
-    """An object of a built-in kind as a server's own types read and write it: see `typed_json`.
+    """An object of a built-in kind as a server's own types read and write it: see `typed_codec`.
 
-    A new object; raises `TypedError` for a value that does not fit its field, `KeyError` for other kinds.
+    Return a new object. Raise `TypedDecodeError` for a value that does not fit its field and `KeyError` for
+    kinds that are not built in.
     """
-    return _typed_json().read(definition_name(gvk), obj)
+    return _typed_codec().read(definition_name(gvk), obj)
 
 
 def in_type_order(gvk: GroupVersionKind, obj: Any) -> Any:
     """An object of a built-in kind with its fields in the order in which a server's own types write them."""
     try:
-        return _typed_json().arranged(definition_name(gvk), obj)
+        return _typed_codec().arranged(definition_name(gvk), obj)
     except KeyError:
         return obj
 

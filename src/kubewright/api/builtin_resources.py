@@ -21,14 +21,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from .builtin_schema import (
-    as_typed,
-    definition_name,
-    definitions,
-    message_name,
-    schema_for,
-    wire_messages,
-)
+from .builtin_schemas import as_typed, definition_name, definitions, message_name, schema_for, wire_messages
 from .gvk import GroupVersion, GroupVersionKind, GroupVersionResource
 
 RELEASE: Final = "1.36"
@@ -307,7 +300,7 @@ def kinds_named(kind: str) -> tuple[GroupVersionKind, ...]:
 
 def published(name: str, prefix: str = "#/components/schemas/") -> dict[str, Any]:
     """A definition as a server publishes it under `/openapi/v3`: see `published_schema`."""
-    from .published_schema import published
+    from .builtin_openapi import published
 
     return published(name, prefix)
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubewright.api.builtin_schema import schema_for
+from kubewright.api.builtin_schemas import schema_for
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.patch import MalformedPatch, PatchConflict, strategic, strategic_diff
-from kubewright.patch.strategic import ListOfLists
+from kubewright.patch import MalformedPatch, PatchConflict, strategic_merge_diff, strategic_merge_patch
+from kubewright.patch.strategic_merge_patch import ListOfLists
 from kubewright.schema.structural import Node
 
 DEPLOYMENT = Node(*schema_for(GroupVersionKind("apps", "v1", "Deployment")))
@@ -27,7 +27,7 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 def patched(live: dict[str, Any], patch: dict[str, Any], node: Node = POD) -> Any:
     before = copy.deepcopy((live, patch))
-    result = strategic.apply(live, patch, node)
+    result = strategic_merge_patch.apply(live, patch, node)
     assert (live, patch) == before, "inputs stay as they were"
     return result
 
@@ -158,7 +158,7 @@ def test_retain_keys() -> None:
 )
 def test_errors(patch: dict[str, Any], code: int, message: str | None) -> None:
     with pytest.raises(APIError) as caught:
-        strategic.apply(LIVE, patch, POD)
+        strategic_merge_patch.apply(LIVE, patch, POD)
     assert caught.value.status_code == code
     if message is not None:
         assert caught.value.message == message
@@ -166,7 +166,9 @@ def test_errors(patch: dict[str, Any], code: int, message: str | None) -> None:
 
 def test_lists_of_lists_have_their_class() -> None:
     with pytest.raises(ListOfLists):
-        strategic.apply({"metadata": {"finalizers": [[1]]}}, {"metadata": {"finalizers": [[2]]}}, POD)
+        strategic_merge_patch.apply(
+            {"metadata": {"finalizers": [[1]]}}, {"metadata": {"finalizers": [[2]]}}, POD
+        )
 
 
 def test_service_ports_merge_by_port() -> None:
@@ -190,7 +192,7 @@ def test_two_way_diff_is_what_kubectl_writes() -> None:
             "template": containers({**WEB, "image": "web:2"}, {"name": "new"}),
         },
     }
-    assert strategic_diff.two_way(before, after, DEPLOYMENT) == {
+    assert strategic_merge_diff.two_way(before, after, DEPLOYMENT) == {
         "metadata": {
             "finalizers": ["c"],
             "$deleteFromPrimitiveList/finalizers": ["a"],
@@ -218,7 +220,7 @@ def test_three_way_diff_keeps_what_others_added() -> None:
     current = containers(
         {"name": "web", "image": "web:1", "tty": True}, {"name": "old"}, {"name": "injected"}
     )
-    patch = strategic_diff.three_way(original, modified, current, POD)
+    patch = strategic_merge_diff.three_way(original, modified, current, POD)
     assert patch == {
         "spec": {
             "$setElementOrder/containers": [{"name": "web"}],
@@ -230,8 +232,8 @@ def test_three_way_diff_keeps_what_others_added() -> None:
     )
     with pytest.raises(PatchConflict):
         theirs = containers({"name": "web", "image": "web:9"}, {"name": "old"})
-        strategic_diff.three_way(original, modified, theirs, POD, overwrite=False)
-    strategic_diff.three_way(
+        strategic_merge_diff.three_way(original, modified, theirs, POD, overwrite=False)
+    strategic_merge_diff.three_way(
         original, modified, {"spec": {**original["spec"], "tty": 1}}, None, overwrite=False
     )
 
@@ -298,15 +300,15 @@ deployments = st.fixed_dictionaries(
 @settings(max_examples=250, deadline=None)
 @given(deployments, deployments)
 def test_two_way_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, Any]) -> None:
-    patch = strategic_diff.two_way(a, b, DEPLOYMENT)
+    patch = strategic_merge_diff.two_way(a, b, DEPLOYMENT)
     assert patched(a, patch, DEPLOYMENT) == b
-    assert strategic_diff.two_way(b, b, DEPLOYMENT) == {}
+    assert strategic_merge_diff.two_way(b, b, DEPLOYMENT) == {}
 
 
 @settings(max_examples=150, deadline=None)
 @given(deployments, deployments)
 def test_three_way_diff_without_others_is_the_two_way_diff(a: dict[str, Any], b: dict[str, Any]) -> None:
-    patch = strategic_diff.three_way(a, b, a, DEPLOYMENT, overwrite=False)
+    patch = strategic_merge_diff.three_way(a, b, a, DEPLOYMENT, overwrite=False)
     assert patched(a, patch, DEPLOYMENT) == b
 
 

@@ -13,10 +13,10 @@ HEADER = """
 from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
-from kubewright.api.declare import *
+from kubewright.api.declarations import *
 from kubewright.api.markers import *
 from kubewright.api.meta import CustomResource
-from kubewright.api.model import Spec, Struct, field
+from kubewright.api.objects import Spec, Struct, field
 
 class Item(Struct):
     name: str | None = None
@@ -278,7 +278,7 @@ HOOKS = [Webhook(Wrong, timeout_seconds=99), Webhook(groups=("a",), name="a")]
 def test_what_cannot_be_a_declaration_fails_at_import(
     arguments: dict[str, object], error: type[Exception]
 ) -> None:
-    from kubewright.api.declare import resource
+    from kubewright.api.declarations import resource
 
     with pytest.raises(error):
         resource(**arguments)  # type: ignore[arg-type]

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import msgspec
 
-from .builtin_schema import Schema, definitions, wire_messages
-from .wire_format import SCALARS
+from .builtin_schemas import Schema, definitions, wire_messages
+from .wire_messages import SCALARS
 
 _SCALARS: Final[dict[str, Schema]] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},

@@ -1,9 +1,9 @@
 """How values merge: the topology that server-side apply sees in a schema.
 
-A `Shape` is what one place of a schema allows: a map, a list, a scalar, or (where the schema says nothing)
-any of them. Maps are granular (each entry has its own owners) or atomic; lists are atomic, sets of scalars,
-or keyed by fields of their elements. Where a schema is silent the shape is *deduced* from the value: maps
-are granular and lists atomic.
+A `MergeSchema` is what a schema allows at one path: a map, a list, a scalar, or (without a type in the
+schema) any of them. Maps are granular (each entry has its own owners) or atomic; lists are atomic, sets of
+scalars, or keyed by fields of their elements. Without a type the schema is *deduced* from the value: maps are
+granular and lists atomic.
 
 Shapes are made from `kubewright.schema.structural.Node` on first use and kept with the node.
 """
@@ -22,7 +22,7 @@ Kind = Literal[1, 2, 3]
 ScalarType = Literal["numeric", "string", "boolean", "untyped"]
 
 
-class Shape:
+class MergeSchema:
     """What one place allows, and how it merges."""
 
     __slots__ = (
@@ -44,9 +44,9 @@ class Shape:
     def __init__(self, node: Node | None, *, inherits_unknown: bool = False) -> None:
         self._node = node
         self._inherits_unknown = inherits_unknown or (node is not None and node.preserve_unknown)
-        self._children: dict[str, Shape | None] = {}
-        self._element: Shape | None = None
-        self._other: Shape | None = None
+        self._children: dict[str, MergeSchema | None] = {}
+        self._element: MergeSchema | None = None
+        self._other: MergeSchema | None = None
         self.deduced = node is None
         """Nothing is declared here at all."""
         kind = node.type if node is not None else ""
@@ -80,27 +80,27 @@ class Shape:
                 if key in declared and declared[key].default not in (NO_DEFAULT, None)
             }
 
-    def child(self, name: str) -> Shape | None:
-        """The shape of the field or map entry `name`; `None` where the schema does not allow it."""
+    def child(self, name: str) -> MergeSchema | None:
+        """The schema of the field or map entry `name`; `None` where the schema does not allow it."""
         try:
             return self._children[name]
         except KeyError:
             pass
         if self.deduced:
             return self if self is not UNTYPED_ATOMIC else UNTYPED_ATOMIC
-        shape = self._declared_child(name)
-        if shape is None:
+        schema = self._declared_child(name)
+        if schema is None:
             return self._any_other()
-        self._children[name] = shape
-        return shape
+        self._children[name] = schema
+        return schema
 
-    def _declared_child(self, name: str) -> Shape | None:
+    def _declared_child(self, name: str) -> MergeSchema | None:
         assert self._node is not None
         declared = self._node.properties.get(name)
         return shape_of(declared, inherits_unknown=self._inherits_unknown) if declared is not None else None
 
-    def _any_other(self) -> Shape | None:
-        """The shape of entries that are not named in the schema."""
+    def _any_other(self) -> MergeSchema | None:
+        """The schema of entries that are not named in the schema."""
         node = self._node
         assert node is not None
         if self._other is None:
@@ -123,8 +123,8 @@ class Shape:
         return self._node is not None and name in self._node.properties
 
     @property
-    def element(self) -> Shape:
-        """The shape of list elements."""
+    def element(self) -> MergeSchema:
+        """The schema of list elements."""
         if self._element is None:
             items = self._node.items if self._node is not None else None
             self._element = (
@@ -166,8 +166,8 @@ def _scalar_type(node: Node | None) -> ScalarType | None:
             return None
 
 
-class _Root(Shape):
-    """The shape of a whole object: a schema's own, with type and object metadata where it leaves them out."""
+class _Root(MergeSchema):
+    """The merge schema of an object; adds apiVersion, kind and metadata if the schema omits them."""
 
     __slots__ = ("_meta",)
 
@@ -175,11 +175,11 @@ class _Root(Shape):
         super().__init__(node)
         self._meta = node.properties.get("metadata")
 
-    def _declared_child(self, name: str) -> Shape | None:
+    def _declared_child(self, name: str) -> MergeSchema | None:
         if name == "metadata" and (self._meta is None or not self._meta.properties):
             return _OBJECT_META
-        shape = super()._declared_child(name)
-        return _STRING if shape is None and name in ("apiVersion", "kind") else shape
+        schema = super()._declared_child(name)
+        return _STRING if schema is None and name in ("apiVersion", "kind") else schema
 
     def _names(self) -> bool:
         return True
@@ -188,37 +188,37 @@ class _Root(Shape):
         return name in ("apiVersion", "kind", "metadata") or super().declares(name)
 
 
-def shape_of(node: Node, *, inherits_unknown: bool = False) -> Shape:
-    """The shape of a node, made once. Regions that keep unknown fields pass that on to what is below."""
+def shape_of(node: Node, *, inherits_unknown: bool = False) -> MergeSchema:
+    """The schema of a node, made once. Regions that keep unknown fields pass that on to what is below."""
     slot = "apply-unknown" if inherits_unknown else "apply"
-    shape: Shape | None = node.extra.get(slot)
-    if shape is None:
+    schema: MergeSchema | None = node.extra.get(slot)
+    if schema is None:
         if node.embedded_resource:
-            shape = _Root(node)
+            schema = _Root(node)
         else:
-            shape = Shape(node, inherits_unknown=inherits_unknown)
-        node.extra[slot] = shape
-    return shape
+            schema = MergeSchema(node, inherits_unknown=inherits_unknown)
+        node.extra[slot] = schema
+    return schema
 
 
-def object_shape(node: Node | None) -> Shape:
-    """The shape of whole objects with this schema; without one, everything is deduced."""
+def object_merge_schema(node: Node | None) -> MergeSchema:
+    """The schema of whole objects with this schema; without one, everything is deduced."""
     if node is None:
         return DEDUCED
-    shape: Shape | None = node.extra.get("apply-object")
-    if shape is None:
-        shape = node.extra["apply-object"] = _Root(node)
-    return shape
+    schema: MergeSchema | None = node.extra.get("apply-object")
+    if schema is None:
+        schema = node.extra["apply-object"] = _Root(node)
+    return schema
 
 
-DEDUCED: Final = Shape(None)
-UNTYPED_ATOMIC: Final = Shape(None)
+DEDUCED: Final = MergeSchema(None)
+UNTYPED_ATOMIC: Final = MergeSchema(None)
 UNTYPED_ATOMIC.map_atomic = True
-_STRING: Final = Shape(Node({"type": "string"}))
+_STRING: Final = MergeSchema(Node({"type": "string"}))
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "object", "additionalProperties": _TEXT}
-_OBJECT_META: Final = Shape(
+_OBJECT_META: Final = MergeSchema(
     Node(
         {
             "type": "object",

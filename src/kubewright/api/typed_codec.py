@@ -5,8 +5,8 @@ and unknown fields and refuses values of another type; writing brings quantities
 one canonical form, leaves out optional fields that have their zero value and shows required ones that were
 absent: a Deployment that was sent without a status comes back with `status: {}`.
 
-`TypedJSON.read` does the same by a table of messages (`wire_format`), and raises `TypedError` with the words
-that such servers use. Fields come in the order they were given, then those that are always shown.
+`TypedCodec.read` does the same from a table of messages (`wire_messages`), and raises `TypedDecodeError` with
+the wording of kube-apiserver. Fields come in the order they were given, then those that are always shown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 from .quantity import Quantity, QuantityError
 from .rfc3339 import TimeError, parse_layout
 from .times import Duration, format_micro_time, format_time
-from .wire_format import SCALARS, Field, Message, Messages, type_name
+from .wire_messages import SCALARS, Field, Message, Messages, type_name
 
 Plain = dict[str, Any]
 
@@ -31,7 +31,7 @@ _ABSENT: Final[tuple[Any, ...]] = (None, "", 0, [], {})
 """Values that are left out of a field that may be empty (`False` is one: it equals 0)."""
 
 
-class TypedError(ValueError):
+class TypedDecodeError(ValueError):
     """A value that does not fit its field, in the words of the JSON reader of typed servers.
 
     `converted` says the same in the words of a server that goes from plain data to its types directly, as
@@ -66,11 +66,13 @@ def _word(value: Any) -> str:
     return {int: "number", float: "number", list: "array", dict: "object"}.get(type(value), "null")
 
 
-def _mismatch(value: Any, wanted: str, place: str, *, base: str = "", literal: bool = False) -> TypedError:
+def _mismatch(
+    value: Any, wanted: str, place: str, *, base: str = "", literal: bool = False
+) -> TypedDecodeError:
     shown = f"{_word(value)} {value}" if literal else _word(value)
     where = f"struct field {place}" if place else "value"
     converted = conversion_error(value, wanted, base)
-    return TypedError(f"json: cannot unmarshal {shown} into Go {where} of type {wanted}", converted)
+    return TypedDecodeError(f"json: cannot unmarshal {shown} into Go {where} of type {wanted}", converted)
 
 
 def _read_string(value: Any, wanted: str, place: str) -> str:
@@ -106,7 +108,7 @@ def _read_bytes(value: Any, wanted: str, place: str) -> str:
     bad = _base64_error(text)
     if bad is not None:
         text = f"illegal base64 data at input byte {bad}"
-        raise TypedError(text, f"error decoding from json: {text}")
+        raise TypedDecodeError(text, f"error decoding from json: {text}")
     return base64.b64encode(base64.b64decode(text)).decode()
 
 
@@ -137,7 +139,7 @@ def _read_quantity(value: Any, wanted: str, place: str) -> str:
     try:
         return str(Quantity(value))
     except QuantityError as error:
-        raise TypedError(error.args[0]) from None
+        raise TypedDecodeError(error.args[0]) from None
 
 
 @contextmanager
@@ -145,8 +147,8 @@ def _read_by_itself(value: Any, wanted: str) -> Iterator[None]:
     """For types that read their JSON themselves: converters let them, and they do not know where they are."""
     try:
         yield
-    except TypedError as error:
-        raise TypedError(str(error), str(_mismatch(value, wanted, ""))) from None
+    except TypedDecodeError as error:
+        raise TypedDecodeError(str(error), str(_mismatch(value, wanted, ""))) from None
 
 
 def _read_int_or_string(value: Any, wanted: str, place: str) -> int | str:
@@ -176,7 +178,7 @@ def _moment(value: Any, place: str, *, fraction: int) -> datetime:
     try:
         return parse_layout(text, fraction)
     except TimeError as error:
-        raise TypedError(str(error)) from None
+        raise TypedDecodeError(str(error)) from None
 
 
 def _read_duration(value: Any, wanted: str, place: str) -> str:
@@ -185,7 +187,7 @@ def _read_duration(value: Any, wanted: str, place: str) -> str:
     try:
         return str(Duration(text))
     except ValueError:
-        raise TypedError(f'time: invalid duration "{text}"') from None
+        raise TypedDecodeError(f'time: invalid duration "{text}"') from None
 
 
 _READERS: Final[dict[str, Callable[[Any, str, str], Any]]] = {
@@ -233,7 +235,7 @@ class _Shape:
                     self.places[field.name] = prefix + field.name
 
 
-class TypedJSON:
+class TypedCodec:
     """Reads plain data by a table of messages."""
 
     def __init__(self, messages: Messages) -> None:
@@ -276,7 +278,7 @@ class TypedJSON:
 
     def _message(self, name: str, value: Any, path: str, wanted: str, depth: int, place: str = "") -> Any:
         if depth > MAX_DEPTH:
-            raise TypedError("exceeded max depth")
+            raise TypedDecodeError("exceeded max depth")
         message = self._messages[name]
         if message.shape == "list":
             if type(value) is not list:
@@ -351,7 +353,7 @@ class TypedJSON:
                 return self._message(field.type, value, path, "", depth + 1, place)
         if message.fields[0].type != "b":
             return None
-        raise TypedError("boolean or JSON schema expected")
+        raise TypedDecodeError("boolean or JSON schema expected")
 
     def _zero(self, name: str, depth: int) -> Any:
         message = self._messages[name]
@@ -363,4 +365,4 @@ class TypedJSON:
 _ZEROS: Final[dict[str, Any]] = {"s": "", "i": 0, "I": 0, "b": False, "d": 0, "q": "0", "o": 0, "D": "0s"}
 
 
-__all__ = ["TypedError", "TypedJSON"]
+__all__ = ["TypedCodec", "TypedDecodeError"]

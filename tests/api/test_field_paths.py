@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubewright.api.field_paths import SimplePath, nested_delete, nested_get, nested_set
 from kubewright.api.jsonpath import JSONPathError
-from kubewright.api.paths import SimplePath, nested_delete, nested_get, nested_set
 
 
 def test_simple_paths() -> None:

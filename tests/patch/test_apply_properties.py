@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kubewright.patch import ApplyConflict, FieldManager, FieldSet
-from kubewright.patch.compare import compare
+from kubewright.patch.comparison import compare
 from kubewright.patch.merge import merge
-from kubewright.patch.shape import object_shape
+from kubewright.patch.merge_schema import object_merge_schema
 from kubewright.patch.typed import extract_items, remove_items, to_fieldset, validate
 from kubewright.schema.structural import Node
 
@@ -53,7 +53,7 @@ NODE = Node(
         },
     }
 )
-SHAPE = object_shape(NODE)
+SHAPE = object_merge_schema(NODE)
 FM = FieldManager("example.com/v1", "Widget", NODE)
 
 words = st.sampled_from(["x", "y", "z"])

@@ -1,30 +1,12 @@
-"""Markers: what a field's type cannot say about its schema.
-
-A marker is a small immutable value. Put it in `Annotated` beside the type that it describes:
-
-    size: Annotated[int, Ge(1), Le(10)]
-    names: Annotated[list[Annotated[str, MinLen(1)]], MaxItems(8), ListSet]
-
-so what stands on an item type holds for each item, and an alias (`Name = Annotated[str, MaxLen(63)]`) carries
-its markers to every field that uses it. Markers of a whole class go on the class:
-
-    @mark(ExactlyOneOf("host", "url"), Cel("self.min <= self.max", message="min is above max"))
-    class Target(Struct): ...
-
-Each marker knows how it changes an OpenAPI v3 schema (`apply`) and refuses a schema that it makes no sense on
-with a `MarkerError`. The codec ignores markers: reading an object never validates it.
-"""
+"""Markers that restrict or default a value: bounds, lengths, patterns, enums, nullability, requiredness."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
-from urllib.parse import urlsplit
 
-from .marker import Flag, Marker, MarkerError, Schema, class_markers, mark
-from .rule_markers import AtLeastOneOf, AtMostOneOf, Cel, ExactlyOneOf, Immutable, OneOf
-from .topology_markers import Atomic, ListMap, ListSet, ListType, MapType, StructType
+from .base import Flag, Marker, MarkerError, Schema
 
 NUMERIC: Final = ("integer", "number")
 
@@ -295,128 +277,9 @@ class Default(Marker):
         schema["default"] = self.value
 
 
-@dataclass(frozen=True)
-class Example(Marker):
-    """An example value for readers of the schema."""
-
-    value: Any
-    on_class: ClassVar = True
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def _write(self, schema: Schema) -> None:
-        schema["example"] = self.value
-
-
-@dataclass(frozen=True)
-class Title(Marker):
-    """A short heading for readers of the schema."""
-
-    text: str
-    on_class: ClassVar = True
-
-    def _write(self, schema: Schema) -> None:
-        if not isinstance(self.text, str):
-            raise MarkerError(f"Title({self.text!r}): write a string")
-        schema["title"] = self.text
-
-
-@dataclass(frozen=True)
-class ExternalDocs(Marker):
-    """A link to further documentation."""
-
-    url: str
-    description: str = ""
-    on_class: ClassVar = True
-
-    def _write(self, schema: Schema) -> None:
-        parts = urlsplit(self.url)
-        if not (parts.scheme and parts.netloc) and not self.url.startswith("/"):
-            raise MarkerError(
-                f"ExternalDocs({self.url!r}): write an absolute URL such as https://example.com/x"
-            )
-        docs = {"url": self.url}
-        if self.description:
-            docs["description"] = self.description
-        schema["externalDocs"] = docs
-
-
-@dataclass(frozen=True)
-class Description(Marker):
-    """The description, where a docstring cannot say it; an empty text removes it."""
-
-    text: str
-
-    def _write(self, schema: Schema) -> None:
-        schema["description"] = self.text
-
-
-@dataclass(frozen=True)
-class MaxDescription(Marker):
-    """Cut the descriptions from this field down to so many characters, at a sentence end; 0 drops them."""
-
-    length: int
-
-    def _write(self, schema: Schema) -> None:
-        """Done last, over the whole subtree, by the schema builder."""
-
-
 Int32 = Annotated[int, Format("int32")]
 """An integer of 32 bits; plain `int` has 64."""
 Int64 = Annotated[int, Format("int64")]
 """An integer of 64 bits, as plain `int`."""
 Float = Annotated[float, Format("float")]
 """A number of single precision; fields of numbers with a fraction must be allowed explicitly."""
-
-__all__ = [
-    "AsIntOrString",
-    "AtLeastOneOf",
-    "AtMostOneOf",
-    "Atomic",
-    "Cel",
-    "Default",
-    "Description",
-    "EmbeddedResource",
-    "Enum",
-    "ExactlyOneOf",
-    "Example",
-    "ExternalDocs",
-    "Float",
-    "Format",
-    "Ge",
-    "Gt",
-    "Immutable",
-    "Int32",
-    "Int64",
-    "Le",
-    "ListMap",
-    "ListSet",
-    "ListType",
-    "LocalDefault",
-    "Lt",
-    "MapType",
-    "Marker",
-    "MarkerError",
-    "MaxDescription",
-    "MaxItems",
-    "MaxLen",
-    "MaxProperties",
-    "MinItems",
-    "MinLen",
-    "MinProperties",
-    "MultipleOf",
-    "Nullable",
-    "OneOf",
-    "Pattern",
-    "PreserveUnknownFields",
-    "Required",
-    "Schema",
-    "Schemaless",
-    "StructType",
-    "Title",
-    "TypeOverride",
-    "UniqueItems",
-    "class_markers",
-    "mark",
-]

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from kubewright.schema.structural import Node
 
 from . import gotext
-from .compare import same_value
+from .comparison import same_value
 from .errors import PatchConflict, PatchFailed
-from .strategic import (
+from .strategic_merge_patch import (
     DELETE_FROM_LIST,
     DIRECTIVE,
     RETAIN_KEYS,
