@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import secrets
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from kubewright.client import ClusterConfig, load_config
 from kubewright.controlplane import ControlPlane
-from kubewright.testing.server import real_server
+from kubewright.testing.server import start_kube_apiserver
+
+CONTROLLERS = "garbage-collector-controller,namespace-controller"
+"""The controllers that recordings depend on."""
 
 
 @asynccontextmanager
@@ -42,8 +48,53 @@ async def server(kubeconfig: str | None, context: str = "") -> AsyncIterator[Clu
     if kubeconfig:
         yield load_config(kubeconfig, context=context)
     elif os.environ.get("KUBEBUILDER_ASSETS"):
-        with real_server() as config:
+        assets = Path(os.environ["KUBEBUILDER_ASSETS"])
+        with start_kube_apiserver(assets) as config, controller_manager(assets, config):
             yield config
     else:
         async with control_plane() as config:
             yield config
+
+
+@contextmanager
+def controller_manager(assets: Path, config: ClusterConfig) -> Iterator[None]:
+    """Run kube-controller-manager with the controllers that recordings depend on, if the binary exists."""
+    binary = assets / "kube-controller-manager"
+    if not binary.exists():
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="kubewright-conformance-") as folder:
+        kubeconfig = Path(folder, "kubeconfig")
+        kubeconfig.write_text(_kubeconfig(config))
+        process = subprocess.Popen(
+            [
+                binary,
+                f"--kubeconfig={kubeconfig}",
+                f"--controllers={CONTROLLERS}",
+                "--leader-elect=false",
+                "--secure-port=0",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _kubeconfig(config: ClusterConfig) -> str:
+    assert config.ca is not None
+    authority = base64.b64encode(config.ca.read()).decode()
+    cluster = {"server": config.server, "certificate-authority-data": authority}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {"token": config.token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    return json.dumps(document)
