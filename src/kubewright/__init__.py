@@ -11,73 +11,8 @@ The names that a first operator needs are here; everything else is at its own pa
 - `kubewright.controlplane`: Kubernetes in this process, for development and tests
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from kubewright.lazy import lazy
+from kubewright.lazy import attach_stub
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from .api import (
-        Column,
-        Condition,
-        CustomResource,
-        FieldError,
-        ObjectMeta,
-        Quantity,
-        Spec,
-        Status,
-        Unstructured,
-        partial,
-        resource,
-        set_condition,
-    )
-    from .client import Client
-    from .controller import Request, Result, TerminalError
-    from .controlplane import ControlPlane
-    from .manager import Context, Manager, Operator
-    from .webhook import Converter, Denied
-
-
-__all__ = [
-    "Client",
-    "Column",
-    "Condition",
-    "Context",
-    "ControlPlane",
-    "Converter",
-    "CustomResource",
-    "Denied",
-    "FieldError",
-    "Manager",
-    "ObjectMeta",
-    "Operator",
-    "Quantity",
-    "Request",
-    "Result",
-    "Spec",
-    "Status",
-    "TerminalError",
-    "Unstructured",
-    "__version__",
-    "partial",
-    "resource",
-    "set_condition",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "api": (
-            "Column Condition CustomResource FieldError ObjectMeta Quantity Spec Status Unstructured "
-            "partial resource set_condition"
-        ),
-        "client": "Client",
-        "controller": "Request Result TerminalError",
-        "controlplane": "ControlPlane",
-        "manager": "Context Manager Operator",
-        "webhook": "Converter Denied",
-    },
-)
+__getattr__, __dir__ = attach_stub(__name__)

@@ -1,26 +1,59 @@
-"""Names that a package has from its modules, imported when they are first asked for.
+"""Lazy package exports, declared once in a stub.
 
-A package gathers everything that belongs together; a program uses a little of it and pays for that alone.
+A package that exports names of its modules declares them in its `__init__.pyi`, one line per name:
+
+    from .codec import decode as decode
+
+Type checkers and editors read the stub. At run time `attach_stub` reads the same file when a name is first
+requested, and imports the module of that name only:
+
+    __getattr__, __dir__ = attach_stub(__name__)
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # importing typing would cost more than the rest of `import kubewright`
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_exports: dict[str, dict[str, str]] = {}
 
 
-def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package; `modules` has their names, separated by spaces."""
-    homes = {name: module for module, names in modules.items() for name in names.split()}
+def attach_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose exports are in its `__init__.pyi`."""
 
-    def find(name: str) -> Any:
-        home = homes.get(name)
-        if home is None:
+    def get_attribute(name: str) -> Any:
+        if name == "__all__":
+            return sorted(exports(package))
+        # Python and tools probe packages for dunder names; that must not read the stub.
+        module = None if name.startswith("__") else exports(package).get(name)
+        if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{home}"), name)
+        if module:
+            value = getattr(import_module(f"{package}{module}"), name)
+        else:
+            value = import_module(f"{package}.{name}")
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    return get_attribute, lambda: sorted({*vars(sys.modules[package]), *exports(package)})
+
+
+def exports(package: str) -> dict[str, str]:
+    """Return the module of each exported name, such as `.codec`; empty for names that are modules."""
+    if package in _exports:
+        return _exports[package]
+    module = sys.modules[package]
+    # get_data also reads from zip archives; every loader of files has it.
+    loader: Any = module.__spec__.loader if module.__spec__ else None
+    text = loader.get_data(f"{module.__path__[0]}/__init__.pyi").decode()
+    found = _exports[package] = {}
+    for line in text.splitlines():
+        if line.startswith("from ."):
+            home, _, alias = line.removeprefix("from ").partition(" import ")
+            found[alias.partition(" as ")[0]] = "" if home == "." else home
+    return found

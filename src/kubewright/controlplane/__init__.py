@@ -6,20 +6,6 @@
 `ControlPlane` assembles the parts on `kubewright.apiserver`; `kubewright up` runs it in the foreground.
 """
 
-from __future__ import annotations
+from kubewright.lazy import attach_stub
 
-from typing import TYPE_CHECKING
-
-from kubewright.lazy import lazy
-
-if TYPE_CHECKING:
-    from .plane import ControlPlane
-
-__all__ = ["ControlPlane"]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "plane": "ControlPlane",
-    },
-)
+__getattr__, __dir__ = attach_stub(__name__)

@@ -5,54 +5,6 @@ was first, a stream of changes without gaps. `open_storage` makes one from a URL
 implementation keeps are written as tests (tests/storage/test_laws.py).
 """
 
-from __future__ import annotations
+from kubewright.lazy import attach_stub
 
-from typing import TYPE_CHECKING
-
-from kubewright.lazy import lazy
-
-from .contract import (
-    Compacted,
-    Event,
-    FutureRevision,
-    KeyExists,
-    KeyValue,
-    Page,
-    RevisionMismatch,
-    Storage,
-    StorageError,
-    Watch,
-)
-from .keyspace import History
-from .memory import MemoryStorage
-from .url import open_storage
-
-if TYPE_CHECKING:
-    from .etcd import EtcdStorage
-    from .sqlite import SQLiteStorage
-
-__all__ = [
-    "Compacted",
-    "EtcdStorage",
-    "Event",
-    "FutureRevision",
-    "History",
-    "KeyExists",
-    "KeyValue",
-    "MemoryStorage",
-    "Page",
-    "RevisionMismatch",
-    "SQLiteStorage",
-    "Storage",
-    "StorageError",
-    "Watch",
-    "open_storage",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "etcd": "EtcdStorage",
-        "sqlite": "SQLiteStorage",
-    },
-)
+__getattr__, __dir__ = attach_stub(__name__)

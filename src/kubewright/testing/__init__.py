@@ -6,36 +6,6 @@
 - `PermissionRecorder`: are the declared permissions the needed ones? (`permissions`)
 """
 
-from __future__ import annotations
+from kubewright.lazy import attach_stub
 
-from typing import TYPE_CHECKING
-
-from kubewright.lazy import lazy
-
-if TYPE_CHECKING:
-    from .operators import run_operator
-    from .permissions import PermissionRecorder
-    from .server import TestServer, server_kinds, start_kube_apiserver, start_test_server
-    from .time import FakeTimeLoop, fake_time, wall_clock
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "operators": "run_operator",
-        "permissions": "PermissionRecorder",
-        "server": "TestServer server_kinds start_kube_apiserver start_test_server",
-        "time": "FakeTimeLoop fake_time wall_clock",
-    },
-)
-
-__all__ = [
-    "FakeTimeLoop",
-    "PermissionRecorder",
-    "TestServer",
-    "fake_time",
-    "run_operator",
-    "server_kinds",
-    "start_kube_apiserver",
-    "start_test_server",
-    "wall_clock",
-]
+__getattr__, __dir__ = attach_stub(__name__)

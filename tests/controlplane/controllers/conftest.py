@@ -21,7 +21,9 @@ from kubewright.apiserver import (
 from kubewright.apiserver.user import SYSTEM
 from kubewright.controlplane.admission.live import Live
 from kubewright.controlplane.admission.namespaces import NamespaceLifecycle
-from kubewright.controlplane.controllers import Controllers, GarbageCollector, NamespaceController
+from kubewright.controlplane.controllers import Controllers
+from kubewright.controlplane.controllers.garbage_collector import GarbageCollector
+from kubewright.controlplane.controllers.namespaces import NamespaceController
 from kubewright.controlplane.controllers.requests import Requests
 from kubewright.storage import MemoryStorage
 

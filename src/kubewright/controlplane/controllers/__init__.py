@@ -10,16 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kubewright.lazy import lazy
-
 from .changes import Changes, ObjectChange
 from .loop import Loop
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
-
-    from .garbage_collector import GarbageCollector
-    from .namespaces import NamespaceController
 
 
 class Controller(Protocol):
@@ -105,21 +100,11 @@ def default_controllers(
     ]
 
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "garbage_collector": "GarbageCollector",
-        "namespaces": "NamespaceController",
-    },
-)
-
 __all__ = [
     "Changes",
     "Controller",
     "Controllers",
-    "GarbageCollector",
     "Loop",
-    "NamespaceController",
     "ObjectChange",
     "default_controllers",
 ]

@@ -1,0 +1,1 @@
+from .plane import ControlPlane as ControlPlane

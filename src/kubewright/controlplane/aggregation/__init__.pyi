@@ -1,0 +1,1 @@
+from .aggregator import Aggregator as Aggregator

@@ -1,0 +1,15 @@
+from .contract import Compacted as Compacted
+from .contract import Event as Event
+from .contract import FutureRevision as FutureRevision
+from .contract import KeyExists as KeyExists
+from .contract import KeyValue as KeyValue
+from .contract import Page as Page
+from .contract import RevisionMismatch as RevisionMismatch
+from .contract import Storage as Storage
+from .contract import StorageError as StorageError
+from .contract import Watch as Watch
+from .etcd import EtcdStorage as EtcdStorage
+from .keyspace import History as History
+from .memory import MemoryStorage as MemoryStorage
+from .sqlite import SQLiteStorage as SQLiteStorage
+from .url import open_storage as open_storage
