@@ -30,7 +30,7 @@ from typing import Any
 from bench import Benchmark
 from kubewright.api import CustomResource, GroupVersionKind, Spec, Unstructured
 from kubewright.cache import Cache, CachedClient, by_field, by_label
-from kubewright.client import Client, merge
+from kubewright.client import Client, merge_patch
 
 WIDGET = GroupVersionKind("bench.example.dev", "v1", "Widget")
 DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -228,7 +228,9 @@ async def latencies(program: Program, kubeconfig: str) -> tuple[float, ...]:
         for index in range(UPDATES):
             await asyncio.sleep(max(0.0, begun + index / UPDATES_PER_SECOND - time.monotonic()))
             name = f"w-{index * 7 % OBJECTS:06d}"
-            await client.patch(WIDGET, merge({"spec": {"seq": first + index}}), name=name, namespace="load")
+            await client.patch(
+                WIDGET, merge_patch({"spec": {"seq": first + index}}), name=name, namespace="load"
+            )
             answered[first + index] = time.monotonic()
     await asyncio.sleep(0.5)
     return tuple(program.seen[each] - at for each, at in answered.items() if each in program.seen)
@@ -284,7 +286,7 @@ async def filled(kubeconfig: str) -> tuple[Cache, CachedClient]:
         cache = Cache(live)
         cache.add_index(WIDGET, by_label("app"), by_field("spec.image"))
         await cache.start()
-        client = CachedClient.of(live, cache)
+        client = CachedClient.from_client(live, cache)
         await client.get(Widget, "w-000100", "load")
         await client.get(WIDGET, "w-000100", "load")
         await (await cache.informer(WIDGET)).stop()

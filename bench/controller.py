@@ -29,7 +29,7 @@ from typing import Any
 
 from bench import Benchmark
 from bench.cache import WIDGET, definition, server, widget
-from kubewright.client import Client, merge
+from kubewright.client import Client, merge_patch
 from kubewright.controller import Controller, Request, WorkQueue
 
 OBJECTS = int(os.environ.get("BENCH_LOOP_OBJECTS", "1000"))
@@ -161,7 +161,7 @@ async def loop(name: str, kubeconfig: str, *, backlog: bool) -> Cost:
             program.stop()
             for kind in (WIDGET, "configmaps"):
                 for each in await client.list(kind, namespace) if name == "kopf" and kind is WIDGET else ():
-                    await client.patch(each, merge({"metadata": {"finalizers": None}}))
+                    await client.patch(each, merge_patch({"metadata": {"finalizers": None}}))
                 await client.delete_all(kind, namespace)
 
 
@@ -204,7 +204,7 @@ async def latencies(kubeconfig: str) -> list[float]:
             begun = time.monotonic()
             for number in range(UPDATES):
                 await asyncio.sleep(max(0.0, begun + number / UPDATES_PER_SECOND - time.monotonic()))
-                change = merge({"spec": {"seq": number + 1}})
+                change = merge_patch({"spec": {"seq": number + 1}})
                 await client.patch(WIDGET, change, name=f"w-{number:06d}", namespace=namespace)
                 answered[number + 1] = time.monotonic()
             await asyncio.sleep(0.5)

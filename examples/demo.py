@@ -29,7 +29,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import APIError, Invalid
 from kubewright.api.unstructured import Unstructured
 from kubewright.client import patches
-from kubewright.client.waiting import condition
+from kubewright.client.wait import condition
 
 HERE = Path(__file__).parent / "guestbook"
 CI = os.environ.get("CI", "") not in ("", "0", "false") or not sys.stdout.isatty()
@@ -187,16 +187,21 @@ async def play(demo: Demo) -> None:
         return new.metadata.uid != old.metadata.uid
 
     await demo.step("delete the Deployment: it is made again", remade)
-    change = patches.merge({"spec": {"replicas": 9}})
+    change = patches.merge_patch({"spec": {"replicas": 9}})
     await client.patch(Deployment, change, name="visitors", namespace="default")
     await demo.step("scale it by hand to 9: it is put back to 3", lambda: deployment_has(3))
     await client.patch(
-        ConfigMap, patches.merge({"data": {"type": "Nonsense"}}), name="visitors-conf", namespace="default"
+        ConfigMap,
+        patches.merge_patch({"data": {"type": "Nonsense"}}),
+        name="visitors-conf",
+        namespace="default",
     )
     await demo.step("edit the ConfigMap by hand: it is put right", lambda: settings_are("Name"))
 
     def edit(spec: dict[str, Any]) -> Awaitable[Any]:
-        return client.patch(Guestbook, patches.merge({"spec": spec}), name="visitors", namespace="default")
+        return client.patch(
+            Guestbook, patches.merge_patch({"spec": spec}), name="visitors", namespace="default"
+        )
 
     await demo.refused("size 11 is refused by the schema", edit({"size": 11}))
     await demo.refused("another type is refused by the schema", edit({"type": "Fax"}))

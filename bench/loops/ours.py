@@ -15,7 +15,7 @@ import uvloop
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, resource, set_controller_reference
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import AlreadyExists
-from kubewright.cache import Cache, CachedClient, Change
+from kubewright.cache import Cache, CachedClient, ObjectChange
 from kubewright.client import Client
 from kubewright.controller import Controller, ControllerBuilder, Request, has_labels
 
@@ -53,7 +53,7 @@ class Process:
 
     def __init__(self, client: Client, cache: Cache) -> None:
         self.cache = cache
-        self.client = CachedClient.of(client, cache).field_owner("widgets")
+        self.client = CachedClient.from_client(client, cache).with_field_owner("widgets")
         self.controllers: list[Controller[Any]] = []
 
     def add(self, controller: Controller[Any]) -> None:
@@ -100,7 +100,7 @@ def build_probe(process: Process) -> None:
             seen[request] = widget.spec.seq
             say("seen", seq=widget.spec.seq)
 
-    def live(change: Change) -> bool:
+    def live(change: ObjectChange) -> bool:
         return not change.initial
 
     builder: ControllerBuilder[Request] = ControllerBuilder(process).for_(Widget, predicates=[live])

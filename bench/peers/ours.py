@@ -18,7 +18,7 @@ async def main() -> None:
     """Run until SIGTERM."""
     gc.disable()
     from kubewright.api.gvk import GroupVersionKind
-    from kubewright.cache import Cache, Change, by_field, by_label
+    from kubewright.cache import Cache, ObjectChange, by_field, by_label
     from kubewright.client import Client
 
     widget = GroupVersionKind("bench.example.dev", "v1", "Widget")
@@ -33,7 +33,7 @@ async def main() -> None:
         gc.enable()
         say("synced", len(informer.store))
 
-        def seen(change: Change) -> None:
+        def seen(change: ObjectChange) -> None:
             if change.new is not None and not change.initial:
                 for value in sequence(change.new):
                     if value and (change.old is None or sequence(change.old) != (value,)):

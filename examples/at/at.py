@@ -104,7 +104,7 @@ class AtReconciler:
             try:
                 return await ctx.client.create(wanted)
             except AlreadyExists:
-                pod = await ctx.client.live.get(Pod, *key)
+                pod = await ctx.client.uncached.get(Pod, *key)
         if not is_controlled_by(pod, at):
             raise RuntimeError(f"the pod {pod.metadata.name} belongs to somebody else")
         return pod

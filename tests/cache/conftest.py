@@ -17,8 +17,16 @@ from multidict import CIMultiDict
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import Namespace
 from kubewright.api.errors import Expired, InternalError, too_large_resource_version, too_many_requests
-from kubewright.client import Answer, Call, Client, ClusterConfig, ConnectionFailed, Proceed, Stream
-from kubewright.client.raw import RawPage, RawWatch
+from kubewright.client import (
+    APIRequest,
+    APIResponse,
+    CallNext,
+    Client,
+    ClusterConfig,
+    ConnectionFailed,
+    ResponseStream,
+)
+from kubewright.client.listwatch.raw import RawPage, RawWatch
 from kubewright.testing.server import TestServer, server_kinds, start_test_server
 
 _numbers = itertools.count(1)
@@ -362,14 +370,14 @@ class Gate:
     def open(self) -> None:
         self._open.set()
 
-    async def __call__(self, call: Call, proceed: Proceed) -> Answer | Stream:
+    async def __call__(self, call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
         self.verbs.append(call.verb)
         answer = await proceed(call)
-        return answer if isinstance(answer, Answer) else _Held(answer, self._open)
+        return answer if isinstance(answer, APIResponse) else _Held(answer, self._open)
 
 
 class _Held:
-    def __init__(self, stream: Stream, opened: asyncio.Event) -> None:
+    def __init__(self, stream: ResponseStream, opened: asyncio.Event) -> None:
         self.status, self.headers = stream.status, stream.headers
         self._stream = stream
         self._opened = opened

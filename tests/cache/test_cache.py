@@ -14,14 +14,14 @@ from kubewright.cache import (
     Cache,
     CacheCollector,
     CacheError,
-    Change,
+    CachingNotAllowed,
     KindOptions,
     NoInformer,
     NotCached,
     NotSynced,
-    Refused,
-    by,
+    ObjectChange,
     by_field,
+    by_function,
     by_label,
     by_owner,
 )
@@ -66,7 +66,7 @@ async def test_every_view_reads_one_copy(client: Client, namespace: str) -> None
 async def test_changes_arrive_and_handlers_hear_them_in_order(client: Client, namespace: str) -> None:
     heard: list[tuple[str, bool, bool]] = []
 
-    def handler(change: Change) -> None:
+    def handler(change: ObjectChange) -> None:
         heard.append((change.key.name, change.old is not None, change.new is not None))
 
     await client.create(config_map("before", namespace))
@@ -81,7 +81,7 @@ async def test_changes_arrive_and_handlers_hear_them_in_order(client: Client, na
         ours = [("a", False, True), ("a", True, True), ("a", True, False)]
         await until(lambda: [each for each in heard if each[0] == "a"] == ours)
         assert ("before", False, True) in heard
-        late: list[Change] = []
+        late: list[ObjectChange] = []
         informer.add_handler(late.append)
         assert [change.key.name for change in late if change.initial] == [
             key.name for key, _ in informer.store.entries()
@@ -108,7 +108,7 @@ async def test_lists_by_namespace_labels_fields_and_owner(client: Client, namesp
             by_label("tier"),
             by_owner(),
             by_field("data.name"),
-            by("initial", ConfigMap, lambda each: (each.metadata.name or "?")[0]),
+            by_function("initial", ConfigMap, lambda each: (each.metadata.name or "?")[0]),
         )
 
         async def names(**options: Any) -> list[str]:
@@ -155,7 +155,7 @@ async def test_what_is_outside_the_filter_is_not_called_missing(client: Client, 
         assert [each.metadata.name for each in await cache.list(ConfigMap)] == ["inside"]
         with pytest.raises(NotCached, match=f"limited to namespaces {namespace} and labels app=web"):
             await cache.get(ConfigMap, "outside", namespace)
-        with pytest.raises(NotCached, match="not kept"):
+        with pytest.raises(NotCached, match="outside the scope of this cache"):
             await cache.get(ConfigMap, "inside", "default")
         with pytest.raises(NotCached, match="'default' is not kept"):
             await cache.list(ConfigMap, "default")
@@ -179,12 +179,12 @@ async def test_several_namespaces_are_one_kind(client: Client, namespace: str) -
 
 async def test_secrets_of_the_whole_cluster_are_not_kept_by_accident(client: Client) -> None:
     async with Cache(client) as cache:
-        with pytest.raises(Refused, match=r"allow=\(Secret,\)"):
+        with pytest.raises(CachingNotAllowed, match=r"allow=\(Secret,\)"):
             await cache.get(Secret, "any", "default")
-        with pytest.raises(Refused, match=r"KindOptions\(labels=...\)"):
+        with pytest.raises(CachingNotAllowed, match=r"KindOptions\(labels=...\)"):
             await cache.informer(ConfigMap)
         await cache.informer(metadata_of(Secret))
-        with pytest.raises(Refused):
+        with pytest.raises(CachingNotAllowed):
             await cache.informer(Secret)
     async with Cache(client, allow=(Secret, ConfigMap), kinds={Secret: KindOptions()}) as cache:
         await cache.list(Secret)
@@ -193,7 +193,7 @@ async def test_secrets_of_the_whole_cluster_are_not_kept_by_accident(client: Cli
 
 async def test_metadata_grows_into_whole_objects_without_a_word(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, app="web"))
-    heard: list[Change] = []
+    heard: list[ObjectChange] = []
     async with Cache(client, namespaces=(namespace,)) as cache:
         informer = await cache.informer(metadata_of(ConfigMap))
         await cache.wait_for_sync()
@@ -241,7 +241,7 @@ async def test_a_kind_that_is_installed_later(client: Client) -> None:
         try:
             async with asyncio.timeout(20):
                 while not informer.synced:
-                    cache.poke()
+                    cache.retry_now()
                     await asyncio.sleep(0.05)
             await client.create(
                 {"apiVersion": "cache.example.com/v1", "kind": "App", "metadata": {"name": "a"}}

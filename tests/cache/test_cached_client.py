@@ -21,8 +21,8 @@ from kubewright.api.core.v1 import (
     ServiceAccount,
 )
 from kubewright.api.meta import LabelSelector
-from kubewright.cache import Cache, CachedClient, Change, KindOptions, by_field
-from kubewright.client import Client, merge, metadata_of
+from kubewright.cache import Cache, CachedClient, KindOptions, ObjectChange, by_field
+from kubewright.client import Client, merge_patch, metadata_of
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 
@@ -35,14 +35,14 @@ def config_map(name: str, namespace: str, **labels: str) -> ConfigMap:
 @pytest.fixture
 async def cached(client: Client, namespace: str, gate: Any) -> AsyncIterator[CachedClient]:
     """A cached client whose watches the gate can hold back."""
-    watching = client.intercepted(gate)
-    async with Cache(watching, namespaces=(namespace,), own_write_wait=0.05) as cache:
-        yield CachedClient.of(watching, cache)
+    watching = client.with_interceptor(gate)
+    async with Cache(watching, namespaces=(namespace,), own_write_timeout=0.05) as cache:
+        yield CachedClient.from_client(watching, cache)
 
 
 async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gate: Any) -> None:
     await cached.list(ConfigMap, namespace)
-    heard: list[Change] = []
+    heard: list[ObjectChange] = []
     informer = await cached.cache.informer(ConfigMap)
     informer.add_handler(heard.append)
     heard.clear()
@@ -53,7 +53,7 @@ async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gat
     made.data = {"name": "changed"}
     await cached.update(made)
     assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "changed"}
-    await cached.patch(ConfigMap, merge({"data": {"more": "1"}}), name="a", namespace=namespace)
+    await cached.patch(ConfigMap, merge_patch({"data": {"more": "1"}}), name="a", namespace=namespace)
     assert (await cached.get(CONFIG_MAP, "a", namespace))["data"] == {"name": "changed", "more": "1"}
     applied = Unstructured.new(CONFIG_MAP, "a", namespace)
     applied["data"] = {"applied": "yes"}
@@ -83,11 +83,11 @@ async def test_a_dry_run_changes_nothing_here_either(cached: CachedClient, names
     made = await cached.create(config_map("a", namespace))
     await cached.list(ConfigMap, namespace)
     gate.close()
-    await cached.dry_run().create(config_map("b", namespace))
-    await cached.dry_run().delete(made)
+    await cached.with_dry_run().create(config_map("b", namespace))
+    await cached.with_dry_run().delete(made)
     changed = made.copy()
     changed.data = {"x": "y"}
-    await cached.dry_run().update(changed)
+    await cached.with_dry_run().update(changed)
     names = {each.metadata.name for each in await cached.list(ConfigMap, namespace)}
     assert names - {"kube-root-ca.crt"} == {"a"}
     assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "a"}
@@ -123,8 +123,8 @@ async def test_many_deletions_are_seen(cached: CachedClient, namespace: str, gat
     left = [each for each in await cached.list(ConfigMap, namespace) if each.metadata.labels]
     assert [each.metadata.name for each in left] == ["m-3"]
     assert left[0].metadata.deletion_timestamp is not None
-    await cached.live.patch(
-        ConfigMap, merge({"metadata": {"finalizers": None}}), name="m-3", namespace=namespace
+    await cached.uncached.patch(
+        ConfigMap, merge_patch({"metadata": {"finalizers": None}}), name="m-3", namespace=namespace
     )
     with pytest.raises(NotFound):
         await cached.get(ConfigMap, "m-3", namespace)
@@ -182,9 +182,9 @@ async def test_the_filter_of_a_cache_is_kept_to_and_looked_beyond(
     client: Client, namespace: str, gate: Any
 ) -> None:
     options = {ConfigMap: KindOptions(namespaces=(namespace,), labels="app=web")}
-    watching = client.intercepted(gate)
+    watching = client.with_interceptor(gate)
     async with Cache(watching, kinds=options) as cache:
-        cached = CachedClient.of(watching, cache)
+        cached = CachedClient.from_client(watching, cache)
         await cached.list(ConfigMap, namespace)
         gate.close()
         await cached.create(config_map("outside", namespace))
@@ -203,9 +203,9 @@ async def test_a_field_selector_makes_reads_wait_and_then_ask(
     client: Client, namespace: str, gate: Any
 ) -> None:
     options = {ConfigMap: KindOptions(namespaces=(namespace,), fields="metadata.name!=hidden")}
-    watching = client.intercepted(gate)
-    async with Cache(watching, kinds=options, own_write_wait=0.05) as cache:
-        cached = CachedClient.of(watching, cache)
+    watching = client.with_interceptor(gate)
+    async with Cache(watching, kinds=options, own_write_timeout=0.05) as cache:
+        cached = CachedClient.from_client(watching, cache)
         await cached.list(ConfigMap, namespace)
         made = await cached.create(config_map("a", namespace))
         assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "a"}
@@ -249,7 +249,7 @@ async def test_what_is_not_kept_is_asked_for(cached: CachedClient, client: Clien
     await client.create(Secret(metadata=ObjectMeta(name="s", namespace="default"), string_data={"a": "b"}))
     try:
         async with Cache(client) as everything:
-            unlimited = CachedClient.of(client, everything)
+            unlimited = CachedClient.from_client(client, everything)
             assert set((await unlimited.get(Secret, "s", "default")).data or {}) == {"a"}
             assert everything.usage() == []
     finally:
@@ -266,9 +266,9 @@ async def test_live_reads_and_reads_for_others_ask_the_server(
     await client.create(config_map("a", namespace))
     with pytest.raises(NotFound):
         await cached.get(ConfigMap, "a", namespace)
-    assert (await cached.live.get(ConfigMap, "a", namespace)).data
-    assert "a" in {each.metadata.name for each in await cached.live.list(ConfigMap, namespace)}
-    impersonating = cached.impersonating("kubernetes-admin", ["system:masters"])
+    assert (await cached.uncached.get(ConfigMap, "a", namespace)).data
+    assert "a" in {each.metadata.name for each in await cached.uncached.list(ConfigMap, namespace)}
+    impersonating = cached.with_impersonation("kubernetes-admin", ["system:masters"])
     assert (await impersonating.get(ConfigMap, "a", namespace)).data
     found = await cached.wait(ConfigMap, "a", namespace, until=lambda each: each is not None, timeout=10)
     assert found is not None
@@ -277,7 +277,7 @@ async def test_live_reads_and_reads_for_others_ask_the_server(
 
 async def test_decorators_keep_the_cache(cached: CachedClient, namespace: str) -> None:
     await cached.create(config_map("a", namespace))
-    mine = cached.namespaced(namespace).field_owner("me")
+    mine = cached.in_namespace(namespace).with_field_owner("me")
     assert isinstance(mine, CachedClient)
     assert (await mine.get(ConfigMap, "a")).data == {"name": "a"}
     cached.cache.add_index(ConfigMap, by_field("data.name"))

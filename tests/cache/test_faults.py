@@ -11,7 +11,7 @@ import pytest
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.cache.informer import Informer
-from kubewright.cache.store import Change, Key
+from kubewright.cache.store import ObjectChange, ObjectKey
 
 THING = GroupVersionKind("example.com", "v1", "Thing")
 NAMES = [f"thing-{index}" for index in range(12)]
@@ -21,10 +21,10 @@ class Watcher:
     """A handler that keeps its own picture from the changes alone, and checks that they fit together."""
 
     def __init__(self) -> None:
-        self.picture: dict[Key, bytes] = {}
-        self.misfits: list[Change] = []
+        self.picture: dict[ObjectKey, bytes] = {}
+        self.misfits: list[ObjectChange] = []
 
-    def __call__(self, change: Change) -> None:
+    def __call__(self, change: ObjectChange) -> None:
         if self.picture.get(change.key) != (None if change.old is None else change.old.raw):
             self.misfits.append(change)
         if change.new is None:
@@ -274,7 +274,7 @@ def test_a_kind_that_appears_is_found_soon_and_at_once_when_poked(
         assert 10 <= server.requests <= 25
         assert trouble_of(informer) == "the server could not find the requested resource"
         server._trouble = well
-        informer.poke()
+        informer.retry_now()
         await asyncio.sleep(0.01)
         assert informer.synced
         await informer.stop()

@@ -18,8 +18,8 @@ from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.label_selectors import parse_selector
 from kubewright.cache.informer import Informer
-from kubewright.cache.store import Change, Key
-from kubewright.client.raw import RawEvent
+from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.client.listwatch.raw import RawEvent
 
 THING = GroupVersionKind("example.com", "v1", "Thing")
 NAMES = st.sampled_from(["a", "b"])
@@ -43,12 +43,12 @@ class OwnWrites(RuleBasedStateMachine):
         labels = parse_selector(self.selector) if self.selector else None
         self.informer = Informer(THING, {"": _nowhere()}, labels=labels)
         self.follower = self.informer._followers[0]
-        self.picture: dict[Key, int] = {}
+        self.picture: dict[ObjectKey, int] = {}
         self.informer.add_handler(self.handle)
         self.follower.begin()
         self.follower.replace("10")
 
-    def handle(self, change: Change) -> None:
+    def handle(self, change: ObjectChange) -> None:
         if change.new is None:
             del self.picture[change.key]
         else:
@@ -112,11 +112,11 @@ class OwnWrites(RuleBasedStateMachine):
     def an_answer_arrives(self, answer: Any) -> None:
         kind, name, what = answer
         if kind == "written":
-            assert self.informer.observe(json.dumps(what).encode())
+            assert self.informer.record_write(json.dumps(what).encode())
             revision = int(what["metadata"]["resourceVersion"])
             self.returned[name] = max(self.returned.get(name, (0, False)), (revision, self.matches(what)))
         elif kind == "deleted":
-            self.informer.observe_deletion(Key("ns", name), what)
+            self.informer.record_deletion(ObjectKey("ns", name), what)
             self.deleted_uids.add(what)
 
     @rule(count=st.integers(1, 4))
@@ -159,8 +159,8 @@ class OwnWrites(RuleBasedStateMachine):
         if not hasattr(self, "informer"):
             return
         for name, (revision, inside) in self.returned.items():
-            entry = self.informer.store.get(Key("ns", name))
-            if self.informer.behind("ns", name):
+            entry = self.informer.store.get(ObjectKey("ns", name))
+            if self.informer.has_pending_writes("ns", name):
                 continue
             if entry is not None:
                 assert entry.revision >= revision, f"{name}: {entry.revision} after our write at {revision}"

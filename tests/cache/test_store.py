@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.cache.indexes import by, by_field, by_label, by_owner
-from kubewright.cache.store import Entry, Key, Store, metadata_only_bytes, strip_managed_fields
+from kubewright.cache.indexes import by_field, by_function, by_label, by_owner
+from kubewright.cache.store import CacheEntry, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
 
 _read_header = decoder(ObjectHeader).decode
 
 
-def entry(obj: dict[str, Any], revision: int = 1) -> Entry:
-    return Entry(json.dumps(obj).encode(), revision, "uid")
+def entry(obj: dict[str, Any], revision: int = 1) -> CacheEntry:
+    return CacheEntry(json.dumps(obj).encode(), revision, "uid")
 
 
-keys = st.builds(Key, st.sampled_from(["", "a", "b"]), st.sampled_from(["x", "y", "z"]))
+keys = st.builds(ObjectKey, st.sampled_from(["", "a", "b"]), st.sampled_from(["x", "y", "z"]))
 values = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=3)
 
 
 @given(st.lists(st.tuples(keys, st.none() | values), max_size=40))
-def test_an_index_finds_what_a_scan_finds(changes: list[tuple[Key, list[str] | None]]) -> None:
+def test_an_index_finds_what_a_scan_finds(changes: list[tuple[ObjectKey, list[str] | None]]) -> None:
     store = Store()
-    index = by("colours", Unstructured, lambda each: each["colours"])
+    index = by_function("colours", Unstructured, lambda each: each["colours"])
     store.add_index(index.name, index.indexer)
-    model: dict[Key, list[str]] = {}
+    model: dict[ObjectKey, list[str]] = {}
     for key, colours in changes:
         if colours is None:
             assert (store.pop(key) is None) == (model.pop(key, None) is None)
@@ -80,10 +80,10 @@ def test_labels_and_owners() -> None:
 
 def test_a_function_that_fails_hides_the_object_from_its_index_only() -> None:
     store = Store()
-    index = by("broken", ConfigMap, lambda each: each.metadata.labels["app"])  # type: ignore[index]
+    index = by_function("broken", ConfigMap, lambda each: each.metadata.labels["app"])  # type: ignore[index]
     store.add_index(index.name, index.indexer)
-    store.put(Key("", "x"), entry({"metadata": {"name": "x"}}))
-    assert store.get(Key("", "x")) is not None
+    store.put(ObjectKey("", "x"), entry({"metadata": {"name": "x"}}))
+    assert store.get(ObjectKey("", "x")) is not None
     assert store.index_values("broken") == []
 
 

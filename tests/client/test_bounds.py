@@ -11,18 +11,25 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.errors import APIError
-from kubewright.client import AnswerTooLarge, Client, ClusterConfig, ConfigError, ConnectionFailed, Retries
-from kubewright.client import kubeconfig as limits
-from kubewright.client.kubeconfig import Kubeconfig
-from kubewright.client.streams import MAX_LINE
-from kubewright.client.transport import MAX_SHORT
+from kubewright.client import (
+    Client,
+    ClusterConfig,
+    ConfigError,
+    ConnectionFailed,
+    ResponseTooLarge,
+    RetryPolicy,
+)
+from kubewright.client.config import kubeconfig as limits
+from kubewright.client.config.kubeconfig import Kubeconfig
+from kubewright.client.streams.exec import MAX_LINE
+from kubewright.client.transport.interface import MAX_SHORT_BODY
 
 Writer = Callable[[asyncio.StreamWriter], None]
 
 
 @asynccontextmanager
 async def answering(
-    answer: Writer, *, retries: Retries | None = None
+    answer: Writer, *, retries: RetryPolicy | None = None
 ) -> AsyncIterator[tuple[Client, list[bytes]]]:
     """A client of a server that always says the same, and what it was asked."""
     asked: list[bytes] = []
@@ -38,7 +45,7 @@ async def answering(
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
     config = ClusterConfig(server=f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
-    async with Client.connect(config, metrics=False, max_answer=1000, retries=retries) as client:
+    async with Client.connect(config, metrics=False, max_response_bytes=1000, retries=retries) as client:
         yield client, asked
     listener.close()
 
@@ -71,7 +78,7 @@ def document(length: int) -> bytes:
 )
 async def test_an_answer_has_a_greatest_length(answer: Writer) -> None:
     async with answering(answer) as (client, asked):
-        with pytest.raises(AnswerTooLarge, match="longer than 1000 bytes; ask for less"):
+        with pytest.raises(ResponseTooLarge, match="longer than 1000 bytes; narrow the request"):
             await client.version()
         assert len(asked) == 1
 
@@ -94,7 +101,7 @@ async def test_sizes_of_chunks_are_numbers(size: bytes) -> None:
     def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\nhello\r\n")
 
-    async with answering(answer, retries=Retries(unreachable=0)) as (client, _):
+    async with answering(answer, retries=RetryPolicy(transient_attempts=0)) as (client, _):
         with pytest.raises(ConnectionFailed, match="did not speak HTTP"):
             await client.version()
 
@@ -106,7 +113,7 @@ async def test_streams_may_be_longer() -> None:
 
 async def test_a_line_of_a_log_has_a_greatest_length() -> None:
     async with answering(whole(b"a\n" + b"x" * (MAX_LINE + 1))) as (client, _):
-        with pytest.raises(AnswerTooLarge, match="a line of more than 64 MiB"):
+        with pytest.raises(ResponseTooLarge, match="a line of more than 64 MiB"):
             await client.log("p", "ns")
 
 
@@ -115,7 +122,7 @@ async def test_of_a_long_refusal_the_beginning_is_read() -> None:
         with pytest.raises(APIError) as refused:
             await client.log("p", "ns")
     assert refused.value.status_code == 403
-    assert len(refused.value.message) <= MAX_SHORT + 1000
+    assert len(refused.value.message) <= MAX_SHORT_BODY + 1000
 
 
 def entries(extra: str) -> str:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from kubewright.client import ConfigError, load_config
-from kubewright.client.config import ClusterConfig
-from kubewright.client.proxy import parse_proxy, proxy_for
+from kubewright.client.config.cluster_config import ClusterConfig
+from kubewright.client.transport.proxy import parse_proxy, proxy_for
 
 
 def write(path: Path, content: Any) -> Path:

@@ -26,10 +26,10 @@ from kubewright.client import (
     ExecPlugin,
     HTTPTransport,
     Impersonation,
-    Material,
+    PEMData,
 )
-from kubewright.client.exec_plugin import ExecCredentials
-from kubewright.client.oidc import OIDCToken
+from kubewright.client.config.exec_plugin import ExecCredentials
+from kubewright.client.config.oidc import OIDCToken
 from kubewright.storage import MemoryStorage
 
 
@@ -62,7 +62,7 @@ async def test_impersonation_and_basic_headers() -> None:
 def plugin(
     tmp_path: Path, status: dict[str, Any] | str, version: str = "v1", **options: Any
 ) -> ClusterConfig:
-    """A plug-in that counts its runs and prints this status, with the count in place of COUNT."""
+    """A plug-in that counts its runs and prints this status, with the count in location of COUNT."""
     script, counter = tmp_path / "plugin.py", tmp_path / "count"
     api = f"client.authentication.k8s.io/{version}"
     printed = (
@@ -96,7 +96,7 @@ async def test_a_plugin_runs_once_until_its_token_expires_or_is_refused(tmp_path
     assert await credentials.token() == "token-2"
     now[0] -= timedelta(minutes=59)
     assert await credentials.token() == "token-2"
-    assert credentials.forget()
+    assert credentials.invalidate()
     assert await credentials.token() == "token-3"
 
 
@@ -157,7 +157,7 @@ async def test_an_id_token_is_refreshed_before_it_expires() -> None:
         )
         assert await asyncio.gather(source.token(), source.token()) == [new, new]
         assert [each["refresh_token"] for each in asked] == ["r1"]
-        assert source.forget()
+        assert source.invalidate()
         await source.token()
         assert asked[1]["refresh_token"] == "r2"
     finally:
@@ -188,9 +188,9 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
         server.add_handler("/who", who)
         config = ClusterConfig(
             server=front.url,
-            ca=Material(data=front.authority_pem),
-            client_certificate=Material(file=str(certificate)),
-            client_key=Material(file=str(key)),
+            ca=PEMData(data=front.authority_pem),
+            client_certificate=PEMData(file=str(certificate)),
+            client_key=PEMData(file=str(key)),
         )
         transport = HTTPTransport(config, credentials=Credentials(config, clock=lambda: now[0]))
         for user in ("first", "first", "second"):
@@ -201,7 +201,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
         await transport.aclose()
         assert seen == ["first", "first", "second"]
         wrong = HTTPTransport(
-            ClusterConfig(server=front.url, ca=Material(data=Authority.create().certificate))
+            ClusterConfig(server=front.url, ca=PEMData(data=Authority.create().certificate))
         )
         with pytest.raises(ConnectionFailed, match=r"is not trusted.*certificate-authority") as caught:
             await wrong.send("GET", "/who")
@@ -217,7 +217,7 @@ async def test_certificates_in_use_stay_while_files_are_being_replaced(tmp_path:
     now, authority = [0.0], Authority.create()
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     authority.issue("first").write(certificate, key)
-    pair = {"client_certificate": Material(file=str(certificate)), "client_key": Material(file=str(key))}
+    pair = {"client_certificate": PEMData(file=str(certificate)), "client_key": PEMData(file=str(key))}
     credentials = Credentials(ClusterConfig(server="https://x", **pair), clock=lambda: now[0])
     first = await credentials.ssl_context()
     second = authority.issue("second")
@@ -233,14 +233,14 @@ async def test_certificates_that_do_not_fit_are_said() -> None:
     one, two = Authority.create().issue("a"), Authority.create().issue("b")
     config = ClusterConfig(
         server="https://x",
-        client_certificate=Material(data=one.certificate),
-        client_key=Material(data=two.key),
+        client_certificate=PEMData(data=one.certificate),
+        client_key=PEMData(data=two.key),
         source="kubeconfig",
     )
     with pytest.raises(ConfigError, match="kubeconfig: the client certificate and key do not fit"):
         await Credentials(config).ssl_context()
     with pytest.raises(ConfigError, match="not valid PEM"):
-        await Credentials(ClusterConfig(server="https://x", ca=Material(data=b"junk"))).ssl_context()
+        await Credentials(ClusterConfig(server="https://x", ca=PEMData(data=b"junk"))).ssl_context()
 
 
 async def test_a_proxy_is_used_as_a_tunnel() -> None:
@@ -266,7 +266,7 @@ async def test_a_proxy_is_used_as_a_tunnel() -> None:
     async with serve(server, hosts=("api.example.com",)) as front:
         config = ClusterConfig(
             server=f"https://api.example.com:{front.port}",
-            ca=Material(data=front.authority_pem),
+            ca=PEMData(data=front.authority_pem),
             proxy_url=f"http://u:p@127.0.0.1:{port}",
         )
         async with Client.connect(config, metrics=False) as client:

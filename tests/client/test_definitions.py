@@ -24,7 +24,7 @@ def definition(name: str) -> dict[str, Any]:
 
 
 async def test_one_kind_after_another_can_be_defined_and_used(client: Client) -> None:
-    from kubewright.client.waiting import condition
+    from kubewright.client.wait import condition
 
     for name in ("apple", "berry", "cherry"):
         made = await client.create(Unstructured(definition(name)))

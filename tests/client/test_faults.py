@@ -22,9 +22,9 @@ from kubewright.client import (
     ClusterConfig,
     ConnectionFailed,
     HTTPTransport,
-    Retries,
+    RetryPolicy,
     TokenBucket,
-    merge,
+    merge_patch,
 )
 
 Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -110,7 +110,7 @@ class Scripted:
         config = options.pop("config", {})
         transport = HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{self.port}", **config))
         try:
-            yield Client.over(
+            yield Client.from_transport(
                 transport, server="the test server", sleep=sleep, rng=random.Random(1), **options
             )
         finally:
@@ -133,9 +133,9 @@ async def test_a_storm_of_429_is_waited_out_as_told(caplog: pytest.LogCaptureFix
 
 async def test_a_server_that_stays_busy_is_given_up() -> None:
     server = Scripted(answer(status(429, "TooManyRequests"), 429, Retry_After="1"))
-    async with server.running(retries=Retries(told=3)) as client:
+    async with server.running(retries=RetryPolicy(retry_after_attempts=3)) as client:
         with pytest.raises(TooManyRequests):
-            await client.patch(ConfigMap, merge({}), name="a")
+            await client.patch(ConfigMap, merge_patch({}), name="a")
     assert len(server.requests) == 4
 
 
@@ -151,7 +151,7 @@ async def test_writes_are_not_repeated_unless_the_server_said_so() -> None:
     server = Scripted(cut(b"HTTP/1.1 200 OK\r\nContent-Le"), answer(OBJECT))
     async with server.running() as client:
         with pytest.raises(ConnectionFailed, match="closed by the server"):
-            await client.patch(ConfigMap, merge({}), name="a")
+            await client.patch(ConfigMap, merge_patch({}), name="a")
     assert len(server.requests) == 1
 
 
@@ -185,7 +185,9 @@ async def test_an_unreachable_server_is_one_line_and_an_end(caplog: pytest.LogCa
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    gone = Client.over(HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{server.port}")), sleep=sleep)
+    gone = Client.from_transport(
+        HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{server.port}")), sleep=sleep
+    )
     with pytest.raises(ConnectionFailed, match="cannot be reached"):
         await gone.delete(ConfigMap, "a")
     assert len(slept) == 4
@@ -260,7 +262,7 @@ async def test_headers_cannot_be_smuggled() -> None:
     server = Scripted(answer(OBJECT))
     async with server.running() as client:
         with pytest.raises(ValueError, match="line break"):
-            await client.impersonating("jane\r\nX-Other: yes").get(ConfigMap, "a")
+            await client.with_impersonation("jane\r\nX-Other: yes").get(ConfigMap, "a")
         await client.get(ConfigMap, "a/../../b?x=1 HTTP/1.1\r\n")
     assert server.requests[0][0].startswith("GET /api/v1/namespaces/default/configmaps/a%2F..%2F..%2Fb%3Fx")
 
@@ -368,7 +370,7 @@ def test_a_client_outlives_its_loop() -> None:
     thread = threading.Thread(target=asyncio.run, args=(listen(),))
     thread.start()
     listening.wait()
-    client = Client.over(HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{server.port}")))
+    client = Client.from_transport(HTTPTransport(ClusterConfig(server=f"http://127.0.0.1:{server.port}")))
 
     async def name() -> str | None:
         return (await client.get(ConfigMap, "a")).metadata.name

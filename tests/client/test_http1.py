@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.client import ConnectionFailed
-from kubewright.client.http1 import Connection
+from kubewright.client.transport.http1 import Connection
 
 BODY = b'{"kind":"ConfigMap","data":{"long":"' + b"x" * 300 + b'"}}'
 

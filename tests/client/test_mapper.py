@@ -33,7 +33,7 @@ async def test_known_kinds_need_no_request(client: Client) -> None:
         raise AssertionError("a request was made")
 
     mapper = RESTMapper(None)  # type: ignore[arg-type]
-    assert mapper.known(Deployment) == mapper.known(metadata_of("deploy"))
+    assert mapper.find_cached(Deployment) == mapper.find_cached(metadata_of("deploy"))
     assert (await mapper.resource_for(Deployment)).path("shop", "web", "scale") == (
         "/apis/apps/v1/namespaces/shop/deployments/web/scale"
     )
@@ -48,7 +48,7 @@ async def test_what_is_no_kind_is_told(client: Client, kind: Any) -> None:
 async def test_discovery_of_both_forms_finds_the_same(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kubewright.client import discovery
+    from kubewright.client.discovery import discovery
 
     aggregated = await discovery.discover(client.rest)
     monkeypatch.setattr(discovery, "_AGGREGATED", "application/json")

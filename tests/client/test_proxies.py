@@ -14,7 +14,7 @@ import pytest
 
 from kubewright.apiserver import APIServer, Request, Response, serve
 from kubewright.apiserver.tls import Authority
-from kubewright.client import Client, ClusterConfig, ConnectionFailed, HTTPTransport, Material
+from kubewright.client import Client, ClusterConfig, ConnectionFailed, HTTPTransport, PEMData
 from kubewright.storage import MemoryStorage
 
 AUTHORITY = Authority.create()
@@ -145,9 +145,9 @@ def config(port: int, proxy: Proxy, host: str = "api.example.com", **more: Any) 
     pair = AUTHORITY.issue("admin", groups=["system:masters"])
     settings = {
         "server": f"https://{host}:{port}",
-        "ca": Material(data=AUTHORITY.certificate),
-        "client_certificate": Material(data=pair.certificate),
-        "client_key": Material(data=pair.key),
+        "ca": PEMData(data=AUTHORITY.certificate),
+        "client_certificate": PEMData(data=pair.certificate),
+        "client_key": PEMData(data=pair.key),
         "proxy_url": proxy.url,
     }
     return ClusterConfig(**{**settings, **more})

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubewright.client import ClusterConfig, ConfigError, ExecPlugin, Material, load_config
-from kubewright.client.copying import unpack
-from kubewright.client.credentials import make_context
-from kubewright.client.kubeconfig import Kubeconfig
-from kubewright.client.oidc import OIDCToken
-from kubewright.client.proxy import parse_proxy
+from kubewright.client import ClusterConfig, ConfigError, ExecPlugin, PEMData, load_config
+from kubewright.client.config.credentials import make_context
+from kubewright.client.config.kubeconfig import Kubeconfig
+from kubewright.client.config.oidc import OIDCToken
+from kubewright.client.streams.tar_archive import unpack
+from kubewright.client.transport.proxy import parse_proxy
 
 SECRET = "hunter2"
 
@@ -33,11 +33,11 @@ def _kubeconfig(cluster: dict[str, object]) -> str:
 @pytest.mark.parametrize(
     "thing",
     [
-        Material(data=SECRET.encode()),
+        PEMData(data=SECRET.encode()),
         ExecPlugin(api_version="v1", command="c", args=(SECRET,), env=(("TOKEN", SECRET),)),
         ClusterConfig(server="https://x", token=SECRET, password=SECRET, oidc={"client-secret": SECRET}),
         ClusterConfig(server="https://x", proxy_url=f"http://me:{SECRET}@proxy:1"),
-        ClusterConfig(server="https://x", client_key=Material(data=SECRET.encode())),
+        ClusterConfig(server="https://x", client_key=PEMData(data=SECRET.encode())),
         parse_proxy(f"http://me:{SECRET}@proxy:1", "here"),
         Kubeconfig.parse(_kubeconfig({})),
     ],
@@ -58,11 +58,11 @@ def test_secrets_are_not_in_complaints() -> None:
 
 def test_an_empty_authority_does_not_mean_those_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="empty"):
-        make_context(ClusterConfig(server="https://x", ca=Material(data=b"\n")))
+        make_context(ClusterConfig(server="https://x", ca=PEMData(data=b"\n")))
     empty = tmp_path / "ca.crt"
     empty.touch()
     with pytest.raises(ConfigError, match="empty"):
-        make_context(ClusterConfig(server="https://x", ca=Material(file=str(empty))))
+        make_context(ClusterConfig(server="https://x", ca=PEMData(file=str(empty))))
 
 
 async def test_an_empty_authority_of_a_provider_is_refused(tmp_path: Path) -> None:

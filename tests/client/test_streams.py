@@ -139,12 +139,12 @@ async def client(request: pytest.FixtureRequest, kubelet: Kubelet, tmp_path: Pat
     server = APIServer(MemoryStorage())
     server.add_prefix_handler("/api/v1/namespaces", kubelet.handle)
     if request.param == "in-process":
-        yield Client.over(InProcessTransport(server))
+        yield Client.from_transport(InProcessTransport(server))
         return
     async with serve(server) as front:
         front.write_kubeconfig(tmp_path / "kubeconfig")
         transport = HTTPTransport(load_config(tmp_path / "kubeconfig"))
-        yield Client.over(transport)
+        yield Client.from_transport(transport)
         await transport.aclose()
 
 

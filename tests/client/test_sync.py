@@ -11,7 +11,7 @@ from kubewright.apiserver import APIServer
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.apiserver.typed import resource_of
 from kubewright.client import Client, SyncClient
-from kubewright.client.sync import Background
+from kubewright.client.sync_client import EventLoopThread
 from kubewright.storage import MemoryStorage
 
 
@@ -34,7 +34,7 @@ def note(name: str) -> Note:
 
 @pytest.fixture
 def client() -> Iterator[SyncClient]:
-    background = Background()
+    background = EventLoopThread()
 
     async def start() -> APIServer:
         server = APIServer(MemoryStorage())
@@ -43,7 +43,7 @@ def client() -> Iterator[SyncClient]:
         return server
 
     server = background.wait(start())
-    yield SyncClient(Client.over(InProcessTransport(server)), background)
+    yield SyncClient(Client.from_transport(InProcessTransport(server)), background)
     background.wait(server.stop(0))
     background.stop()
 
@@ -71,7 +71,7 @@ def test_lists_and_watches_are_iterated(client: SyncClient) -> None:
 
 
 def test_decorators_and_parts_are_synchronous_too(client: SyncClient) -> None:
-    inside = client.namespaced("default").dry_run()
+    inside = client.in_namespace("default").with_dry_run()
     assert isinstance(inside, SyncClient)
     inside.create(note("a"))
     assert client.list(Note).whole() == []

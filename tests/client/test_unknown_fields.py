@@ -22,7 +22,7 @@ from kubewright.api import (
 )
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
 from kubewright.client import Client, condition
-from kubewright.client.patches import changed, plain
+from kubewright.client.patches import base_and_changed, to_dict
 
 
 class Part(Struct):
@@ -112,7 +112,7 @@ async def machines(client: Client, namespace: str) -> Client:
     await client.wait(
         CustomResourceDefinition, "machines.client.example.com", until=condition("Established"), timeout=15
     )
-    return client.namespaced(namespace)
+    return client.in_namespace(namespace)
 
 
 async def test_fields_of_a_newer_schema_survive_at_every_level(machines: Client, namespace: str) -> None:
@@ -202,7 +202,7 @@ def test_known_changes_are_laid_over_unknown_fields(
     del machine.spec.parts[keep:]
     for part in machine.spec.parts:
         part.size = size
-    pair = changed(machine)
+    pair = base_and_changed(machine)
     assert pair is not None
     before, after = pair
     assert before == base
@@ -213,13 +213,13 @@ def test_known_changes_are_laid_over_unknown_fields(
         assert part["size"] == size
     assert after["spec"].get("newer") == spec.get("newer")
     # What this program sees of the result is what it wanted.
-    assert plain(codec.decode(codec.encode(after), Machine))["spec"] == plain(machine)["spec"]
+    assert to_dict(codec.decode(codec.encode(after), Machine))["spec"] == to_dict(machine)["spec"]
 
 
 def test_an_untouched_object_has_no_difference() -> None:
     base = {"metadata": {"name": "m", "resourceVersion": "1"}, "spec": FULL}
     machine = codec.decode(codec.encode(base), Machine)
-    pair = changed(machine)
+    pair = base_and_changed(machine)
     assert pair is not None
     assert pair[0] == pair[1] == base
-    assert changed(Machine(metadata=ObjectMeta(name="m"), spec=MachineSpec())) is None
+    assert base_and_changed(Machine(metadata=ObjectMeta(name="m"), spec=MachineSpec())) is None

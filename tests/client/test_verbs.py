@@ -19,7 +19,15 @@ from kubewright.api.apps.v1 import Deployment, DeploymentSpec
 from kubewright.api.authentication.v1 import TokenRequest, TokenRequestSpec
 from kubewright.api.core.v1 import ConfigMap, Container, Namespace, PodSpec, PodTemplateSpec, ServiceAccount
 from kubewright.api.meta import LabelSelector
-from kubewright.client import Client, NoKindMatch, json_patch, merge, merge_from, metadata_of, strategic
+from kubewright.client import (
+    Client,
+    NoKindMatch,
+    json_patch,
+    merge_from,
+    merge_patch,
+    metadata_of,
+    strategic_merge_patch,
+)
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 
@@ -96,7 +104,7 @@ async def test_a_dry_run_leaves_object_and_server_alone(client: Client, namespac
     made = await client.create(config_map("a", namespace, x="1"))
     version = made.metadata.resource_version
     made.data = {"x": "2"}
-    answer = await client.dry_run().update(made)
+    answer = await client.with_dry_run().update(made)
     assert answer is not made
     assert answer.data == {"x": "2"}
     assert made.metadata.resource_version == version
@@ -163,13 +171,15 @@ async def test_a_patch_says_of_which_kind_it_is(client: Client, namespace: str) 
 
 async def test_the_four_patches(client: Client, namespace: str) -> None:
     await client.create(deployment("web", namespace))
-    merged = await client.patch(Deployment, merge({"spec": {"replicas": 2}}), name="web", namespace=namespace)
+    merged = await client.patch(
+        Deployment, merge_patch({"spec": {"replicas": 2}}), name="web", namespace=namespace
+    )
     assert merged.spec is not None
     assert merged.spec.replicas == 2
     await client.patch(merged, json_patch([{"op": "replace", "path": "/spec/replicas", "value": 3}]))
     assert merged.spec.replicas == 3
     change = {"spec": {"template": {"spec": {"containers": [{"name": "two", "image": "new"}]}}}}
-    await client.patch(merged, strategic(change))
+    await client.patch(merged, strategic_merge_patch(change))
     assert merged.spec is not None
     assert merged.spec.template.spec is not None
     assert [each.image for each in merged.spec.template.spec.containers] == ["one", "new"]
@@ -184,7 +194,7 @@ async def test_the_four_patches(client: Client, namespace: str) -> None:
 
 
 async def test_apply_owns_what_it_sends(client: Client, namespace: str) -> None:
-    mine = client.namespaced(namespace).field_owner("mine")
+    mine = client.in_namespace(namespace).with_field_owner("mine")
     intent = partial(ConfigMap, metadata={"name": "a"}, data={"x": "1"})
     applied = await mine.apply(intent)
     assert isinstance(applied, ConfigMap)
@@ -263,7 +273,7 @@ async def test_delete_all_chooses_by_labels(client: Client, namespace: str) -> N
 
 
 async def test_a_namespaced_client_stays_inside(client: Client, namespace: str) -> None:
-    inside = client.namespaced(namespace)
+    inside = client.in_namespace(namespace)
     await inside.create(ConfigMap(metadata=ObjectMeta(name="a")))
     assert (await inside.get(ConfigMap, "a")).metadata.namespace == namespace
     assert all(each.metadata.namespace == namespace for each in await inside.list(ConfigMap))
@@ -296,7 +306,7 @@ async def test_impersonation_is_checked_by_the_server(client: Client, namespace:
     from kubewright.api import Forbidden
 
     with pytest.raises(Forbidden, match='User "jane" cannot get resource "configmaps"'):
-        await client.impersonating("jane", ["team"]).get(ConfigMap, "a", namespace)
+        await client.with_impersonation("jane", ["team"]).get(ConfigMap, "a", namespace)
 
 
 async def test_strict_field_validation_names_the_field(client: Client, namespace: str) -> None:
@@ -305,7 +315,7 @@ async def test_strict_field_validation_names_the_field(client: Client, namespace
     made = Unstructured.new(CONFIG_MAP, "u", namespace)
     made["dta"] = {}
     with pytest.raises(BadRequest, match='unknown field "dta"'):
-        await client.field_validation("Strict").create(made)
+        await client.with_field_validation("Strict").create(made)
 
 
 async def test_kinds_that_do_not_exist_are_named(client: Client) -> None:
@@ -323,8 +333,8 @@ async def test_interceptors_stand_around_calls(client: Client, namespace: str) -
     async def failing(call: object, proceed: object) -> object:
         raise NotFound("made up")
 
-    watched = client.intercepted(outer)  # type: ignore[arg-type]
+    watched = client.with_interceptor(outer)  # type: ignore[arg-type]
     await watched.create(config_map("a", namespace))
     assert seen == ["create configmaps"]
     with pytest.raises(NotFound, match="made up"):
-        await watched.intercepted(failing).get(ConfigMap, "a", namespace)  # type: ignore[arg-type]
+        await watched.with_interceptor(failing).get(ConfigMap, "a", namespace)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.cache import Cache, CachedClient
 from kubewright.client import Client
-from kubewright.client.mapper import RESTMapper
+from kubewright.client.discovery.rest_mapper import RESTMapper
 from kubewright.controlplane import ControlPlane
 from kubewright.manifests import crd
 from kubewright.testing.time import FakeTimeLoop
@@ -98,7 +98,7 @@ def pytest_asyncio_loop_factories(config, item):
 @asynccontextmanager
 async def opened(clock):
     async with ControlPlane(port=None, auth="always-allow", clock=clock) as plane:
-        over = Client.over(InProcessTransport(plane.server))
+        over = Client.from_transport(InProcessTransport(plane.server))
         live = Client(over.rest, RESTMapper(over.rest, clock=clock), over.settings)
         async with live, Cache(live, allow=[ConfigMap]) as cache:
             made = Bench(None, cache)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ async def opened(clock):
                     made.writes.append(f"{call.verb} {call.resource}{part}")
                 return await proceed(call)
 
-            made.client = CachedClient.of(live, cache).intercepted(count)
+            made.client = CachedClient.from_client(live, cache).with_interceptor(count)
             yield made
 
 

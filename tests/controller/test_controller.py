@@ -286,7 +286,7 @@ async def test_an_answer_of_the_server_ends_in_the_reconciler(bench, caplog):
 
     async def reconcile(request):
         calls.append(request)
-        await bench.client.live.get(ConfigMap, "nowhere", "default")
+        await bench.client.uncached.get(ConfigMap, "nowhere", "default")
 
     await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 2)
     shown = next(record for record in caplog.records if record.exc_info)

@@ -107,7 +107,7 @@ async def test_a_finalizer_keeps_the_object_until_it_has_ended(bench):
         await stopped.wait()
         log.append(stopped.reason)
         await asyncio.sleep(5)
-        log.append((await bench.client.live.get(bench.Shop, "a", "default")).metadata.finalizers)
+        log.append((await bench.client.uncached.get(bench.Shop, "a", "default")).metadata.finalizers)
 
     await bench.install(bench.Shop)
     await bench.shop("a")
@@ -118,7 +118,7 @@ async def test_a_finalizer_keeps_the_object_until_it_has_ended(bench):
         await bench.client.wait(bench.Shop, "a", "default", until=lambda shop: shop is None)
     assert log == ["the object is being deleted", ["example.com/stream"]]
     with pytest.raises(NotFound):
-        await bench.client.live.get(bench.Shop, "a", "default")
+        await bench.client.uncached.get(bench.Shop, "a", "default")
 
 
 async def test_one_that_does_not_listen_is_cancelled(bench):

@@ -8,7 +8,7 @@ from kubewright.api.codec import encode
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.cache import Change, Entry, Key
+from kubewright.cache import CacheEntry, ObjectChange, ObjectKey
 from kubewright.controller import (
     Predicate,
     Request,
@@ -29,12 +29,12 @@ from kubewright.controller import (
     where,
 )
 
-KEY = Key("shop", "a")
+KEY = ObjectKey("shop", "a")
 
 
 def entry(revision=1, **metadata):
     obj = ConfigMap(metadata=ObjectMeta(name="a", namespace="shop", **metadata))
-    return Entry(encode(obj), revision, "uid")
+    return CacheEntry(encode(obj), revision, "uid")
 
 
 @pytest.mark.parametrize(
@@ -49,34 +49,38 @@ def entry(revision=1, **metadata):
 )
 def test_a_field_has_changed(predicate, field, before, after):
     old, new = entry(**{field: before}), entry(2, **{field: after})
-    assert predicate(Change(KEY, old, new))
-    assert not predicate(Change(KEY, old, old))
-    assert not predicate(Change(KEY, new, entry(3, **{field: after})))
-    assert predicate(Change(KEY, None, new))
-    assert predicate(Change(KEY, old, None))
+    assert predicate(ObjectChange(KEY, old, new))
+    assert not predicate(ObjectChange(KEY, old, old))
+    assert not predicate(ObjectChange(KEY, new, entry(3, **{field: after})))
+    assert predicate(ObjectChange(KEY, None, new))
+    assert predicate(ObjectChange(KEY, old, None))
 
 
 def test_absent_and_empty_are_the_same():
-    assert not labels_changed(Change(KEY, entry(labels={}), entry(2)))
+    assert not labels_changed(ObjectChange(KEY, entry(labels={}), entry(2)))
 
 
 def test_resyncs_are_no_change():
     old = entry(5)
-    assert not resource_version_changed(Change(KEY, old, old))
-    assert resource_version_changed(Change(KEY, old, entry(6)))
+    assert not resource_version_changed(ObjectChange(KEY, old, old))
+    assert resource_version_changed(ObjectChange(KEY, old, entry(6)))
 
 
 def test_what_happened():
-    changes = [Change(KEY, None, entry()), Change(KEY, entry(), entry(2)), Change(KEY, entry(), None)]
+    changes = [
+        ObjectChange(KEY, None, entry()),
+        ObjectChange(KEY, entry(), entry(2)),
+        ObjectChange(KEY, entry(), None),
+    ]
     for wanted, predicate in enumerate((created, updated, deleted)):
         assert [predicate(change) for change in changes] == [number == wanted for number in range(3)]
 
 
 def test_labels_namespaces_and_functions():
-    change = Change(KEY, None, entry(labels={"tier": "front"}))
+    change = ObjectChange(KEY, None, entry(labels={"tier": "front"}))
     assert has_labels("tier in (front, back)")(change)
     assert not has_labels("tier=back")(change)
-    assert has_labels("tier=front")(Change(KEY, entry(labels={"tier": "front"}), None))
+    assert has_labels("tier=front")(ObjectChange(KEY, entry(labels={"tier": "front"}), None))
     assert in_namespaces("shop", "other")(change)
     assert not in_namespaces("other")(change)
     assert where(ConfigMap, lambda config: config.metadata.name == "a")(change)
@@ -85,7 +89,7 @@ def test_labels_namespaces_and_functions():
 @given(st.booleans(), st.booleans())
 def test_predicates_combine(first, second):
     one, other = Predicate(lambda change: first, "one"), Predicate(lambda change: second, "other")
-    change = Change(KEY, None, entry())
+    change = ObjectChange(KEY, None, entry())
     assert (one & other)(change) == (first and second)
     assert (one | other)(change) == (first or second)
     assert (~one)(change) == (not first)
@@ -104,28 +108,30 @@ def owned_by(*names, kind="Shop", controller=True, version="v1"):
 
 
 def test_the_object_itself():
-    assert list(enqueue_object(Change(KEY, None, entry()))) == [Request("shop", "a")]
+    assert list(enqueue_object(ObjectChange(KEY, None, entry()))) == [Request("shop", "a")]
 
 
 def test_owners_in_any_version_and_of_both_sides():
     shop = GroupVersionKind("example.com", "v1", "Shop")
     handler = enqueue_owner(shop)
-    change = Change(KEY, owned_by("x"), owned_by("y", version="v2"))
+    change = ObjectChange(KEY, owned_by("x"), owned_by("y", version="v2"))
     assert list(handler(change)) == [Request("shop", "x"), Request("shop", "y")]
-    assert list(handler(Change(KEY, None, owned_by("x", kind="Other")))) == []
-    assert list(handler(Change(KEY, None, owned_by("x", controller=False)))) == []
+    assert list(handler(ObjectChange(KEY, None, owned_by("x", kind="Other")))) == []
+    assert list(handler(ObjectChange(KEY, None, owned_by("x", controller=False)))) == []
     any_owner = enqueue_owner(shop, controller_only=False)
-    assert list(any_owner(Change(KEY, None, owned_by("x", "y", controller=False)))) == [
+    assert list(any_owner(ObjectChange(KEY, None, owned_by("x", "y", controller=False)))) == [
         Request("shop", "x"),
         Request("shop", "y"),
     ]
-    assert list(enqueue_owner(shop, namespaced=False)(Change(KEY, None, owned_by("x")))) == [Request("", "x")]
+    assert list(enqueue_owner(shop, namespaced=False)(ObjectChange(KEY, None, owned_by("x")))) == [
+        Request("", "x")
+    ]
 
 
 def test_a_mapping_is_asked_once_for_a_resync():
     asked = []
     handler = enqueue_mapped(lambda entry: entry.revision, lambda revision: asked.append(revision) or ["key"])
     old = entry(1)
-    assert list(handler(Change(KEY, old, old))) == ["key"]
-    assert list(handler(Change(KEY, old, entry(2)))) == ["key"]
+    assert list(handler(ObjectChange(KEY, old, old))) == ["key"]
+    assert list(handler(ObjectChange(KEY, old, entry(2)))) == ["key"]
     assert asked == [1, 1, 2]

@@ -93,7 +93,7 @@ class World:
         """Have the server know the kinds of an operator; once is enough."""
         missing = [kind for kind in operator.kinds if kind not in self._installed]
         if missing:
-            await install_definitions(self.client.field_owner(operator.name), operator.kinds)
+            await install_definitions(self.client.with_field_owner(operator.name), operator.kinds)
             self._installed.update(missing)
 
     @asynccontextmanager

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from at import At, AtSpec, Phase, make_operator
 from kubewright.api.core.v1 import Pod
-from kubewright.client import deleted, exists, field_is, merge
+from kubewright.client import deleted, exists, field_is, merge_patch
 
 
 def at(world, name, when, command="echo hello world"):
@@ -26,7 +26,7 @@ async def test_it_waits_for_its_time_and_ends_with_its_pod(world):
         assert (pod.metadata.labels, pod.spec.restart_policy) == ({"app": "later"}, "OnFailure")
         assert pod.metadata.owner_references[0].controller
         await world.wait_for(At, "later", phase(Phase.RUNNING))
-        await world.client.patch(pod, merge({"status": {"phase": "Succeeded"}}), subresource="status")
+        await world.client.patch(pod, merge_patch({"status": {"phase": "Succeeded"}}), subresource="status")
         await world.wait_for(At, "later", phase(Phase.DONE))
 
 
@@ -36,7 +36,7 @@ async def test_an_overdue_one_runs_at_once_and_only_once(world):
         pod = await world.wait_for(Pod, "overdue-pod", exists)
         await world.wait_for(At, "overdue", phase(Phase.RUNNING))
     async with world.running(make_operator(world.now)):
-        await world.client.patch(pod, merge({"status": {"phase": "Failed"}}), subresource="status")
+        await world.client.patch(pod, merge_patch({"status": {"phase": "Failed"}}), subresource="status")
         await world.wait_for(At, "overdue", phase(Phase.DONE))
         assert [each.metadata.uid for each in await world.client.list(Pod, world.namespace)] == [
             pod.metadata.uid

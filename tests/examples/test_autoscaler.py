@@ -17,7 +17,7 @@ from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
 from kubewright.api.meta import LabelSelector
 from kubewright.api.quantity import Quantity
-from kubewright.client import condition, merge
+from kubewright.client import condition, merge_patch
 
 USED = {"cpu": Quantity("200m"), "memory": Quantity("100Mi")}
 
@@ -73,7 +73,7 @@ async def test_off_only_recommends(world):
         assert found.target == {"cpu": Quantity("230m"), "memory": Quantity("115Mi")}
         assert requests_of(await world.client.get(Deployment, "web")) == {}
         await world.client.patch(
-            VerticalAutoscaler, merge({"spec": {"updatePolicy": {"updateMode": "Auto"}}}), name="web"
+            VerticalAutoscaler, merge_patch({"spec": {"updatePolicy": {"updateMode": "Auto"}}}), name="web"
         )
         await world.wait_for(Deployment, "web", lambda found: requests_of(found) != {})
 
@@ -95,7 +95,7 @@ async def test_auto_follows_the_metrics(world):
 @pytest.mark.parametrize(("replicas", "changed"), [(0, True), (2, False)])
 async def test_initial_leaves_running_pods_alone(world, replicas, changed):
     made = await world.client.create(web(world))
-    await world.client.patch(made, merge({"status": {"replicas": replicas}}), subresource="status")
+    await world.client.patch(made, merge_patch({"status": {"replicas": replicas}}), subresource="status")
     async with world.running(make_operator(Metrics())) as manager:
         await world.client.create(autoscaler(world, "Initial"))
         await world.wait_for(VerticalAutoscaler, "web", provided)
@@ -103,7 +103,7 @@ async def test_initial_leaves_running_pods_alone(world, replicas, changed):
             await world.wait_for(Deployment, "web", lambda found: requests_of(found) != {})
         else:
             before = world.now()
-            await world.client.patch(made, merge({"metadata": {"labels": {"a": "b"}}}))
+            await world.client.patch(made, merge_patch({"metadata": {"labels": {"a": "b"}}}))
             assert manager.ready
             assert world.now() >= before
     assert bool(requests_of(await world.client.get(Deployment, "web"))) is changed

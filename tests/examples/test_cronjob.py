@@ -12,7 +12,7 @@ from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Container, PodSpec, PodTemplateSpec
 from kubewright.api.errors import Invalid, NotFound
 from kubewright.api.times import format_time
-from kubewright.client import merge
+from kubewright.client import merge_patch
 from kubewright.manager import Operator
 
 
@@ -67,7 +67,7 @@ async def hand_made(world, owner, name, *, due=None, status=None):
     set_controller_reference(owner, job)
     await world.client.create(job)
     if status is not None:
-        await world.client.patch(job, merge({"status": status}), subresource="status")
+        await world.client.patch(job, merge_patch({"status": status}), subresource="status")
     return job
 
 
@@ -87,7 +87,7 @@ def finished(how, start):
 
 
 async def finish(world, job, how="Complete"):
-    await world.client.patch(job, merge({"status": finished(how, world.now())}), subresource="status")
+    await world.client.patch(job, merge_patch({"status": finished(how, world.now())}), subresource="status")
 
 
 async def test_a_due_run_becomes_a_job_with_everything_of_the_template(world):
@@ -219,7 +219,7 @@ async def test_suspended_means_no_run_until_it_is_not(world):
         await first_run(world, other)
         assert world.now() > before
         assert [name for name in await jobs_of(world) if name.startswith("hello-")] == []
-        await world.client.patch(v1.CronJob, merge({"spec": {"suspend": False}}), name="hello")
+        await world.client.patch(v1.CronJob, merge_patch({"spec": {"suspend": False}}), name="hello")
         await world.wait_for(v1.CronJob, "hello", says("Progressing", "True", "JobsActive"))
 
 
@@ -256,7 +256,7 @@ async def test_a_schedule_that_cannot_be_read_is_told_and_not_tried_again(world)
         await world.client.create(cron_job(world, schedule="every now and then"))
         seen = await world.wait_for(v1.CronJob, "hello", says("Degraded", "True", "InvalidSchedule"))
         assert "five fields" in get_condition(seen.status, "Degraded").message
-        await world.client.patch(v1.CronJob, merge({"spec": {"schedule": "* * * * *"}}), name="hello")
+        await world.client.patch(v1.CronJob, merge_patch({"spec": {"schedule": "* * * * *"}}), name="hello")
         await world.wait_for(v1.CronJob, "hello", says("Progressing", "True", "JobsActive"))
 
 
@@ -376,6 +376,6 @@ async def test_webhooks_fill_in_and_refuse(world):
         assert name == "metadata.name"
         assert schedule in ("spec.schedule", "spec.schedule.minute")
         with pytest.raises(Invalid, match=r"spec\.schedule"):
-            await world.client.patch(v1.CronJob, merge({"spec": {"schedule": "no"}}), name="kept")
+            await world.client.patch(v1.CronJob, merge_patch({"spec": {"schedule": "no"}}), name="kept")
         await world.client.create(cron_job(world, "n" * 52))
         await world.client.delete(v1.CronJob, "kept")

@@ -11,7 +11,7 @@ from kubewright.api.batch.v1 import Job, JobSpec
 from kubewright.api.conditions import get_condition
 from kubewright.api.core.v1 import Container, Namespace, PodSpec, PodTemplateSpec
 from kubewright.api.times import format_time
-from kubewright.client import Client, ConnectionFailed, merge
+from kubewright.client import Client, ConnectionFailed, merge_patch
 from kubewright.manager import Operator
 
 TEMPLATE = v1.JobTemplate(
@@ -84,7 +84,7 @@ async def prepare(world, namespace):
         set_controller_reference(made, job)
         await client.create(job)
         if name != "running":
-            await client.patch(job, merge({"status": done(world.now())}), subresource="status")
+            await client.patch(job, merge_patch({"status": done(world.now())}), subresource="status")
     return due
 
 
@@ -131,7 +131,7 @@ async def end_state(world, namespace, due):
 async def live(world, namespace, due, death=None):
     """Run an operator until everything is settled, or until it dies."""
     operator = keeping(namespace, world)
-    client = world.client if death is None else world.client.intercepted(death)
+    client = world.client if death is None else world.client.with_interceptor(death)
     goal = asyncio.create_task(
         world.client.wait(v1.CronJob, "hello", namespace, until=settled(due), timeout=900)
     )
@@ -237,7 +237,7 @@ class _Breaking:
 async def test_a_server_that_was_away_for_minutes_is_caught_up_with(world):
     transport = Away(world.server.transport)
     operator = keeping(world.namespace, world)
-    async with world.running(operator, Client.over(transport, namespace=world.namespace)):
+    async with world.running(operator, Client.from_transport(transport, namespace=world.namespace)):
         spec = v1.CronJobSpec(schedule="* * * * *", job_template=TEMPLATE)
         await world.client.create(v1.CronJob(metadata=world.meta("before"), spec=spec))
         first = await world.wait_for(

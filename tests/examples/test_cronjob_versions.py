@@ -12,7 +12,7 @@ from kubewright.api.conditions import set_condition
 from kubewright.api.core.v1 import Container, ObjectReference, PodSpec, PodTemplateSpec
 from kubewright.api.errors import Invalid
 from kubewright.api.meta import Condition
-from kubewright.client import merge
+from kubewright.client import merge_patch
 from kubewright.webhook import lost_fields
 
 TEMPLATE = v1.JobTemplate(
@@ -102,11 +102,11 @@ async def test_each_version_is_read_as_the_other(world):
         )
         new = await world.client.get(v2.CronJob, "one")
         assert new.spec.schedule == v2.CronSchedule(minute="0")
-        await world.client.patch(v2.CronJob, merge({"metadata": {"labels": {"x": "y"}}}), name="one")
+        await world.client.patch(v2.CronJob, merge_patch({"metadata": {"labels": {"x": "y"}}}), name="one")
         old = await world.client.get(v1.CronJob, "one")
         assert (old.spec.schedule, old.metadata.labels) == ("@hourly", {"x": "y"})
         assert V1_SPELLING not in (old.metadata.annotations or {})
-        await world.client.patch(v2.CronJob, merge({"spec": {"schedule": {"minute": "5"}}}), name="one")
+        await world.client.patch(v2.CronJob, merge_patch({"spec": {"schedule": {"minute": "5"}}}), name="one")
         assert (await world.client.get(v1.CronJob, "one")).spec.schedule == "5 * * * *"
 
 

@@ -5,7 +5,7 @@ import pytest
 from foo import Foo, FooSpec, deployment_for, operator
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.errors import Invalid
-from kubewright.client import exists, field_is, merge
+from kubewright.client import exists, field_is, merge_patch
 
 
 def foo(world, replicas=2, deployment="web"):
@@ -30,12 +30,12 @@ async def test_its_size_is_restored_and_follows(world):
     async with world.running(operator):
         await world.client.create(foo(world))
         await world.wait_for(Deployment, "web", exists)
-        await world.client.patch(Deployment, merge({"spec": {"replicas": 7}}), name="web")
+        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 7}}), name="web")
         await world.wait_for(Deployment, "web", field_is(".spec.replicas", 2))
-        await world.client.patch(Foo, merge({"spec": {"replicas": 5}}), name="foo")
+        await world.client.patch(Foo, merge_patch({"spec": {"replicas": 5}}), name="foo")
         await world.wait_for(Deployment, "web", field_is(".spec.replicas", 5))
         status = {"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3}}
-        await world.client.patch(Deployment, merge(status), name="web", subresource="status")
+        await world.client.patch(Deployment, merge_patch(status), name="web", subresource="status")
         await world.wait_for(Foo, "foo", field_is(".status.availableReplicas", 3))
 
 

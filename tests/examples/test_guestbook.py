@@ -6,7 +6,7 @@ from guestbook import Guestbook, GuestbookSpec, operator
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Invalid
-from kubewright.client import condition, exists, field_is, merge
+from kubewright.client import condition, exists, field_is, merge_patch
 
 
 def guestbook(world, name="visitors", size=3, settings="conf", **spec):
@@ -25,9 +25,11 @@ async def test_children_are_kept_as_described(world):
         assert (await world.client.get(ConfigMap, "conf")).data == {"type": "Name"}
         await world.client.delete(ConfigMap, "conf")
         await world.wait_for(ConfigMap, "conf", exists)
-        await world.client.patch(Deployment, merge({"spec": {"replicas": 9}}), name="visitors")
+        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 9}}), name="visitors")
         await world.wait_for(Deployment, "visitors", field_is(".spec.replicas", 3))
-        await world.client.patch(Guestbook, merge({"spec": {"size": 5, "type": "Phone"}}), name="visitors")
+        await world.client.patch(
+            Guestbook, merge_patch({"spec": {"size": 5, "type": "Phone"}}), name="visitors"
+        )
         await world.wait_for(Deployment, "visitors", field_is(".spec.replicas", 5))
         await world.wait_for(ConfigMap, "conf", field_is(".data.type", "Phone"))
 
@@ -45,4 +47,6 @@ async def test_the_server_refuses_what_schema_and_webhook_forbid(world):
                 await world.client.create(bad)
         await world.client.create(guestbook(world, size=10, settings="c" * 15))
         with pytest.raises(Invalid, match="settings stay where they are"):
-            await world.client.patch(Guestbook, merge({"spec": {"configMapName": "other"}}), name="visitors")
+            await world.client.patch(
+                Guestbook, merge_patch({"spec": {"configMapName": "other"}}), name="visitors"
+            )

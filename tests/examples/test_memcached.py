@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.errors import Invalid
-from kubewright.client import condition, deleted, exists, field_is, merge
+from kubewright.client import condition, deleted, exists, field_is, merge_patch
 from memcached import Memcached, MemcachedSpec, operator, version_of
 
 
@@ -24,12 +24,12 @@ async def test_it_runs_restricted_and_says_so(world, monkeypatch):
         assert (container.image, container.ports[0].container_port) == ("localhost:5000/memcached", 11211)
         assert container.security_context.allow_privilege_escalation is False
         assert found.spec.template.metadata.labels["app.kubernetes.io/version"] == "latest"
-        await world.client.patch(Deployment, merge({"spec": {"replicas": 4}}), name="cache")
+        await world.client.patch(Deployment, merge_patch({"spec": {"replicas": 4}}), name="cache")
         await world.wait_for(Deployment, "cache", field_is(".spec.replicas", 1))
-        await world.client.patch(Memcached, merge({"spec": {"size": 3}}), name="cache")
+        await world.client.patch(Memcached, merge_patch({"spec": {"size": 3}}), name="cache")
         await world.wait_for(Deployment, "cache", field_is(".spec.replicas", 3))
         with pytest.raises(Invalid, match="size"):
-            await world.client.patch(Memcached, merge({"spec": {"size": -1}}), name="cache")
+            await world.client.patch(Memcached, merge_patch({"spec": {"size": -1}}), name="cache")
 
 
 async def test_the_finalizer_has_the_last_word(world):
@@ -55,7 +55,7 @@ async def test_a_deleting_object_gets_no_finalizer(world):
             Memcached, "cache", lambda found: found.metadata.finalizers == ["example.com/other"]
         )
         assert condition("Degraded")(seen)
-        await world.client.patch(Memcached, merge({"metadata": {"finalizers": None}}), name="cache")
+        await world.client.patch(Memcached, merge_patch({"metadata": {"finalizers": None}}), name="cache")
         await world.wait_for(Memcached, "cache", deleted)
 
 

@@ -34,7 +34,7 @@ async def main(kubeconfig: str, identity: str) -> None:
                 for count in itertools.count():
                     if stop.is_set():
                         return
-                    change = patches.merge({"data": {"writer": identity, "count": str(count)}})
+                    change = patches.merge_patch({"data": {"writer": identity, "count": str(count)}})
                     await manager.client.patch(ConfigMap, change, name="diary", namespace="default")
                     print(count, flush=True)
 

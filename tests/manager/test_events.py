@@ -14,7 +14,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.rest import Call, Proceed
+from kubewright.client.rest.rest_client import APIRequest, CallNext
 from kubewright.manager import EventRecorder
 from kubewright.manager.events import QUEUE_LENGTH, EventAPI
 from kubewright.testing.time import START, wall_clock
@@ -160,13 +160,13 @@ async def test_nobody_waits_for_a_server_that_is_away(
 ) -> None:
     away = asyncio.Event()
 
-    async def network(call: Call, proceed: Proceed) -> Any:
+    async def network(call: APIRequest, proceed: CallNext) -> Any:
         if not away.is_set():
             await away.wait()
             raise ConnectionFailed("nobody there", sent=False)
         return await proceed(call)
 
-    made = recorder(client.intercepted(network))
+    made = recorder(client.with_interceptor(network))
     async with running(made):
         for n in range(QUEUE_LENGTH + 100):
             obj = ConfigMap(metadata=ObjectMeta(name=f"o{n}", namespace="default", uid=str(n)))

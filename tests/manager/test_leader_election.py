@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from kubewright.api.coordination.v1 import Lease
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.rest import Call, Proceed
+from kubewright.client.rest.rest_client import APIRequest, CallNext
 from kubewright.manager import LeaderElector, LeadershipLost
 
 
@@ -122,7 +122,7 @@ async def test_there_are_never_two_leaders_whatever_the_network_does(client: Cli
 
     rng = random.Random(7)
 
-    async def weather(call: Call, proceed: Proceed) -> Any:
+    async def weather(call: APIRequest, proceed: CallNext) -> Any:
         if rng.random() < 0.4:
             await asyncio.sleep(rng.uniform(0, 20))
         if rng.random() < 0.3:
@@ -132,7 +132,7 @@ async def test_there_are_never_two_leaders_whatever_the_network_does(client: Cli
             raise ConnectionFailed("the answer was lost", sent=True)
         return answer
 
-    replicas = [elector(client.intercepted(weather), f"r{n}") for n in range(3)]
+    replicas = [elector(client.with_interceptor(weather), f"r{n}") for n in range(3)]
     terms: list[str] = []
 
     async def live(replica: Any) -> None:
@@ -155,12 +155,12 @@ async def test_there_are_never_two_leaders_whatever_the_network_does(client: Cli
 async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_begin(client: Client) -> None:
     away = False
 
-    async def network(call: Call, proceed: Proceed) -> Any:
+    async def network(call: APIRequest, proceed: CallNext) -> Any:
         if away:
             await asyncio.Event().wait()
         return await proceed(call)
 
-    first = elector(client.intercepted(network), "one")
+    first = elector(client.with_interceptor(network), "one")
     await first.acquire()
     away, began = True, now()
     with pytest.raises(LeadershipLost):
@@ -172,14 +172,14 @@ async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_beg
 async def test_a_campaign_that_is_broken_off_after_it_was_won_is_given_back(client: Client) -> None:
     """The answer to the request that took the lease never arrives, and the process stops."""
 
-    async def network(call: Call, proceed: Proceed) -> Any:
+    async def network(call: APIRequest, proceed: CallNext) -> Any:
         answer = await proceed(call)
         if call.method != "GET" and not released:
             await asyncio.Event().wait()
         return answer
 
     released = False
-    mine = elector(client.intercepted(network), "one")
+    mine = elector(client.with_interceptor(network), "one")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(mine.acquire(), 5)
     assert (await lease(client)).spec.holder_identity == "one"

@@ -370,7 +370,7 @@ async def test_a_write_that_is_tried_again_after_the_lease_ran_out_is_refused(se
     """The server asks to come back after 30 s; until then the leader can no longer renew."""
     from multidict import CIMultiDict
 
-    from kubewright.client.transport import Answer
+    from kubewright.client.transport.interface import APIResponse
 
     attempts: list[str] = []
 
@@ -381,15 +381,15 @@ async def test_a_write_that_is_tried_again_after_the_lease_ran_out_is_refused(se
         def __getattr__(self, name: str) -> Any:
             return getattr(self.inner, name)
 
-        async def send(self, method: str, path: str, *rest: Any) -> Answer:
+        async def send(self, method: str, path: str, *rest: Any) -> APIResponse:
             if method == "POST" and path.endswith("/configmaps"):
                 attempts.append(path)
-                return Answer(429, CIMultiDict({"Retry-After": "30"}), b"{}")
+                return APIResponse(429, CIMultiDict({"Retry-After": "30"}), b"{}")
             if attempts and "/leases" in path:
-                return Answer(500, CIMultiDict(), b"{}")
+                return APIResponse(500, CIMultiDict(), b"{}")
             return await self.inner.send(method, path, *rest)
 
-    client = Client.over(Busy(server.transport))  # type: ignore[arg-type]
+    client = Client.from_transport(Busy(server.transport))  # type: ignore[arg-type]
     manager = manager_of(client, elector=elector(client))
     task = asyncio.create_task(manager.run())
     await eventually(manager.elected.is_set)

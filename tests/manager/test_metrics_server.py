@@ -15,7 +15,7 @@ from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
 from kubewright.apiserver.tls import Authority
 from kubewright.client import Client
-from kubewright.client.metrics import ClientMetrics
+from kubewright.client.rest.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.manager import Cluster, LeaderElector, Manager
 from kubewright.manager.http import MetricsAuthorizer, metrics_server
@@ -97,7 +97,7 @@ async def test_answers_are_remembered_for_a_while(client: Client) -> None:
         return await proceed(call)
 
     now = [0.0]
-    check = MetricsAuthorizer(client.intercepted(counting), clock=lambda: now[0])
+    check = MetricsAuthorizer(client.with_interceptor(counting), clock=lambda: now[0])
     token = await token_of(client, "prometheus")
     for _ in range(3):
         assert (await check.refusal(f"Bearer {token}", "/metrics") or (0,))[0] == 403
@@ -111,7 +111,7 @@ async def test_a_server_that_is_away_lets_nobody_in(client: Client) -> None:
     async def away(call: Any, proceed: Any) -> Any:
         raise TimeoutError("no answer")
 
-    verdict = await MetricsAuthorizer(client.intercepted(away)).refusal("Bearer x", "/metrics")
+    verdict = await MetricsAuthorizer(client.with_interceptor(away)).refusal("Bearer x", "/metrics")
     assert verdict == (500, "Authentication failed")
 
 

@@ -76,7 +76,7 @@ async def install(client: Client, operator: Operator) -> None:
 async def test_the_declared_permissions_are_enough_to_stay_the_leader(client, eventually) -> None:
     operator = make_operator()
     await install(client, operator)
-    robot = client.impersonating(ROBOT)
+    robot = client.with_impersonation(ROBOT)
     stop = asyncio.Event()
     run = asyncio.create_task(operator.run(robot, stop))
     try:

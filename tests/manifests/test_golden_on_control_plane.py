@@ -18,7 +18,7 @@ import yaml
 
 from kubewright.api import Conflict, GroupVersionKind, Invalid
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
-from kubewright.client import Client, ClusterConfig, condition, deleted, merge
+from kubewright.client import Client, ClusterConfig, condition, deleted, merge_patch
 from kubewright.testing.server import TestServer, start_test_server
 
 GOLDEN = Path(__file__).parents[2] / "examples" / "types" / "golden"
@@ -368,13 +368,13 @@ async def test_what_is_immutable_stays(client: Client) -> None:
     kind = kind_of("everything")
     await client.create(made("everything"))
     with pytest.raises(Invalid, match=r"spec\.identity: Invalid value.*field is immutable"):
-        await client.patch(kind, merge({"spec": {"identity": "other"}}), name="one")
-    await client.patch(kind, merge({"spec": {"parent": "once"}}), name="one")
+        await client.patch(kind, merge_patch({"spec": {"identity": "other"}}), name="one")
+    await client.patch(kind, merge_patch({"spec": {"parent": "once"}}), name="one")
     with pytest.raises(Invalid, match="field is immutable"):
-        await client.patch(kind, merge({"spec": {"parent": "twice"}}), name="one")
+        await client.patch(kind, merge_patch({"spec": {"parent": "twice"}}), name="one")
     with pytest.raises(Invalid, match="field parent is immutable once set"):
-        await client.patch(kind, merge({"spec": {"parent": None}}), name="one")
-    changed = await client.patch(kind, merge({"spec": {"count": 4}}), name="one")
+        await client.patch(kind, merge_patch({"spec": {"parent": None}}), name="one")
+    changed = await client.patch(kind, merge_patch({"spec": {"count": 4}}), name="one")
     assert changed.raw["spec"]["count"] == 4
 
 

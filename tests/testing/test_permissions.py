@@ -21,7 +21,9 @@ async def use(recorder: PermissionRecorder) -> None:
         client = recorder.recording(server.client())
         await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
         await client.get(ConfigMap, "a", namespace="default")
-        await client.patch(ConfigMap, patches.merge({"data": {"a": "b"}}), name="a", namespace="default")
+        await client.patch(
+            ConfigMap, patches.merge_patch({"data": {"a": "b"}}), name="a", namespace="default"
+        )
         assert [each.metadata.name async for each in client.list(ConfigMap, namespace="default")] == ["a"]
 
 

@@ -163,11 +163,11 @@ async def test_a_configuration_that_others_change_meanwhile_is_written_all_the_s
         nonlocal meddled
         if call.verb == "patch" and not meddled:
             meddled = True
-            change = patches.merge({"metadata": {"labels": {"x": "y"}}})
+            change = patches.merge_patch({"metadata": {"labels": {"x": "y"}}})
             await client.patch(CONFIGURATION, change, name="checks")
         return await proceed(call)
 
-    assert await inject_ca_bundle(client.intercepted(meddle), CONFIGURATION, "checks", b"bundle") is True
+    assert await inject_ca_bundle(client.with_interceptor(meddle), CONFIGURATION, "checks", b"bundle") is True
     assert await trusted(client) == {b"bundle"}
     assert await inject_ca_bundle(client, CONFIGURATION, "checks", b"bundle") is False
     assert await inject_ca_bundle(client, CONFIGURATION, "others", b"bundle") is None

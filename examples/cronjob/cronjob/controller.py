@@ -195,7 +195,7 @@ class CronJobReconciler:
         try:
             await ctx.client.create(job)
         except AlreadyExists:
-            if not is_controlled_by(await ctx.client.live.get(Job, *_key(job)), cron_job):
+            if not is_controlled_by(await ctx.client.uncached.get(Job, *_key(job)), cron_job):
                 await self._could_not_run(cron_job, f"a job {job.metadata.name} of somebody else exists", ctx)
                 raise
         except APIError as error:

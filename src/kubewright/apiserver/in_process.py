@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from kubewright.api import codec
 from kubewright.api.errors import APIError, from_response
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.transport import Answer, Headers, Socket, Stream
+from kubewright.client.transport.interface import APIResponse, Headers, ResponseStream, WebSocketConnection
 
 from .request import Request, Response
 from .server import APIServer
@@ -28,7 +28,7 @@ ADMINISTRATOR = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
 
 
 class InProcessTransport:
-    """A `kubewright.client.transport.Transport` to an `APIServer`."""
+    """A `kubewright.client.transport.interface.Transport` to an `APIServer`."""
 
     def __init__(
         self, server: APIServer, user: User | None = ADMINISTRATOR, headers: Mapping[str, str] | None = None
@@ -62,19 +62,19 @@ class InProcessTransport:
         headers: Headers | None = None,
         body: bytes = b"",
         timeout: float | None = None,
-    ) -> Answer:
+    ) -> APIResponse:
         """One request, one complete answer."""
         async with asyncio.timeout(timeout):
             response = await self.server.handle(self._request(method, path, query, headers, body))
             if response.stream is not None:
                 stream = _Stream(response, None)
                 try:
-                    return Answer(
+                    return APIResponse(
                         response.status, stream.headers, b"".join([chunk async for chunk in stream])
                     )
                 finally:
                     await stream.aclose()
-        return Answer(response.status, _headers(response), response.body)
+        return APIResponse(response.status, _headers(response), response.body)
 
     async def stream(
         self,
@@ -85,7 +85,7 @@ class InProcessTransport:
         body: bytes = b"",
         timeout: float | None = None,
         idle_timeout: float | None = None,
-    ) -> Stream:
+    ) -> ResponseStream:
         """Start a request whose answer arrives over time."""
         async with asyncio.timeout(timeout):
             response = await self.server.handle(self._request(method, path, query, headers, body))
@@ -98,7 +98,7 @@ class InProcessTransport:
         headers: Headers | None = None,
         protocols: tuple[str, ...] = (),
         timeout: float | None = None,
-    ) -> Socket:
+    ) -> WebSocketConnection:
         """Open a conversation with a handler of the server."""
         handshake = CIMultiDict(headers or {})
         handshake.update(
@@ -127,7 +127,7 @@ class InProcessTransport:
         near.task = asyncio.create_task(converse())
         return near
 
-    def renew(self) -> bool:
+    def invalidate_credentials(self) -> bool:
         """There is nothing to renew."""
         return False
 

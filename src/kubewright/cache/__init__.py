@@ -13,34 +13,34 @@ Go's informers keep a copy each for typed, unstructured and metadata readers; he
 
 from .cache import Cache, KindUsage
 from .cached_client import CachedClient
-from .errors import CacheError, NoInformer, NotCached, NotSynced, Refused
-from .indexes import Index, by, by_field, by_label, by_owner
-from .informer import Handler, Informer, Transform
+from .errors import CacheError, CachingNotAllowed, NoInformer, NotCached, NotSynced
+from .indexes import Index, by_field, by_function, by_label, by_owner
+from .informer import Informer, ResourceEventHandler, Transform
+from .kind_options import KindOptions
 from .metrics import CacheCollector
-from .options import KindOptions
-from .store import Change, Entry, Key, Store, strip_managed_fields
+from .store import CacheEntry, ObjectChange, ObjectKey, Store, strip_managed_fields
 
 __all__ = [
     "Cache",
     "CacheCollector",
+    "CacheEntry",
     "CacheError",
     "CachedClient",
-    "Change",
-    "Entry",
-    "Handler",
+    "CachingNotAllowed",
     "Index",
     "Informer",
-    "Key",
     "KindOptions",
     "KindUsage",
     "NoInformer",
     "NotCached",
     "NotSynced",
-    "Refused",
+    "ObjectChange",
+    "ObjectKey",
+    "ResourceEventHandler",
     "Store",
     "Transform",
-    "by",
     "by_field",
+    "by_function",
     "by_label",
     "by_owner",
     "strip_managed_fields",

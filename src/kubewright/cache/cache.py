@@ -27,20 +27,27 @@ from kubewright.api.errors import APIError, NotFound, not_found
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.core import Fields, Labels, class_of, read
 from kubewright.client.errors import ConnectionFailed, NoKindMatch
-from kubewright.client.kinds import ALL_NAMESPACES, APIResource, Kind, MetadataOf, NamedKind, metadata_of
-from kubewright.client.listing import Listing
-from kubewright.client.raw import RawPage
-from kubewright.client.reads import Reader
+from kubewright.client.kind_types import (
+    ALL_NAMESPACES,
+    AnyKind,
+    APIResource,
+    MetadataKind,
+    UnstructuredKind,
+    metadata_of,
+)
+from kubewright.client.listwatch.pager import ListPager
+from kubewright.client.listwatch.raw import RawPage
+from kubewright.client.verbs.base import Fields, Labels, class_of, decode_object
+from kubewright.client.verbs.read import ReadVerbs
 
-from .errors import CacheError, NoInformer, NotCached, NotSynced, Refused
+from .errors import CacheError, CachingNotAllowed, NoInformer, NotCached, NotSynced
 from .indexes import Index
 from .informer import Informer
-from .options import GUARDED, KindOptions, fields_of, label_selector
-from .selection import kept, select
-from .source import ClientSource
-from .store import Key
+from .kind_options import RESTRICTED_KINDS, KindOptions, parse_fields, parse_labels
+from .list_watch import ListWatch
+from .queries import describe_scope, select_entries
+from .store import ObjectKey
 
 TypedT = TypeVar("TypedT", bound=MetaObject)
 
@@ -75,15 +82,15 @@ class Cache:
 
     def __init__(
         self,
-        client: Reader,
+        client: ReadVerbs,
         *,
         namespaces: Iterable[str] | None = None,
         kinds: Mapping[Any, KindOptions] | None = None,
-        allow: Iterable[Kind] = (),
+        allow: Iterable[AnyKind] = (),
         resync: float | None = RESYNC_SECONDS,
         fail_on_missing_informer: bool = False,
         sync_timeout: float = SYNC_TIMEOUT,
-        own_write_wait: float = OWN_WRITE_WAIT,
+        own_write_timeout: float = OWN_WRITE_WAIT,
         rng: random.Random | None = None,
     ) -> None:
         """`namespaces`: keep only these, for all kinds that do not say otherwise.
@@ -91,18 +98,18 @@ class Cache:
         `kinds`: what to keep of single kinds. `allow`: keep all of these, even Secrets and ConfigMaps.
         `resync`: tell handlers everything again every so many seconds (give or take a tenth); `None`: never.
         `fail_on_missing_informer`: a read of a kind that nobody follows raises `NoInformer`.
-        `sync_timeout`: how long a first read waits. `own_write_wait`: how long a read waits for the watch to
-        tell of a write of ours whose result could not be taken from its answer.
+        `sync_timeout`: how long a first read waits. `own_write_timeout`: how long a read waits for
+        the watch to deliver a write of this client.
         """
         self.client = client
-        self.own_write_wait = own_write_wait
+        self.own_write_timeout = own_write_timeout
         settings = client.settings
         if namespaces is None and settings.only_namespace:
             namespaces = (settings.namespace,)
         self._namespaces = None if namespaces is None else tuple(dict.fromkeys(namespaces))
         self._options: dict[GroupVersionKind | str, KindOptions] = {}
         for kind, options in (kinds or {}).items():
-            metadata_only = isinstance(kind, MetadataOf)
+            metadata_only = isinstance(kind, MetadataKind)
             self._options[_named(kind)] = replace(options, metadata_only=True) if metadata_only else options
         self._allowed = {_named(kind) for kind in allow}
         self._resync = resync
@@ -111,7 +118,7 @@ class Cache:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._informers: dict[GroupVersionKind, Informer] = {}
         self._resources: dict[GroupVersionKind, APIResource] = {}
-        self._views: dict[Kind, _View] = {}
+        self._views: dict[AnyKind, _View] = {}
         self._timers: dict[GroupVersionKind, asyncio.TimerHandle] = {}
         self._started = False
 
@@ -156,14 +163,14 @@ class Cache:
 
     # Informers
 
-    async def informer(self, kind: Kind) -> Informer:
+    async def informer(self, kind: AnyKind) -> Informer:
         """The informer of a kind; it is made, and started if the cache is. Does not wait for its state.
 
         `metadata_of(kind)` asks for one that need not have more than metadata. A kind that does not exist
         yet is followed as soon as it does, if it is named by class or `GroupVersionKind`.
         """
         gvk, namespaced = await self._resolve(kind)
-        wants_metadata = isinstance(kind, MetadataOf)
+        wants_metadata = isinstance(kind, MetadataKind)
         found = self._informers.get(gvk)
         if found is None:
             found = self._informers[gvk] = self._make(gvk, namespaced, wants_metadata)
@@ -176,13 +183,13 @@ class Cache:
             await found.upgrade(sources)
         return found
 
-    def existing_informer(self, kind: Kind) -> Informer | None:
+    def existing_informer(self, kind: AnyKind) -> Informer | None:
         """The informer of a kind, if it is followed."""
-        resource = self.client.mapper.known(kind)
+        resource = self.client.mapper.find_cached(kind)
         gvk = resource.gvk if resource is not None else _named(kind)
         return self._informers.get(gvk) if isinstance(gvk, GroupVersionKind) else None
 
-    async def remove(self, kind: Kind) -> None:
+    async def remove(self, kind: AnyKind) -> None:
         """Stop following a kind and forget its objects; its handlers hear nothing more."""
         informer = self.existing_informer(kind)
         if informer is not None:
@@ -197,8 +204,8 @@ class Cache:
         """Keep indexes of a kind, from now on or from when it is followed."""
         gvk = _named(kind)
         options = self._options_of(gvk)
-        kept = tuple(each for each in options.indexes if each.name not in {new.name for new in indexes})
-        self._options[gvk] = replace(options, indexes=(*kept, *indexes))
+        others = tuple(each for each in options.indexes if each.name not in {new.name for new in indexes})
+        self._options[gvk] = replace(options, indexes=(*others, *indexes))
         informer = self._informers.get(gvk) if isinstance(gvk, GroupVersionKind) else None
         if informer is not None:
             for each in indexes:
@@ -209,17 +216,17 @@ class Cache:
                     )
                 informer.store.add_index(each.name, each.indexer)
 
-    def informers_of(self, resource: GroupResource) -> Iterable[Informer]:
+    def informers_for(self, resource: GroupResource) -> Iterable[Informer]:
         """The informers of a resource, whatever their version."""
         for gvk, informer in self._informers.items():
             known = self._resources.get(gvk)
             if known is not None and known.gvr.group_resource == resource:
                 yield informer
 
-    def poke(self) -> None:
+    def retry_now(self) -> None:
         """Look now for kinds that could not be followed: something was installed or allowed."""
         for informer in self._informers.values():
-            informer.poke()
+            informer.retry_now()
 
     async def wait_for_sync(self, timeout: float | None = None) -> None:
         """Wait until every kind that is followed is known; `NotSynced` says which is not, and why."""
@@ -254,10 +261,10 @@ class Cache:
             for gvk, informer in self._informers.items()
         ]
 
-    async def _resolve(self, kind: Kind) -> tuple[GroupVersionKind, bool]:
+    async def _resolve(self, kind: AnyKind) -> tuple[GroupVersionKind, bool]:
         """The kind, and whether it has namespaces; what is not there yet is taken to have them."""
-        base: Kind = kind.kind if isinstance(kind, MetadataOf) else kind
-        resource = self.client.mapper.known(base)
+        base: AnyKind = kind.kind if isinstance(kind, MetadataKind) else kind
+        resource = self.client.mapper.find_cached(base)
         if resource is None:
             try:
                 resource = await self.client.mapper.resource_for(base)
@@ -278,7 +285,7 @@ class Cache:
                 (
                     self._options[name]
                     for name in names
-                    if resource is not None and resource.answers_to(name.lower().partition(".")[0])
+                    if resource is not None and resource.matches_name(name.lower().partition(".")[0])
                 ),
                 None,
             )
@@ -291,8 +298,8 @@ class Cache:
             gvk,
             self._sources(gvk, namespaced, options, metadata_only),
             metadata_only=metadata_only,
-            labels=label_selector(options.labels),
-            filtered_by_fields=fields_of(options.fields) is not None,
+            labels=parse_labels(options.labels),
+            filtered_by_fields=parse_fields(options.fields) is not None,
             transform=options.transform,
             rng=self._rng,
         )
@@ -303,20 +310,20 @@ class Cache:
 
     def _sources(
         self, gvk: GroupVersionKind, namespaced: bool, options: KindOptions, metadata_only: bool
-    ) -> dict[str, ClientSource]:
+    ) -> dict[str, ListWatch]:
         namespaces = self._namespaces_of(options) if namespaced else ("",)
-        if not metadata_only and not self.keeps_whole(gvk):
-            raise Refused(
+        if not metadata_only and not self.caches_full_objects(gvk):
+            raise CachingNotAllowed(
                 f"not every {gvk.kind} of the cluster is kept in memory unless you ask for it. "
                 f"Narrow it down with kinds={{{gvk.kind}: KindOptions(labels=...)}} or "
                 f"KindOptions(namespaces=(...,)), "
-                f"follow metadata_of({gvk.kind}), read it through `client.live`, "
+                f"follow metadata_of({gvk.kind}), read it through `client.uncached`, "
                 f"or keep them all with allow=({gvk.kind},); in an operator, kinds and allow are "
                 "operator.settings.kinds and operator.settings.allow"
             )
-        kind: Kind = metadata_of(gvk) if metadata_only else gvk
+        kind: AnyKind = metadata_of(gvk) if metadata_only else gvk
         return {
-            namespace: ClientSource(self.client, kind, namespace, options.labels, options.fields)
+            namespace: ListWatch(self.client, kind, namespace, options.labels, options.fields)
             for namespace in namespaces
         }
 
@@ -325,10 +332,10 @@ class Cache:
         found = (self._namespaces if options.namespaces is None else options.namespaces) or ("",)
         return ("",) if "" in found or ALL_NAMESPACES in found else found
 
-    def keeps_whole(self, kind: Kind) -> bool:
+    def caches_full_objects(self, kind: AnyKind) -> bool:
         """Whether whole objects of a kind may be followed here: all but every Secret and every ConfigMap."""
         gvk = _named(kind)
-        if isinstance(gvk, str) or gvk.group_kind not in GUARDED:
+        if isinstance(gvk, str) or gvk.group_kind not in RESTRICTED_KINDS:
             return True
         options = self._options_of(gvk)
         narrowed = bool(options.labels or options.fields or "" not in self._namespaces_of(options))
@@ -343,12 +350,12 @@ class Cache:
     @overload
     async def get(self, kind: type[TypedT], name: str, namespace: str | None = None) -> TypedT: ...
     @overload
-    async def get(self, kind: NamedKind, name: str, namespace: str | None = None) -> Unstructured: ...
+    async def get(self, kind: UnstructuredKind, name: str, namespace: str | None = None) -> Unstructured: ...
     @overload
     async def get(
-        self, kind: MetadataOf, name: str, namespace: str | None = None
+        self, kind: MetadataKind, name: str, namespace: str | None = None
     ) -> PartialObjectMetadata: ...
-    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
+    async def get(self, kind: AnyKind, name: str, namespace: str | None = None) -> Any:
         """One object; `NotFound` if there is none, `NotCached` if that cannot be said here."""
         view = self._views.get(kind) or await self._open(kind)
         if not view.resource.namespaced:
@@ -356,12 +363,12 @@ class Cache:
         elif not namespace:
             namespace = self.client.settings.namespace
         informer = view.informer
-        if informer.behind(namespace, name):
-            await self._caught_up(informer, namespace, name)
-        entry = informer.store.get(Key(namespace, name))
+        if informer.has_pending_writes(namespace, name):
+            await self._wait_for_pending_writes(informer, namespace, name)
+        entry = informer.store.get(ObjectKey(namespace, name))
         if entry is None:
             raise self._missing(view, namespace, name)
-        return read(entry.raw, view.cls, view.resource.gvk)
+        return decode_object(entry.raw, view.cls, view.resource.gvk)
 
     @overload
     def list(
@@ -373,39 +380,39 @@ class Cache:
         fields: Fields | None = None,
         owner: str = "",
         limit: int | None = None,
-    ) -> Listing[TypedT]: ...
+    ) -> ListPager[TypedT]: ...
     @overload
     def list(
         self,
-        kind: NamedKind,
+        kind: UnstructuredKind,
         namespace: str | None = None,
         *,
         labels: Labels | None = None,
         fields: Fields | None = None,
         owner: str = "",
         limit: int | None = None,
-    ) -> Listing[Unstructured]: ...
+    ) -> ListPager[Unstructured]: ...
     @overload
     def list(
         self,
-        kind: MetadataOf,
+        kind: MetadataKind,
         namespace: str | None = None,
         *,
         labels: Labels | None = None,
         fields: Fields | None = None,
         owner: str = "",
         limit: int | None = None,
-    ) -> Listing[PartialObjectMetadata]: ...
+    ) -> ListPager[PartialObjectMetadata]: ...
     def list(
         self,
-        kind: Kind,
+        kind: AnyKind,
         namespace: str | None = None,
         *,
         labels: Labels | None = None,
         fields: Fields | None = None,
         owner: str = "",
         limit: int | None = None,
-    ) -> Listing[Any]:
+    ) -> ListPager[Any]:
         """Objects of a kind, in every namespace that is kept unless one is given: `await` it, or `async for`.
 
         `fields` name indexes and ask for exact values; `owner` is the uid of an owner.
@@ -418,11 +425,11 @@ class Cache:
             gvks.append(gvk)
             return page
 
-        return Listing(fetch, lambda raw, page: read(raw, cls, gvks[0]), page_size=0, limit=limit)
+        return ListPager(fetch, lambda raw, page: decode_object(raw, cls, gvks[0]), page_size=0, limit=limit)
 
     async def page(
         self,
-        kind: Kind,
+        kind: AnyKind,
         namespace: str | None = None,
         *,
         labels: Labels | None = None,
@@ -438,10 +445,10 @@ class Cache:
         elif not namespace:
             namespace = settings.namespace if settings.only_namespace else None
         if namespace and not informer.covers(namespace):
-            raise NotCached(f"{gvk.kind} in namespace {namespace!r} is not kept: {kept(informer)}")
-        if informer.behind(namespace):
-            await self._caught_up(informer, namespace, None)
-        entries = select(informer, namespace, labels, fields, owner)
+            raise NotCached(f"{gvk.kind} in namespace {namespace!r} is not kept: {describe_scope(informer)}")
+        if informer.has_pending_writes(namespace):
+            await self._wait_for_pending_writes(informer, namespace, None)
+        entries = select_entries(informer, namespace, labels, fields, owner)
         page = RawPage(
             cast(Any, [entry.raw for _, entry in entries]),
             str(informer.revision(namespace or "") or ""),
@@ -451,7 +458,7 @@ class Cache:
         )
         return page, gvk
 
-    async def _open(self, kind: Kind) -> _View:
+    async def _open(self, kind: AnyKind) -> _View:
         if not self._started:
             raise CacheError("the cache is not started: use `async with cache`, or await cache.start()")
         if self._fail_on_missing_informer and self.existing_informer(kind) is None:
@@ -483,29 +490,31 @@ class Cache:
         except TimeoutError:
             raise self._not_synced([informer], self._sync_timeout) from None
 
-    async def _caught_up(self, informer: Informer, namespace: str | None, name: str | None) -> None:
+    async def _wait_for_pending_writes(
+        self, informer: Informer, namespace: str | None, name: str | None
+    ) -> None:
         try:
-            async with asyncio.timeout(self.own_write_wait):
-                await informer.caught_up(namespace, name)
+            async with asyncio.timeout(self.own_write_timeout):
+                await informer.wait_for_pending_writes(namespace, name)
         except TimeoutError:
             what = f" {name!r}" if name else ""
             raise NotCached(
                 f"the watch of {informer.gvk.kind} has not told of our own write{what} "
-                f"within {self.own_write_wait:g} s"
+                f"within {self.own_write_timeout:g} s"
             ) from None
 
     def _missing(self, view: _View, namespace: str, name: str) -> Exception:
         informer = view.informer
         if not informer.covers(namespace) or informer.filtered:
             return NotCached(
-                f"{informer.gvk.kind} {Key(namespace, name)} is not kept here, which does not mean that "
-                f"there is none: {kept(informer)}"
+                f"{informer.gvk.kind} {ObjectKey(namespace, name)} is outside the scope of this cache "
+                f"and may exist on the server: {describe_scope(informer)}"
             )
         return not_found(view.resource.gvr.group_resource, name)
 
 
-def _named(kind: Kind) -> GroupVersionKind | str:
-    if isinstance(kind, MetadataOf):
+def _named(kind: AnyKind) -> GroupVersionKind | str:
+    if isinstance(kind, MetadataKind):
         return _named(kind.kind)
     if isinstance(kind, GroupVersionKind | str):
         return kind

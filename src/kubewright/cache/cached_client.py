@@ -1,11 +1,11 @@
 """`CachedClient`: a `Client` that reads from a cache, writes to the server, and reads its own writes.
 
-    client = CachedClient.of(client, cache)
+    client = CachedClient.from_client(client, cache)
     pod = await client.get(Pod, "web-0")           # from the cache, no request
     pod.metadata.labels = {"seen": "yes"}
     await client.update(pod)                       # to the server; the answer goes into the cache
     await client.get(Pod, "web-0")                 # that version or a newer one
-    await client.live.get(Pod, "web-0")            # asks the server
+    await client.uncached.get(Pod, "web-0")            # asks the server
 
 After a write has returned, no read shows an older version of that object, nor one that we deleted: the
 answer is taken in before the caller gets it. Where the answer does not tell enough, a read waits a moment
@@ -24,17 +24,17 @@ from kubewright.api.meta import MetaObject, PartialObjectMetadata
 from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.client import Client
-from kubewright.client.core import Fields, Labels, Place, Settings
-from kubewright.client.kinds import ALL_NAMESPACES, Kind, MetadataOf, NamedKind
-from kubewright.client.mapper import RESTMapper
-from kubewright.client.raw import RawPage
-from kubewright.client.rest import REST, Call
-from kubewright.client.transport import Answer
+from kubewright.client.discovery.rest_mapper import RESTMapper
+from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind, MetadataKind, UnstructuredKind
+from kubewright.client.listwatch.raw import RawPage
+from kubewright.client.rest.rest_client import APIRequest, RESTClient
+from kubewright.client.transport.interface import APIResponse
+from kubewright.client.verbs.base import ClientOptions, Fields, Labels, ResourceLocation
 
 from .cache import Cache
 from .errors import NotCached
-from .own_writes import take_in, take_in_refusal, writes
-from .store import Key
+from .store import ObjectKey
+from .write_through import is_write, record_error, record_response
 
 TypedT = TypeVar("TypedT", bound=MetaObject)
 
@@ -44,21 +44,21 @@ class CachedClient(Client):
 
     def __init__(
         self,
-        rest: REST,
+        rest: RESTClient,
         mapper: RESTMapper | None = None,
-        settings: Settings | None = None,
+        settings: ClientOptions | None = None,
         *,
         cache: Cache,
-        reads_live: bool = False,
+        bypass_cache: bool = False,
     ) -> None:
         super().__init__(rest, mapper, settings)
         self.cache = cache
-        self._reads_live = reads_live or any(
+        self._bypass_cache = bypass_cache or any(
             name.startswith("Impersonate-") for name, _ in self.settings.headers
         )
 
     @classmethod
-    def of(cls, client: Client, cache: Cache) -> Self:
+    def from_client(cls, client: Client, cache: Cache) -> Self:
         """The same client, reading from a cache of the same server."""
         return cls(client.rest, client.mapper, client.settings, cache=cache)
 
@@ -68,24 +68,24 @@ class CachedClient(Client):
             self.mapper,
             replace(self.settings, **changes),
             cache=self.cache,
-            reads_live=self._reads_live,
+            bypass_cache=self._bypass_cache,
         )
 
     @property
-    def live(self) -> Self:
+    def uncached(self) -> Self:
         """The same client, asking the server for every read; its writes are seen by the cache as well."""
-        return type(self)(self.rest, self.mapper, self.settings, cache=self.cache, reads_live=True)
+        return type(self)(self.rest, self.mapper, self.settings, cache=self.cache, bypass_cache=True)
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: APIRequest) -> APIResponse:
         """The answer to a call; what it says about the state goes into the cache first."""
-        if not writes(call):
+        if not is_write(call):
             return await super().send(call)
         try:
             answer = await super().send(call)
         except APIError as error:
-            take_in_refusal(self.cache, call, error)
+            record_error(self.cache, call, error)
             raise
-        take_in(self.cache, call, answer)
+        record_response(self.cache, call, answer)
         return answer
 
     @overload
@@ -94,43 +94,43 @@ class CachedClient(Client):
     ) -> TypedT: ...
     @overload
     async def get(
-        self, kind: NamedKind, name: str, namespace: str | None = None, *, resource_version: str = ""
+        self, kind: UnstructuredKind, name: str, namespace: str | None = None, *, resource_version: str = ""
     ) -> Unstructured: ...
     @overload
     async def get(
-        self, kind: MetadataOf, name: str, namespace: str | None = None, *, resource_version: str = ""
+        self, kind: MetadataKind, name: str, namespace: str | None = None, *, resource_version: str = ""
     ) -> PartialObjectMetadata: ...
     async def get(
         self, kind: Any, name: str, namespace: str | None = None, *, resource_version: str = ""
     ) -> Any:
         """One object by name, from the cache; `NotFound` if there is none."""
-        if self._reads_live or resource_version:
+        if self._bypass_cache or resource_version:
             return await super().get(kind, name, namespace, resource_version=resource_version)
         if not name:
             raise ValueError("get needs a name")
-        place = await self.place(kind, name, namespace)
+        location = await self.locate(kind, name, namespace)
         try:
-            return await self.cache.get(kind, name, place.namespace)
+            return await self.cache.get(kind, name, location.namespace)
         except NotCached:
-            return await self._get_live(kind, Key(place.namespace, name))
+            return await self._get_from_server(kind, ObjectKey(location.namespace, name))
 
-    async def _get_live(self, kind: Any, key: Key) -> Any:
+    async def _get_from_server(self, kind: Any, key: ObjectKey) -> Any:
         """Ask the server, and let the cache know what it says."""
         informer = self.cache.existing_informer(kind)
         try:
             obj: Any = await super().get(kind, key.name, key.namespace or None)
         except NotFound:
             if informer is not None:
-                informer.stop_expecting(key)
+                informer.discard_expectation(key)
             raise
         raw = base_of(obj)
-        if informer is not None and raw is not None and informer.observe(raw):
-            informer.stop_expecting(key)
+        if informer is not None and raw is not None and informer.record_write(raw):
+            informer.discard_expectation(key)
         return obj
 
     async def list_raw(
         self,
-        kind: Kind,
+        kind: AnyKind,
         namespace: str | None = None,
         *,
         labels: Labels | None = None,
@@ -142,11 +142,11 @@ class CachedClient(Client):
         timeout: float | None = None,
     ) -> RawPage:
         """Objects of a kind as bytes: all at once from the cache, or a page from the server."""
-        if not (self._reads_live or continue_ or resource_version or resource_version_match):
-            place = await self.place(kind, "", namespace, many=True)
+        if not (self._bypass_cache or continue_ or resource_version or resource_version_match):
+            location = await self.locate(kind, "", namespace, many=True)
             try:
                 page, _ = await self.cache.page(
-                    kind, place.namespace or ALL_NAMESPACES, labels=labels, fields=fields
+                    kind, location.namespace or ALL_NAMESPACES, labels=labels, fields=fields
                 )
                 return page
             except NotCached:
@@ -163,9 +163,9 @@ class CachedClient(Client):
             timeout=timeout,
         )
 
-    async def _find(self, kind: Kind, place: Place) -> tuple[Any, str]:
+    async def _find(self, kind: AnyKind, location: ResourceLocation) -> tuple[Any, str]:
         """What `wait` begins with: a watch goes on from there, so the server has to know the revision."""
-        return await super(CachedClient, self.live)._find(kind, place)
+        return await super(CachedClient, self.uncached)._find(kind, location)
 
 
 __all__ = ["CachedClient"]

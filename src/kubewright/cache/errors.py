@@ -18,7 +18,7 @@ class NotCached(CacheError):
     """The answer is not here: the object may exist outside the namespaces, labels or fields that are kept."""
 
 
-class Refused(NotCached):
+class CachingNotAllowed(NotCached):
     """The kind is not kept whole unless asked for; the message says how to ask."""
 
 
@@ -30,4 +30,4 @@ class NotSynced(CacheError):
     """The initial state of some kinds has not come; the message says which and why."""
 
 
-__all__ = ["CacheError", "NoInformer", "NotCached", "NotSynced", "Refused"]
+__all__ = ["CacheError", "CachingNotAllowed", "NoInformer", "NotCached", "NotSynced"]

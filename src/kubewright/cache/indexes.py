@@ -23,7 +23,7 @@ import msgspec
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
-from .store import Entry, Indexer, labels_of
+from .store import CacheEntry, Indexer, labels_of
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +40,12 @@ class Index(NamedTuple):
     """Whether it needs no more than metadata."""
 
 
-def by(name: str, kind: type[ObjectT], function: Callable[[ObjectT], str | Iterable[str] | None]) -> Index:
+def by_function(
+    name: str, kind: type[ObjectT], function: Callable[[ObjectT], str | Iterable[str] | None]
+) -> Index:
     """An index by a function on objects, read as a class or as `Unstructured`."""
 
-    def indexer(entry: Entry) -> Iterable[str]:
+    def indexer(entry: CacheEntry) -> Iterable[str]:
         try:
             values = function(entry.decode(kind))
             return () if values is None else (values,) if isinstance(values, str) else tuple(values)
@@ -67,7 +69,7 @@ def by_field(path: str) -> Index:
     decode = msgspec.json.Decoder(made).decode
     depth = range(len(steps))
 
-    def indexer(entry: Entry) -> Iterable[str]:
+    def indexer(entry: CacheEntry) -> Iterable[str]:
         try:
             value: Any = decode(entry.raw)
         except msgspec.ValidationError:
@@ -84,7 +86,7 @@ def by_field(path: str) -> Index:
 def by_label(key: str) -> Index:
     """An index by the value of one label."""
 
-    def indexer(entry: Entry) -> Iterable[str]:
+    def indexer(entry: CacheEntry) -> Iterable[str]:
         value = labels_of(entry).get(key)
         return () if value is None else (value,)
 
@@ -99,10 +101,10 @@ def label_index(key: str) -> str:
 def by_owner() -> Index:
     """An index by the uids of all owners."""
 
-    def indexer(entry: Entry) -> Iterable[str]:
+    def indexer(entry: CacheEntry) -> Iterable[str]:
         return [owner.uid for owner in entry.header().metadata.owner_references or ()]
 
     return Index(OWNER, indexer, metadata_only=True)
 
 
-__all__ = ["Index", "by", "by_field", "by_label", "by_owner"]
+__all__ = ["Index", "by_field", "by_function", "by_label", "by_owner"]

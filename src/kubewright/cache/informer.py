@@ -24,14 +24,14 @@ from typing import NamedTuple
 from kubewright.api.codec import ObjectHeader, decoder
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.label_selectors import Selector
-from kubewright.client.raw import RawEvent
+from kubewright.client.listwatch.raw import RawEvent
 
-from .reflector import Backoff, Reflector, Source
-from .store import Change, Entry, Key, Store, metadata_only_bytes, strip_managed_fields
+from .reflector import Backoff, ListerWatcher, Reflector
+from .store import CacheEntry, ObjectChange, ObjectKey, Store, metadata_only_bytes, strip_managed_fields
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Change], None]
+ResourceEventHandler = Callable[[ObjectChange], None]
 """Called for each change, at once and in order; it must be quick, so it puts the work in a queue."""
 Transform = Callable[[bytes, ObjectHeader], bytes]
 """Changes the bytes of an object before it is kept; removing what nobody reads saves memory."""
@@ -56,7 +56,7 @@ class Informer:
     def __init__(
         self,
         gvk: GroupVersionKind,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, ListerWatcher],
         *,
         metadata_only: bool = False,
         labels: Selector | None = None,
@@ -74,21 +74,21 @@ class Informer:
         self._transform = transform
         self._rng = rng
         self._stream_initial_state = stream_initial_state
-        self._handlers: tuple[Handler, ...] = ()
+        self._handlers: tuple[ResourceEventHandler, ...] = ()
         self._followers = self._follow(sources)
         self._tasks: list[asyncio.Task[None]] = []
         self._upgrading = False
-        self._gone: dict[str, tuple[Key, int | None]] = {}
+        self._gone: dict[str, tuple[ObjectKey, int | None]] = {}
         """What we deleted and the watch has not yet told about: uid to key and last known revision."""
         self._gone_unseen: deque[str] = deque()
-        self._floors: dict[Key, int] = {}
+        self._floors: dict[ObjectKey, int] = {}
         """Objects that are not here any more: versions up to this one are not to be shown again."""
-        self._expected: dict[Key, _Expectation] = {}
+        self._expected: dict[ObjectKey, _Expectation] = {}
         self._advanced: asyncio.Event | None = None
 
-    def _follow(self, sources: Mapping[str, Source]) -> list[_Follower]:
+    def _follow(self, sources: Mapping[str, ListerWatcher]) -> list[_NamespaceReflector]:
         return [
-            _Follower(self, namespace, source, self._rng, self._stream_initial_state)
+            _NamespaceReflector(self, namespace, source, self._rng, self._stream_initial_state)
             for namespace, source in sources.items()
         ]
 
@@ -106,7 +106,7 @@ class Informer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def upgrade(self, sources: Mapping[str, Source]) -> None:
+    async def upgrade(self, sources: Mapping[str, ListerWatcher]) -> None:
         """Keep whole objects from now on; until `synced` is true again, some may still be metadata."""
         if not self.metadata_only:
             return
@@ -153,20 +153,20 @@ class Informer:
             (each.reflector.last_error for each in self._followers if each.reflector.last_error), None
         )
 
-    def poke(self) -> None:
+    def retry_now(self) -> None:
         """Try again now, where a reflector waits after a failure."""
         for each in self._followers:
-            each.reflector.poke()
+            each.reflector.retry_now()
 
     # Readers
 
-    def add_handler(self, handler: Handler) -> None:
+    def add_handler(self, handler: ResourceEventHandler) -> None:
         """Call `handler` for every change; first, at once, for everything that is known already."""
         for key, entry in list(self.store.entries()):
-            self._call(handler, Change(key, None, entry, initial=True))
+            self._call(handler, ObjectChange(key, None, entry, initial=True))
         self._handlers += (handler,)
 
-    def remove_handler(self, handler: Handler) -> None:
+    def remove_handler(self, handler: ResourceEventHandler) -> None:
         """Stop calling it; `ValueError` if it is not called."""
         handlers = list(self._handlers)
         handlers.remove(handler)
@@ -175,7 +175,7 @@ class Informer:
     def resync(self) -> None:
         """Tell every handler about everything again, as a change of nothing."""
         for key, entry in list(self.store.entries()):
-            self._tell(Change(key, entry, entry, initial=True))
+            self._tell(ObjectChange(key, entry, entry, initial=True))
 
     @property
     def filtered(self) -> bool:
@@ -204,17 +204,17 @@ class Informer:
         while self.revision(namespace) < revision:
             await self._advance()
 
-    def behind(self, namespace: str | None = None, name: str | None = None) -> bool:
+    def has_pending_writes(self, namespace: str | None = None, name: str | None = None) -> bool:
         """Whether the watch has yet to tell what we wrote there."""
         if not self._expected:
             return False
         if name is not None:
-            return Key(namespace or "", name) in self._expected
+            return ObjectKey(namespace or "", name) in self._expected
         return not namespace or any(key.namespace == namespace for key in self._expected)
 
-    async def caught_up(self, namespace: str | None = None, name: str | None = None) -> None:
+    async def wait_for_pending_writes(self, namespace: str | None = None, name: str | None = None) -> None:
         """Wait until it has."""
-        while self.behind(namespace, name):
+        while self.has_pending_writes(namespace, name):
             await self._advance()
 
     async def _advance(self) -> None:
@@ -224,7 +224,7 @@ class Informer:
 
     # Our own writes
 
-    def observe(self, raw: bytes) -> bool:
+    def record_write(self, raw: bytes) -> bool:
         """Take in the server's answer to a write of ours. Whether that could be done here and now.
 
         It cannot where a field selector decides what belongs here, where the answer is of another version or
@@ -232,7 +232,7 @@ class Informer:
         """
         header = _read_header(raw)
         meta = header.metadata
-        key = Key(meta.namespace or "", meta.name or "")
+        key = ObjectKey(meta.namespace or "", meta.name or "")
         revision = _number(meta.resource_version)
         if not self.covers(key.namespace):
             return True
@@ -260,21 +260,21 @@ class Informer:
         same_kind = header.kind == self.gvk.kind
         return same_kind and (self.metadata_only or header.api_version == self.gvk.api_version)
 
-    def observe_deletion(self, key: Key, uid: str) -> None:
+    def record_deletion(self, key: ObjectKey, uid: str) -> None:
         """Take in that the server has removed an object for us."""
         entry = self.store.get(key)
         if entry is not None and (not uid or entry.uid == uid):
             self._remember_deletion(entry.uid, key, None if self.filtered else entry.revision)
             self._raise_floor(key, entry.revision)
             self.store.pop(key)
-            self._tell(Change(key, entry, None))
+            self._tell(ObjectChange(key, entry, None))
             return
         if uid and self.covers(key.namespace):
             self._remember_deletion(uid, key, None)
         if entry is not None:
             self.expect_change(key, entry.revision)
 
-    def _remember_deletion(self, uid: str, key: Key, revision: int | None) -> None:
+    def _remember_deletion(self, uid: str, key: ObjectKey, revision: int | None) -> None:
         """Do not let a watch that lags behind bring it back.
 
         The watch will tell the end of what is in the store. Of what is not, it may have told that already,
@@ -287,7 +287,7 @@ class Informer:
             if len(self._gone_unseen) > MAX_UNSEEN_DELETIONS:
                 self._gone.pop(self._gone_unseen.popleft(), None)
 
-    def expect(self, key: Key, resource_version: str) -> None:
+    def expect_version(self, key: ObjectKey, resource_version: str) -> None:
         """We know that an object has this version now, but not what it is: readers should wait for it."""
         revision = _number(resource_version)
         told = revision and revision <= self.revision(key.namespace)
@@ -298,26 +298,28 @@ class Informer:
             return
         self._expected[key] = _Expectation(revision, resource_version, by_progress=bool(revision))
 
-    def expect_change(self, key: Key, revision: int = 0) -> None:
+    def expect_change(self, key: ObjectKey, revision: int = 0) -> None:
         """We know that an object is no longer at this revision, or exists (0), but not what it is."""
         entry = self.store.get(key)
         known = 0 if entry is None else entry.revision
         if self.covers(key.namespace) and known <= revision:
             self._expected[key] = _Expectation(revision + 1, "", by_progress=False)
 
-    def stop_expecting(self, key: Key) -> None:
+    def discard_expectation(self, key: ObjectKey) -> None:
         """The server has been asked itself."""
         self._expected.pop(key, None)
 
     # What the reflectors tell
 
-    def _put(self, key: Key, raw: bytes, header: ObjectHeader, revision: int, initial: bool = False) -> None:
+    def _put(
+        self, key: ObjectKey, raw: bytes, header: ObjectHeader, revision: int, initial: bool = False
+    ) -> None:
         known = self.store.get(key)
         uid = header.metadata.uid or ""
         if revision:
             if known is not None and known.revision >= revision:
                 if self._upgrading and known.revision == revision:
-                    self.store.put(key, Entry(self._kept(raw, header), revision, uid))
+                    self.store.put(key, CacheEntry(self._kept(raw, header), revision, uid))
                 return
             if self._floors and self._floors.get(key, 0) >= revision:
                 return
@@ -327,11 +329,11 @@ class Informer:
             if known is not None and known.uid != uid:
                 self._remove(key, revision)
             return
-        entry = Entry(self._kept(raw, header), revision, uid)
+        entry = CacheEntry(self._kept(raw, header), revision, uid)
         self.store.put(key, entry)
         if self._expected:
             self._fulfil(key, revision, header.metadata.resource_version or "")
-        self._tell(Change(key, known, entry, initial))
+        self._tell(ObjectChange(key, known, entry, initial))
 
     def _kept(self, raw: bytes, header: ObjectHeader) -> bytes:
         if self._transform is None:
@@ -342,7 +344,7 @@ class Informer:
             logger.exception("%s: the transform failed on %s", self.gvk.kind, header.metadata.name)
             return raw
 
-    def _remove(self, key: Key, revision: int, uid: str = "") -> None:
+    def _remove(self, key: ObjectKey, revision: int, uid: str = "") -> None:
         if uid and not self.filtered:
             self._gone.pop(uid, None)
         known = self.store.get(key)
@@ -352,14 +354,14 @@ class Informer:
         self.store.pop(key)
         if self._expected:
             self._fulfil(key, revision, "")
-        self._tell(Change(key, known, None))
+        self._tell(ObjectChange(key, known, None))
 
-    def _raise_floor(self, key: Key, revision: int) -> None:
+    def _raise_floor(self, key: ObjectKey, revision: int) -> None:
         """An object is gone from here, and the watch or a late answer could still bring older versions."""
         if revision > self.revision(key.namespace):
             self._floors[key] = max(revision, self._floors.get(key, 0))
 
-    def _fulfil(self, key: Key, revision: int, resource_version: str) -> None:
+    def _fulfil(self, key: ObjectKey, revision: int, resource_version: str) -> None:
         expected = self._expected.get(key)
         if expected is not None and (
             revision >= expected.revision
@@ -369,11 +371,11 @@ class Informer:
             del self._expected[key]
             self._moved()
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: ObjectChange) -> None:
         for handler in self._handlers:
             self._call(handler, change)
 
-    def _call(self, handler: Handler, change: Change) -> None:
+    def _call(self, handler: ResourceEventHandler, change: ObjectChange) -> None:
         try:
             handler(change)
         except Exception:
@@ -384,7 +386,7 @@ class Informer:
             self._advanced.set()
             self._advanced = None
 
-    def _progressed(self, follower: _Follower) -> None:
+    def _progressed(self, follower: _NamespaceReflector) -> None:
         if self._floors:
             for key in [key for key, floor in self._floors.items() if floor <= self.revision(key.namespace)]:
                 del self._floors[key]
@@ -400,7 +402,7 @@ class Informer:
             self._upgrading = False
         self._moved()
 
-    def _forget_deletions(self, seen: set[Key], namespace: str, revision: int) -> None:
+    def _forget_deletions(self, seen: set[ObjectKey], namespace: str, revision: int) -> None:
         """A state newer than the last version of an object, and without it, knows of its end."""
         for uid, (key, known) in list(self._gone.items()):
             if (
@@ -414,28 +416,28 @@ class Informer:
     def _forget_revisions(self, namespace: str) -> None:
         """The server counts anew: nothing that is known can be compared any more."""
         for key, entry in list(self.store.entries(namespace or None)):
-            self.store.put(key, Entry(entry.raw, 0, entry.uid))
+            self.store.put(key, CacheEntry(entry.raw, 0, entry.uid))
         self._gone.clear()
         self._gone_unseen.clear()
         self._floors.clear()
         self._expected.clear()
 
 
-class _Follower:
+class _NamespaceReflector:
     """The sink of one reflector: the part of an informer that lies in one namespace, or all of it."""
 
     def __init__(
         self,
         informer: Informer,
         namespace: str,
-        source: Source,
+        source: ListerWatcher,
         rng: random.Random | None,
         stream_initial_state: bool,
     ) -> None:
         self.namespace = namespace
         self.revision = 0
         self._informer = informer
-        self._seen: set[Key] | None = None
+        self._seen: set[ObjectKey] | None = None
         name = informer.gvk.kind + (f" in {namespace}" if namespace else "")
         self.reflector = Reflector(
             name,
@@ -453,7 +455,7 @@ class _Follower:
     def initial(self, raw: bytes, header: ObjectHeader) -> None:
         """One object of the state."""
         meta = header.metadata
-        key = Key(meta.namespace or "", meta.name or "")
+        key = ObjectKey(meta.namespace or "", meta.name or "")
         assert self._seen is not None
         self._seen.add(key)
         self._informer._put(key, raw, header, _number(meta.resource_version), initial=True)
@@ -478,7 +480,7 @@ class _Follower:
     def event(self, event: RawEvent) -> None:
         """One change."""
         meta = event.header.metadata
-        key = Key(meta.namespace or "", meta.name or "")
+        key = ObjectKey(meta.namespace or "", meta.name or "")
         revision = _number(meta.resource_version)
         if event.type == "DELETED":
             if self._seen is not None:

@@ -37,7 +37,7 @@ from kubewright.api.errors import (
     Timeout,
 )
 from kubewright.client.errors import ConnectionFailed, CredentialsError, NoKindMatch
-from kubewright.client.raw import RawEvent, RawPage, RawWatch
+from kubewright.client.listwatch.raw import RawEvent, RawPage, RawWatch
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +45,9 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 PAGE_SIZE = 500
 WATCH_SECONDS = (300.0, 600.0)
 """A watch is asked to end after a random time between these, so that load spreads over servers."""
-SILENCE_SECONDS = 150.0
+IDLE_TIMEOUT_SECONDS = 150.0
 """A watch with bookmarks that says nothing for this long is dead: a server sends one every minute."""
-INITIAL_SILENCE_SECONDS = 10.0
+INITIAL_IDLE_SECONDS = 10.0
 """A stream of the initial state that pauses for this long is given up for a list."""
 EXPIRED_AGAIN_SECONDS = 30.0
 SHORT_WATCH_SECONDS = 1.0
@@ -56,7 +56,7 @@ SHORT_WATCH_SECONDS = 1.0
 _read_header = decoder(ObjectHeader).decode
 
 
-class Source(Protocol):
+class ListerWatcher(Protocol):
     """One collection of one server."""
 
     async def list(self, *, limit: int, continue_: str) -> RawPage:
@@ -68,7 +68,7 @@ class Source(Protocol):
         """Its changes since a revision, or its state and then its changes."""
 
 
-class Sink(Protocol):
+class ReflectorHandler(Protocol):
     """Where a reflector puts what it learns."""
 
     def begin(self) -> None:
@@ -129,8 +129,8 @@ class Reflector:
     def __init__(
         self,
         name: str,
-        source: Source,
-        sink: Sink,
+        source: ListerWatcher,
+        sink: ReflectorHandler,
         *,
         backoff: Backoff | None = None,
         rng: random.Random | None = None,
@@ -151,19 +151,19 @@ class Reflector:
         self._streams = stream_initial_state
         self._list_next = False
         self._page_size = page_size
-        self._poke = asyncio.Event()
+        self._retry_now = asyncio.Event()
         self._said = ""
         self._expired_at = float("-inf")
 
-    def poke(self) -> None:
+    def retry_now(self) -> None:
         """Try again now instead of after the current delay: something has changed, a kind was installed."""
-        self._poke.set()
+        self._retry_now.set()
 
     async def run(self) -> None:
         """Follow the source for ever."""
         while True:
             # Before the request: what is poked while it is on its way must not be lost.
-            self._poke.clear()
+            self._retry_now.clear()
             try:
                 if not self.resource_version:
                     await self._get_state()
@@ -213,7 +213,7 @@ class Reflector:
     async def _pause(self, delay: float) -> None:
         try:
             async with asyncio.timeout(delay):
-                await self._poke.wait()
+                await self._retry_now.wait()
         except TimeoutError:
             pass
 
@@ -282,7 +282,7 @@ class Reflector:
             batches = watch.batches()
             while True:
                 try:
-                    async with asyncio.timeout(INITIAL_SILENCE_SECONDS):
+                    async with asyncio.timeout(INITIAL_IDLE_SECONDS):
                         batch = await anext(batches, None)
                 except TimeoutError:
                     raise _StateNotStreamed("the stream of the initial state fell silent") from None
@@ -330,7 +330,7 @@ class Reflector:
             resource_version=resource_version,
             initial_state=initial_state,
             timeout_seconds=int(self._rng.uniform(*WATCH_SECONDS)),
-            idle_timeout=SILENCE_SECONDS,
+            idle_timeout=IDLE_TIMEOUT_SECONDS,
         )
 
     async def _consume(self, batches: AsyncIterator[list[RawEvent]]) -> None:
@@ -341,14 +341,14 @@ class Reflector:
         for event in batch:
             if event.type != "BOOKMARK":
                 self.sink.event(event)
-            self.resource_version = newest(
+            self.resource_version = latest_version(
                 self.resource_version, event.header.metadata.resource_version or ""
             )
         if batch:
             self.sink.progress(self.resource_version)
 
 
-def newest(one: str, other: str) -> str:
+def latest_version(one: str, other: str) -> str:
     """The later of two resource versions: numbers that grow. Of others nothing is known, so the last wins."""
     if one.isdecimal() and other.isdecimal():
         return one if int(one) >= int(other) else other

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _read_header = decoder(ObjectHeader).decode
 
 
-class Key(NamedTuple):
+class ObjectKey(NamedTuple):
     """Where an object is: its namespace (empty for cluster-scoped kinds) and name."""
 
     namespace: str
@@ -34,7 +34,7 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-class Entry(msgspec.Struct, gc=False, frozen=True, eq=False):
+class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
     """One version of one object."""
 
     raw: bytes
@@ -61,21 +61,21 @@ class _LabelsHeader(Struct):
 _read_labels = decoder(_LabelsHeader).decode
 
 
-def labels_of(entry: Entry) -> dict[str, str]:
+def labels_of(entry: CacheEntry) -> dict[str, str]:
     """The labels, without reading anything else."""
     return _read_labels(entry.raw).metadata.labels or {}
 
 
-Indexer = Callable[[Entry], Iterable[str]]
+Indexer = Callable[[CacheEntry], Iterable[str]]
 """Says under which values an object is found."""
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """What happened to one object. `old` is what was known before; a deletion has no `new`."""
 
-    key: Key
-    old: Entry | None
-    new: Entry | None
+    key: ObjectKey
+    old: CacheEntry | None
+    new: CacheEntry | None
     initial: bool = False
     """Part of the first list, or of a list after a gap, rather than something that happened just now."""
 
@@ -84,10 +84,10 @@ class Store:
     """The objects of one kind."""
 
     def __init__(self) -> None:
-        self._namespaces: dict[str, dict[str, Entry]] = {}
+        self._namespaces: dict[str, dict[str, CacheEntry]] = {}
         self._indexers: dict[str, Indexer] = {}
-        self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
-        self._values: dict[str, dict[Key, str | tuple[str, ...]]] = {}
+        self._indexes: dict[str, dict[str, dict[ObjectKey, None]]] = {}
+        self._values: dict[str, dict[ObjectKey, str | tuple[str, ...]]] = {}
         """Under what each object is found; most have one value per index, which then needs no tuple."""
         self.bytes = 0
         """How many bytes of objects are held."""
@@ -95,22 +95,22 @@ class Store:
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._namespaces.values())
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: ObjectKey) -> CacheEntry | None:
         """One object, or `None`."""
         objects = self._namespaces.get(key.namespace)
         return objects.get(key.name) if objects is not None else None
 
-    def entries(self, namespace: str | None = None) -> Iterator[tuple[Key, Entry]]:
+    def entries(self, namespace: str | None = None) -> Iterator[tuple[ObjectKey, CacheEntry]]:
         """All objects, or those of one namespace. Do not change the store meanwhile."""
         if namespace is not None:
             for name, entry in self._namespaces.get(namespace, {}).items():
-                yield Key(namespace, name), entry
+                yield ObjectKey(namespace, name), entry
             return
         for space, objects in self._namespaces.items():
             for name, entry in objects.items():
-                yield Key(space, name), entry
+                yield ObjectKey(space, name), entry
 
-    def put(self, key: Key, entry: Entry) -> Entry | None:
+    def put(self, key: ObjectKey, entry: CacheEntry) -> CacheEntry | None:
         """Keep an object; returns what was there."""
         namespace = intern(key.namespace)
         objects = self._namespaces.get(namespace)
@@ -123,7 +123,7 @@ class Store:
             self._index(name, key, entry)
         return old
 
-    def pop(self, key: Key) -> Entry | None:
+    def pop(self, key: ObjectKey) -> CacheEntry | None:
         """Forget an object; returns what was there."""
         objects = self._namespaces.get(key.namespace)
         old = objects.pop(key.name, None) if objects is not None else None
@@ -148,7 +148,9 @@ class Store:
         """Whether there is an index of that name."""
         return name in self._indexers
 
-    def indexed(self, name: str, value: str, namespace: str | None = None) -> Iterator[tuple[Key, Entry]]:
+    def indexed(
+        self, name: str, value: str, namespace: str | None = None
+    ) -> Iterator[tuple[ObjectKey, CacheEntry]]:
         """The objects under one value of an index; `KeyError` if there is no such index."""
         for key in self._indexes[name].get(value, ()):
             if namespace is None or key.namespace == namespace:
@@ -156,7 +158,7 @@ class Store:
                 if entry is not None:
                     yield key, entry
 
-    def has_value(self, name: str, key: Key, value: str) -> bool:
+    def has_value(self, name: str, key: ObjectKey, value: str) -> bool:
         """Whether an object is found under a value of an index."""
         return value in self._values_of(name, key)
 
@@ -164,7 +166,7 @@ class Store:
         """Every value that has objects."""
         return list(self._indexes[name])
 
-    def _index(self, name: str, key: Key, entry: Entry) -> None:
+    def _index(self, name: str, key: ObjectKey, entry: CacheEntry) -> None:
         values = tuple(dict.fromkeys(map(intern, self._indexers[name](entry))))
         if values == self._values_of(name, key):
             return
@@ -175,7 +177,7 @@ class Store:
         if values:
             self._values[name][key] = values[0] if len(values) == 1 else values
 
-    def _unindex(self, name: str, key: Key) -> None:
+    def _unindex(self, name: str, key: ObjectKey) -> None:
         index = self._indexes[name]
         for value in self._values_of(name, key):
             keys = index[value]
@@ -184,7 +186,7 @@ class Store:
                 del index[value]
         self._values[name].pop(key, None)
 
-    def _values_of(self, name: str, key: Key) -> tuple[str, ...]:
+    def _values_of(self, name: str, key: ObjectKey) -> tuple[str, ...]:
         values = self._values[name].get(key, ())
         return (values,) if isinstance(values, str) else values
 

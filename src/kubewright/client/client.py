@@ -3,8 +3,8 @@
 One client serves typed classes, `Unstructured` and metadata alike (see `kinds`). It is cheap to copy: each
 decorator gives another client over the same connections.
 
-    shop = client.namespaced("shop").field_owner("shop-operator")
-    await shop.dry_run().apply(deployment)
+    shop = client.in_namespace("shop").with_field_owner("shop-operator")
+    await shop.with_dry_run().apply(deployment)
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from urllib.parse import quote, urlsplit
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 
-from .config import ClusterConfig, load_config
-from .core import Settings, Target
-from .http import HTTPTransport
-from .http1 import MAX_ANSWER
-from .metrics import ClientMetrics
-from .patches import merge
-from .rate_limit import TokenBucket
-from .reads import Reader
-from .rest import REST, Hook, Interceptor, Retries
-from .streams import Streams
-from .subresources import Subresource
-from .transport import Transport
-from .upserts import Mutate, Outcome, create_or_patch, create_or_update
-from .writes import Writer
+from .config.cluster_config import ClusterConfig, load_config
+from .patches import merge_patch
+from .rest.metrics import ClientMetrics
+from .rest.rate_limit import TokenBucket
+from .rest.rest_client import Interceptor, RequestHook, RESTClient, RetryPolicy
+from .streams.exec import PodVerbs
+from .transport.http import HTTPTransport
+from .transport.http1 import MAX_RESPONSE_BYTES
+from .transport.interface import Transport
+from .verbs.base import ClientOptions, ObjectOrKind
+from .verbs.create_or_update import MutateFunction, OperationResult, create_or_patch, create_or_update
+from .verbs.read import ReadVerbs
+from .verbs.subresource import SubresourceClient
+from .verbs.write import WriteVerbs
 
 if TYPE_CHECKING:
     from kubewright.api.autoscaling.v1 import Scale
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 UpsertT = TypeVar("UpsertT", bound=MetaObject | Unstructured)
 
 
-class Client(Reader, Writer, Streams):
+class Client(ReadVerbs, WriteVerbs, PodVerbs):
     """A client of one API server. Close it, or use it in `async with`."""
 
     @classmethod
@@ -49,27 +49,27 @@ class Client(Reader, Writer, Streams):
         kubeconfig: str | os.PathLike[str] | ClusterConfig | None = None,
         *,
         context: str = "",
-        retries: Retries | None = None,
+        retries: RetryPolicy | None = None,
         rate_limit: TokenBucket | None = None,
-        hooks: Sequence[Hook] = (),
+        hooks: Sequence[RequestHook] = (),
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         metrics: bool = True,
         registry: Any = None,
         tracing: bool = False,
-        max_answer: int = MAX_ANSWER,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> Self:
         """A client for the cluster that kubectl would talk to, or for a kubeconfig or configuration given.
 
         Connections are made when they are needed. Metrics go to the default Prometheus registry unless
-        another is given; `tracing` makes OpenTelemetry spans. An answer of more than `max_answer` bytes is
-        `AnswerTooLarge`; watches and logs go on for ever.
+        another is given; `tracing` makes OpenTelemetry spans. A response longer than
+        `max_response_bytes` raises `ResponseTooLarge`; watches and logs are not limited.
         """
         config = (
             kubeconfig if isinstance(kubeconfig, ClusterConfig) else load_config(kubeconfig, context=context)
         )
-        return cls.over(
-            HTTPTransport(config, max_answer=max_answer),
+        return cls.from_transport(
+            HTTPTransport(config, max_response_bytes=max_response_bytes),
             namespace=config.namespace,
             server=config.server,
             retries=retries,
@@ -82,15 +82,15 @@ class Client(Reader, Writer, Streams):
         )
 
     @classmethod
-    def over(
+    def from_transport(
         cls,
         transport: Transport,
         *,
         namespace: str = "default",
         server: str = "the server",
-        retries: Retries | None = None,
+        retries: RetryPolicy | None = None,
         rate_limit: TokenBucket | None = None,
-        hooks: Sequence[Hook] = (),
+        hooks: Sequence[RequestHook] = (),
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         metrics: ClientMetrics | None = None,
@@ -99,7 +99,7 @@ class Client(Reader, Writer, Streams):
         rng: random.Random | None = None,
     ) -> Self:
         """A client over any transport, for instance one to a server in this process."""
-        rest = REST(
+        rest = RESTClient(
             transport,
             server=server,
             retries=retries,
@@ -112,7 +112,7 @@ class Client(Reader, Writer, Streams):
             sleep=sleep,
             rng=rng,
         )
-        return cls(rest, settings=Settings(namespace=namespace))
+        return cls(rest, settings=ClientOptions(namespace=namespace))
 
     async def aclose(self) -> None:
         """Close the connections, also those of clients made from this one."""
@@ -124,27 +124,27 @@ class Client(Reader, Writer, Streams):
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
 
-    def namespaced(self, namespace: str) -> Self:
+    def in_namespace(self, namespace: str) -> Self:
         """A client for one namespace: objects of others are refused, lists and watches stay inside."""
         return self._with(namespace=namespace, only_namespace=True)
 
-    def default_namespace(self, namespace: str) -> Self:
+    def with_default_namespace(self, namespace: str) -> Self:
         """A client that looks in this namespace where none is given."""
         return self._with(namespace=namespace, only_namespace=False)
 
-    def dry_run(self) -> Self:
+    def with_dry_run(self) -> Self:
         """A client whose writes are checked and answered but not kept."""
         return self._with(dry_run=True)
 
-    def field_owner(self, owner: str) -> Self:
+    def with_field_owner(self, owner: str) -> Self:
         """A client whose writes are recorded under this field manager."""
         return self._with(field_owner=owner)
 
-    def field_validation(self, mode: Literal["Strict", "Warn", "Ignore"]) -> Self:
+    def with_field_validation(self, mode: Literal["Strict", "Warn", "Ignore"]) -> Self:
         """A client that has unknown fields refused, warned about or ignored."""
         return self._with(field_validation=mode)
 
-    def intercepted(self, interceptor: Interceptor) -> Self:
+    def with_interceptor(self, interceptor: Interceptor) -> Self:
         """A client with something around each call; the last one added is the outermost."""
         return self._with(interceptors=(*self.settings.interceptors, interceptor))
 
@@ -152,7 +152,7 @@ class Client(Reader, Writer, Streams):
         """A client that gives each request this long."""
         return self._with(timeout=seconds)
 
-    def impersonating(
+    def with_impersonation(
         self,
         user: str,
         groups: Sequence[str] = (),
@@ -170,13 +170,18 @@ class Client(Reader, Writer, Streams):
         return self._with(headers=(*kept, *headers))
 
     def subresource(
-        self, subresource: str, target: Target, name: str = "", namespace: str | None = None
-    ) -> Subresource:
+        self, subresource: str, target: ObjectOrKind, name: str = "", namespace: str | None = None
+    ) -> SubresourceClient:
         """A subresource of an object, or of a kind and name: `client.subresource("eviction", pod)`."""
-        return Subresource(self, subresource, target, name, namespace)
+        return SubresourceClient(self, subresource, target, name, namespace)
 
     async def scale(
-        self, target: Target, name: str = "", namespace: str | None = None, *, replicas: int | None = None
+        self,
+        target: ObjectOrKind,
+        name: str = "",
+        namespace: str | None = None,
+        *,
+        replicas: int | None = None,
     ) -> Scale:
         """How many replicas an object has and wants; with `replicas`, ask for so many."""
         from kubewright.api.autoscaling.v1 import Scale
@@ -184,17 +189,17 @@ class Client(Reader, Writer, Streams):
         part = self.subresource("scale", target, name, namespace)
         if replicas is None:
             return await part.get(Scale)
-        return await part.patch(merge({"spec": {"replicas": replicas}}), Scale)
+        return await part.patch(merge_patch({"spec": {"replicas": replicas}}), Scale)
 
-    async def create_or_update(self, obj: UpsertT, mutate: Mutate) -> tuple[UpsertT, Outcome]:
+    async def create_or_update(self, obj: UpsertT, mutate: MutateFunction) -> tuple[UpsertT, OperationResult]:
         """Have `mutate` bring the object into the wanted state, then create it, update it, or leave it.
 
         `obj` needs its kind, name and namespace; `mutate` gets the object as the server has it (or a copy of
-        `obj`) and changes it in place, again if somebody else was faster.
+        `obj`) and changes it in location, again if somebody else was faster.
         """
         return await create_or_update(self, obj, mutate)
 
-    async def create_or_patch(self, obj: UpsertT, mutate: Mutate) -> tuple[UpsertT, Outcome]:
+    async def create_or_patch(self, obj: UpsertT, mutate: MutateFunction) -> tuple[UpsertT, OperationResult]:
         """As `create_or_update`, but unlocked: only what `mutate` changed is sent, status included."""
         return await create_or_patch(self, obj, mutate)
 
@@ -202,9 +207,9 @@ class Client(Reader, Writer, Streams):
         """What the server says of its version."""
         from kubewright.api import codec
 
-        from .rest import Call
+        from .rest.rest_client import APIRequest
 
-        answer = await self.rest.send(Call("get", "GET", "/version"))
+        answer = await self.rest.send(APIRequest("get", "GET", "/version"))
         document: dict[str, Any] = codec.loads(answer.body)
         return document
 

@@ -22,7 +22,7 @@ class ConnectionFailed(Exception):
         self.sent = sent
 
 
-class AnswerTooLarge(ConnectionFailed):
+class ResponseTooLarge(ConnectionFailed):
     """The server's answer is longer than the client takes; asking again would not help."""
 
 

@@ -18,7 +18,7 @@ from kubewright.api import codec
 from kubewright.api.meta import MetaObject
 from kubewright.api.objects import base_of
 from kubewright.api.unstructured import Unstructured
-from kubewright.patch import merge_patch
+from kubewright.patch import merge_patch as rfc7386
 
 _IDENTITY: Final = (
     "uid",
@@ -49,12 +49,12 @@ def json_patch(operations: list[dict[str, Any]]) -> Patch:
     return Patch("application/json-patch+json", codec.encode(operations))
 
 
-def merge(change: dict[str, Any]) -> Patch:
+def merge_patch(change: dict[str, Any]) -> Patch:
     """RFC 7386: an object laid over another; `None` deletes, a list replaces the whole list."""
     return Patch("application/merge-patch+json", codec.encode(change))
 
 
-def strategic(change: dict[str, Any]) -> Patch:
+def strategic_merge_patch(change: dict[str, Any]) -> Patch:
     """Kubernetes' own merge patch, which knows the keys of lists; built-in kinds only."""
     return Patch("application/strategic-merge-patch+json", codec.encode(change))
 
@@ -63,13 +63,13 @@ def merge_from(
     before: MetaObject | Unstructured, after: MetaObject | Unstructured, *, optimistic_lock: bool = False
 ) -> Patch:
     """The merge patch that turns `before` into `after`; locked, it fails if the object changed meanwhile."""
-    change = merge_patch.diff(plain(before), plain(after))
+    change = rfc7386.diff(to_dict(before), to_dict(after))
     if optimistic_lock:
         _lock(change, before.metadata.resource_version)
-    return merge(change)
+    return merge_patch(change)
 
 
-def plain(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
+def to_dict(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
     """An object as wire data; a dict is returned as it is."""
     if isinstance(obj, dict):
         return obj
@@ -79,7 +79,7 @@ def plain(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def base_and_changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """The server's version of an object, and that with our changes; `None` for an object made here."""
     raw = base_of(obj)
     if raw is None:
@@ -87,29 +87,31 @@ def changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], dict[str, A
     base: dict[str, Any] = codec.loads(raw)
     if isinstance(obj, Unstructured):
         return base, obj.raw
-    before = plain(codec.decoder(type(obj)).decode(raw))
-    return base, _overlaid(base, before, plain(obj))
+    before = to_dict(codec.decoder(type(obj)).decode(raw))
+    return base, _overlaid(base, before, to_dict(obj))
 
 
-def difference(obj: MetaObject | Unstructured, *, optimistic_lock: bool, part: str = "") -> Patch | None:
+def changes_since_read(
+    obj: MetaObject | Unstructured, *, optimistic_lock: bool, part: str = ""
+) -> Patch | None:
     """What changed since the object was read, as a merge patch; only below the field `part`, if given.
 
     `None` if that cannot be said: the object was made here, or a field was set to an explicit null.
     """
-    pair = changed(obj)
+    pair = base_and_changed(obj)
     if pair is None:
         return None
     base, ours = pair
     if part:
         base, ours = _only(base, part), _only(ours, part)
-    change = merge_patch.diff(base, ours)
+    change = rfc7386.diff(base, ours)
     if _nulls(ours) - _nulls(base):
         return None
     for name in ("apiVersion", "kind"):
         change.pop(name, None)
     if optimistic_lock:
         _lock(change, obj.metadata.resource_version)
-    return merge(change)
+    return merge_patch(change)
 
 
 def _only(data: dict[str, Any], part: str) -> dict[str, Any]:
@@ -201,4 +203,13 @@ def _identified(value: Any) -> bool:
     return isinstance(value, dict) and any(name in value for name in _IDENTITY)
 
 
-__all__ = ["Patch", "changed", "difference", "json_patch", "merge", "merge_from", "plain", "strategic"]
+__all__ = [
+    "Patch",
+    "base_and_changed",
+    "changes_since_read",
+    "json_patch",
+    "merge_from",
+    "merge_patch",
+    "strategic_merge_patch",
+    "to_dict",
+]

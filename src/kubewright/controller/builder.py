@@ -26,10 +26,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
-from kubewright.cache.options import GUARDED
-from kubewright.cache.store import Change, Entry
-from kubewright.client.core import class_of, read
-from kubewright.client.kinds import Kind, MetadataOf, metadata_of
+from kubewright.cache.kind_options import RESTRICTED_KINDS
+from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
+from kubewright.client.verbs.base import class_of, decode_object
 
 from .controller import Controller, Reconciler
 from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
@@ -39,7 +39,7 @@ from .request import Request
 from .sources import ChannelSource, KindSource, Source
 
 R = TypeVar("R", bound=Hashable)
-PredicateLike = Callable[[Change], bool]
+PredicateLike = Callable[[ObjectChange], bool]
 
 
 class ManagerProtocol(Protocol):
@@ -82,15 +82,15 @@ class ControllerBuilder(Generic[R]):
         """Without a name the controller is called as its kind."""
         self._manager = manager
         self._name = name
-        self._for: Kind | None = None
-        self._owns: list[tuple[Kind, bool, dict[str, Any]]] = []
+        self._for: AnyKind | None = None
+        self._owns: list[tuple[AnyKind, bool, dict[str, Any]]] = []
         self._sources: list[Callable[[], Source[R]]] = []
         self._options: dict[str, Any] = {}
         self._priority = 0
 
     def for_(
         self,
-        kind: Kind,
+        kind: AnyKind,
         *,
         predicates: Iterable[PredicateLike] = (),
         metadata_only: bool = False,
@@ -112,7 +112,7 @@ class ControllerBuilder(Generic[R]):
 
     def owns(
         self,
-        kind: Kind,
+        kind: AnyKind,
         *,
         any_owner: bool = False,
         metadata_only: bool | None = None,
@@ -133,7 +133,7 @@ class ControllerBuilder(Generic[R]):
 
     def watches(
         self,
-        kind: Kind,
+        kind: AnyKind,
         mapping: MapFunction[R] | None = None,
         *,
         handler: EventHandler[R] | None = None,
@@ -151,7 +151,7 @@ class ControllerBuilder(Generic[R]):
         if (mapping is None) == (handler is None):
             raise BuildError(f"watches({_text(kind)}): give either a mapping or a handler")
         if metadata_only is None:
-            metadata_only = _default_metadata_only(kind) and not self._manager.cache.keeps_whole(kind)
+            metadata_only = _default_metadata_only(kind) and not self._manager.cache.caches_full_objects(kind)
         wanted = _checked(kind, "watches", metadata_only)
         chosen = handler if handler is not None else enqueue_mapped(_reader(wanted), cast(Any, mapping))
         self._add_kind(wanted, chosen, predicates, optional, priority)
@@ -264,7 +264,7 @@ class ControllerBuilder(Generic[R]):
 
     def _add_kind(
         self,
-        kind: Kind,
+        kind: AnyKind,
         handler: Any,
         predicates: Iterable[PredicateLike],
         optional: bool,
@@ -278,13 +278,13 @@ class ControllerBuilder(Generic[R]):
 
         self._sources.append(make)
 
-    def _owner_source(self, kind: Kind, controller_only: bool, settings: dict[str, Any]) -> Source[R]:
+    def _owner_source(self, kind: AnyKind, controller_only: bool, settings: dict[str, Any]) -> Source[R]:
         owner, mapper = self._for, self._manager.client.mapper
         assert owner is not None
-        base: Any = owner.kind if isinstance(owner, MetadataOf) else owner
+        base: Any = owner.kind if isinstance(owner, MetadataKind) else owner
 
         async def prepare() -> EventHandler[Any]:
-            resource = mapper.known(base) or await mapper.resource_for(base)
+            resource = mapper.find_cached(base) or await mapper.resource_for(base)
             return enqueue_owner(
                 resource.gvk, controller_only=controller_only, namespaced=resource.namespaced
             )
@@ -311,8 +311,8 @@ class ControllerBuilder(Generic[R]):
         return fields
 
 
-def _checked(kind: Any, method: str, metadata_only: bool) -> Kind:
-    base = kind.kind if isinstance(kind, MetadataOf) else kind
+def _checked(kind: Any, method: str, metadata_only: bool) -> AnyKind:
+    base = kind.kind if isinstance(kind, MetadataKind) else kind
     if isinstance(base, type):
         if not issubclass(base, MetaObject) or base.gvk is None:
             raise BuildError(
@@ -321,7 +321,7 @@ def _checked(kind: Any, method: str, metadata_only: bool) -> Kind:
             )
     elif not isinstance(base, GroupVersionKind | str) or not base:
         raise BuildError(f"{method}({kind!r}): give a class, a GroupVersionKind or a resource name")
-    return metadata_of(base) if metadata_only else cast(Kind, kind)
+    return metadata_of(base) if metadata_only else cast(AnyKind, kind)
 
 
 def _predicates(predicates: Iterable[PredicateLike], kind: Any) -> Sequence[PredicateLike]:
@@ -335,25 +335,25 @@ def _predicates(predicates: Iterable[PredicateLike], kind: Any) -> Sequence[Pred
 
 
 def _default_metadata_only(kind: Any) -> bool:
-    base = kind.kind if isinstance(kind, MetadataOf) else kind
+    base = kind.kind if isinstance(kind, MetadataKind) else kind
     gvk = base if isinstance(base, GroupVersionKind) else getattr(base, "gvk", None)
-    return gvk is not None and gvk.group_kind in GUARDED
+    return gvk is not None and gvk.group_kind in RESTRICTED_KINDS
 
 
-def _reader(kind: Kind) -> Callable[[Entry], Any]:
+def _reader(kind: AnyKind) -> Callable[[CacheEntry], Any]:
     """How objects of a kind are read for a mapping."""
     cls = class_of(kind)
-    base: Any = kind.kind if isinstance(kind, MetadataOf) else kind
+    base: Any = kind.kind if isinstance(kind, MetadataKind) else kind
     gvk = base if isinstance(base, GroupVersionKind) else getattr(base, "gvk", None)
 
-    def read_entry(entry: Entry) -> Any:
-        return read(entry.raw, cls, gvk) if gvk is not None else entry.decode(cls)
+    def read_entry(entry: CacheEntry) -> Any:
+        return decode_object(entry.raw, cls, gvk) if gvk is not None else entry.decode(cls)
 
     return read_entry
 
 
 def _text(kind: Any) -> str:
-    base = kind.kind if isinstance(kind, MetadataOf) else kind
+    base = kind.kind if isinstance(kind, MetadataKind) else kind
     if isinstance(base, GroupVersionKind):
         return base.kind
     return str(getattr(base, "__name__", base))

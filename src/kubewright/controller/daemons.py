@@ -29,7 +29,7 @@ from typing import Any
 
 from kubewright.api.finalizers import is_deleting
 from kubewright.callables import call, is_async
-from kubewright.client.kinds import Kind
+from kubewright.client.kind_types import AnyKind
 
 from .builder import ManagerProtocol, register_controller_name
 from .controller import Controller
@@ -99,7 +99,7 @@ class DaemonController:
     def __init__(
         self,
         manager: ManagerProtocol,
-        kind: Kind,
+        kind: AnyKind,
         function: Callable[..., Any],
         *,
         name: str = "",
@@ -259,7 +259,7 @@ class DaemonController:
 
 
 def add_daemon(
-    manager: ManagerProtocol, kind: Kind, function: Callable[..., Any], **options: Any
+    manager: ManagerProtocol, kind: AnyKind, function: Callable[..., Any], **options: Any
 ) -> DaemonController:
     """Have `function(obj)` or `function(obj, stopped)` run in the background for every object of a kind.
 

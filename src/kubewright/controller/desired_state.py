@@ -31,11 +31,11 @@ from kubewright.api.owners import OwnerError, controller_of, owner_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, by_owner
 from kubewright.cache.informer import Informer
-from kubewright.cache.options import GUARDED
-from kubewright.cache.store import Change, Key
-from kubewright.client.core import kind_of
-from kubewright.client.kinds import Kind, MetadataOf, metadata_of
-from kubewright.client.patches import plain
+from kubewright.cache.kind_options import RESTRICTED_KINDS
+from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
+from kubewright.client.patches import to_dict
+from kubewright.client.verbs.base import kind_of
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -98,7 +98,7 @@ class DesiredState:
                 raise ValueError(f"{kind} names no kind: put @resource(group=..., version=...) on it")
             self._kinds[gvk] = kind
             cache.add_index(gvk, by_owner())
-        self._applied: dict[tuple[GroupVersionKind, Key], _Applied] = {}
+        self._applied: dict[tuple[GroupVersionKind, ObjectKey], _Applied] = {}
         self._informers: dict[GroupVersionKind, Informer] = {}
 
     async def ensure(
@@ -113,15 +113,15 @@ class DesiredState:
                 "ensure takes everything that is wanted, in a list: ensure([deployment, service])"
             )
         changes = EnsureResult()
-        wanted: dict[tuple[GroupVersionKind, Key], None] = {}
+        wanted: dict[tuple[GroupVersionKind, ObjectKey], None] = {}
         reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
         for obj in objects:
             gvk = self._declared(obj)
             intent = self._intent(obj, gvk, owner, reference)
-            resource = self._client.mapper.known(gvk) or await self._client.mapper.resource_for(gvk)
+            resource = self._client.mapper.find_cached(gvk) or await self._client.mapper.resource_for(gvk)
             if not resource.namespaced:
                 intent["metadata"].pop("namespace", None)
-            key = Key(intent["metadata"].get("namespace", ""), intent["metadata"]["name"])
+            key = ObjectKey(intent["metadata"].get("namespace", ""), intent["metadata"]["name"])
             if (gvk, key) in wanted:
                 raise ValueError(f"{gvk.kind} {key} is in the desired state twice")
             wanted[gvk, key] = None
@@ -146,7 +146,7 @@ class DesiredState:
         self, obj: Any, gvk: GroupVersionKind, owner: Any, reference: dict[str, Any]
     ) -> dict[str, Any]:
         """What is sent: the object as given, with its owner and, if it says none, the owner's namespace."""
-        intent = {"apiVersion": gvk.api_version, "kind": gvk.kind, **plain(obj)}
+        intent = {"apiVersion": gvk.api_version, "kind": gvk.kind, **to_dict(obj)}
         intent.pop("status", None)
         metadata = dict(intent.get("metadata") or {})
         if not metadata.get("name"):
@@ -165,7 +165,7 @@ class DesiredState:
         return intent
 
     async def _apply_if_needed(
-        self, owner: Any, gvk: GroupVersionKind, key: Key, intent: dict[str, Any]
+        self, owner: Any, gvk: GroupVersionKind, key: ObjectKey, intent: dict[str, Any]
     ) -> bool:
         digest = _digest(intent)
         known = self._applied.get((gvk, key))
@@ -189,7 +189,9 @@ class DesiredState:
         )
         return True
 
-    def _is_as_applied(self, informer: Informer, key: Key, known: _Applied, intent: dict[str, Any]) -> bool:
+    def _is_as_applied(
+        self, informer: Informer, key: ObjectKey, known: _Applied, intent: dict[str, Any]
+    ) -> bool:
         entry = informer.store.get(key)
         if entry is None:
             return False
@@ -209,7 +211,7 @@ class DesiredState:
         self,
         owner: Any,
         gvk: GroupVersionKind,
-        wanted: dict[tuple[GroupVersionKind, Key], None],
+        wanted: dict[tuple[GroupVersionKind, ObjectKey], None],
         changes: EnsureResult,
     ) -> None:
         informer = await self._informer(gvk)
@@ -234,9 +236,9 @@ class DesiredState:
             changes.pruned.append(f"{gvk.kind} {key}")
 
     async def _informer(self, gvk: GroupVersionKind) -> Informer:
-        kind: Kind = self._kinds[gvk]
-        if gvk.group_kind in GUARDED:
-            kind = metadata_of(kind) if not isinstance(kind, MetadataOf) else kind
+        kind: AnyKind = self._kinds[gvk]
+        if gvk.group_kind in RESTRICTED_KINDS:
+            kind = metadata_of(kind) if not isinstance(kind, MetadataKind) else kind
         informer = self._cache.existing_informer(gvk) or await self._cache.informer(kind)
         if self._informers.get(gvk) is not informer:
             self._informers[gvk] = informer
@@ -245,8 +247,8 @@ class DesiredState:
             await informer.wait_for_sync()
         return informer
 
-    def _forget_deleted(self, gvk: GroupVersionKind) -> Callable[[Change], None]:
-        def handler(change: Change) -> None:
+    def _forget_deleted(self, gvk: GroupVersionKind) -> Callable[[ObjectChange], None]:
+        def handler(change: ObjectChange) -> None:
             if change.new is None:
                 self._applied.pop((gvk, change.key), None)
 

@@ -11,17 +11,17 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
-from kubewright.cache.store import Change, Entry
+from kubewright.cache.store import CacheEntry, ObjectChange
 
 from .request import Request
 
 R = TypeVar("R", bound=Hashable)
-EventHandler = Callable[[Change], Iterable[R] | Awaitable[Iterable[R]]]
+EventHandler = Callable[[ObjectChange], Iterable[R] | Awaitable[Iterable[R]]]
 MapFunction = Callable[[Any], Iterable[R] | Awaitable[Iterable[R]]]
 """From an object to requests."""
 
 
-def enqueue_object(change: Change) -> Iterable[Request]:
+def enqueue_object(change: ObjectChange) -> Iterable[Request]:
     """The object itself."""
     return (Request(*change.key),)
 
@@ -35,7 +35,7 @@ def enqueue_owner(
     """
     wanted = owner.group_kind
 
-    def owners(entry: Entry, namespace: str) -> Iterable[Request]:
+    def owners(entry: CacheEntry, namespace: str) -> Iterable[Request]:
         for reference in entry.header().metadata.owner_references or ():
             if controller_only and not reference.controller:
                 continue
@@ -43,7 +43,7 @@ def enqueue_owner(
             if GroupKind(group, reference.kind) == wanted:
                 yield Request(namespace if namespaced else "", reference.name)
 
-    def handler(change: Change) -> Iterable[Request]:
+    def handler(change: ObjectChange) -> Iterable[Request]:
         found: dict[Request, None] = {}
         for entry in (change.old, change.new):
             if entry is not None:
@@ -53,10 +53,10 @@ def enqueue_owner(
     return handler
 
 
-def enqueue_mapped(read: Callable[[Entry], Any], mapping: MapFunction[R]) -> EventHandler[R]:
+def enqueue_mapped(read: Callable[[CacheEntry], Any], mapping: MapFunction[R]) -> EventHandler[R]:
     """What `mapping` makes of the object, of both versions when it changed; `read` decodes it."""
 
-    def versions(change: Change) -> list[Any]:
+    def versions(change: ObjectChange) -> list[Any]:
         new, old = change.new, change.old
         if old is not None and new is not None and old.revision == new.revision:
             old = None
@@ -64,12 +64,12 @@ def enqueue_mapped(read: Callable[[Entry], Any], mapping: MapFunction[R]) -> Eve
 
     if inspect.iscoroutinefunction(mapping):
 
-        async def later(change: Change) -> Iterable[R]:
+        async def later(change: ObjectChange) -> Iterable[R]:
             return dict.fromkeys([request for obj in versions(change) for request in await mapping(obj)])
 
         return later
 
-    def handler(change: Change) -> Iterable[R]:
+    def handler(change: ObjectChange) -> Iterable[R]:
         found: dict[R, None] = {}
         for obj in versions(change):
             found.update(dict.fromkeys(mapping(obj)))  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.names import check_qualified_name
 from kubewright.api.objects import base_of
 from kubewright.callables import call
-from kubewright.client.core import kind_of, refresh
-from kubewright.client.patches import merge
+from kubewright.client.patches import merge_patch
+from kubewright.client.verbs.base import kind_of, update_in_place
 
 from .request import Result
 
@@ -104,7 +104,7 @@ class Finalizers:
                 break
             lock = {"resourceVersion": metadata.resource_version, "uid": metadata.uid, "finalizers": after}
             try:
-                await self._client.patch(current, merge({"metadata": lock}))
+                await self._client.patch(current, merge_patch({"metadata": lock}))
                 break
             except NotFound:
                 return False
@@ -117,5 +117,5 @@ class Finalizers:
             except NotFound:
                 return False
         if current is not obj:
-            refresh(obj, current, base_of(current) or b"")
+            update_in_place(obj, current, base_of(current) or b"")
         return True

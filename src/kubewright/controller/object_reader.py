@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.errors import NotFound
-from kubewright.client.kinds import Kind
+from kubewright.client.kind_types import AnyKind
 
 from .request import Request
 
 
-def object_reader(client: Any, kind: Kind) -> Callable[[Request], Awaitable[Any]]:
+def object_reader(client: Any, kind: AnyKind) -> Callable[[Request], Awaitable[Any]]:
     """From a request to its object, or `None` when it is gone; `Controller(read=...)` takes it."""
 
     async def read(request: Request) -> Any:

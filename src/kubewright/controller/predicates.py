@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from kubewright.api.codec import HeaderMeta
 from kubewright.api.label_selectors import Selector, parse_selector
-from kubewright.cache.store import Change
+from kubewright.cache.store import ObjectChange
 
 T = TypeVar("T")
 
@@ -22,11 +22,11 @@ class Predicate:
 
     __slots__ = ("_test", "name")
 
-    def __init__(self, test: Callable[[Change], bool], name: str = "") -> None:
+    def __init__(self, test: Callable[[ObjectChange], bool], name: str = "") -> None:
         self._test = test
         self.name = name or getattr(test, "__name__", "predicate")
 
-    def __call__(self, change: Change) -> bool:
+    def __call__(self, change: ObjectChange) -> bool:
         """Whether the change passes."""
         return self._test(change)
 
@@ -46,7 +46,7 @@ class Predicate:
 def _on_update(differs: Callable[[HeaderMeta, HeaderMeta], bool], name: str) -> Predicate:
     """Creations and deletions pass; an update passes if the two versions differ."""
 
-    def test(change: Change) -> bool:
+    def test(change: ObjectChange) -> bool:
         if change.old is None or change.new is None:
             return True
         return differs(change.old.header().metadata, change.new.header().metadata)
@@ -86,7 +86,7 @@ def has_labels(selector: str | Selector) -> Predicate:
     """The object (its last version, for a deletion) matches a label selector."""
     wanted = parse_selector(selector) if isinstance(selector, str) else selector
 
-    def test(change: Change) -> bool:
+    def test(change: ObjectChange) -> bool:
         entry = change.new or change.old
         return entry is not None and wanted.matches(entry.header().metadata.labels or {})
 
@@ -102,7 +102,7 @@ def in_namespaces(*namespaces: str) -> Predicate:
 def where(of: type[T], test: Callable[[T], bool]) -> Predicate:
     """The object (its last version, for a deletion), read as a class, passes a test."""
 
-    def check(change: Change) -> bool:
+    def check(change: ObjectChange) -> bool:
         entry = change.new or change.old
         return entry is not None and test(entry.decode(of))
 

@@ -18,9 +18,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kubewright.api.errors import APIError
 from kubewright.cache.informer import Informer
-from kubewright.cache.store import Change
+from kubewright.cache.store import ObjectChange
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.kinds import MetadataOf
+from kubewright.client.kind_types import MetadataKind
 
 from .event_handlers import EventHandler
 from .queue import LOW_PRIORITY, WorkQueue
@@ -66,7 +66,7 @@ class KindSource(Generic[R]):
         cache: Informers,
         kind: Any,
         handler: EventHandler[R] | None = None,
-        predicates: Sequence[Callable[[Change], bool]] = (),
+        predicates: Sequence[Callable[[ObjectChange], bool]] = (),
         *,
         prepare: Callable[[], Awaitable[EventHandler[R]]] | None = None,
         priority: int = 0,
@@ -97,7 +97,7 @@ class KindSource(Generic[R]):
     @property
     def name(self) -> str:
         """The kind."""
-        inner = self.kind.kind if isinstance(self.kind, MetadataOf) else self.kind
+        inner = self.kind.kind if isinstance(self.kind, MetadataKind) else self.kind
         return str(getattr(inner, "__name__", inner))
 
     @property
@@ -153,7 +153,7 @@ class KindSource(Generic[R]):
             self._listening = False
             self._informer.remove_handler(self._take)
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectChange) -> None:
         handler = self._handler
         assert handler is not None
         try:
@@ -237,5 +237,5 @@ class ChannelSource(Generic[R]):
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-def _is_unchanged(change: Change) -> bool:
+def _is_unchanged(change: ObjectChange) -> bool:
     return change.old is not None and change.new is not None and change.old.revision == change.new.revision

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api.finalizers import is_deleting
-from kubewright.cache.store import Change
+from kubewright.cache.store import ObjectChange
 from kubewright.callables import call
-from kubewright.client.kinds import Kind
+from kubewright.client.kind_types import AnyKind
 
 from .builder import ControllerBuilder, ManagerProtocol
 from .controller import Controller
@@ -40,7 +40,7 @@ class TimerReconciler:
     def __init__(
         self,
         client: Any,
-        kind: Kind,
+        kind: AnyKind,
         function: Callable[[Any], Any],
         *,
         interval: float,
@@ -60,7 +60,7 @@ class TimerReconciler:
         self._when = when
         self._schedules: dict[Request, _Schedule] = {}
 
-    def changed(self, change: Change) -> Iterable[Request]:
+    def changed(self, change: ObjectChange) -> Iterable[Request]:
         """A handler: new objects, those that went, and those without a schedule; others only move `idle`."""
         request = Request(*change.key)
         schedule = self._schedules.get(request)
@@ -99,7 +99,7 @@ class TimerReconciler:
 
 def add_timer(
     manager: ManagerProtocol,
-    kind: Kind,
+    kind: AnyKind,
     function: Callable[[Any], Any],
     *,
     interval: float,

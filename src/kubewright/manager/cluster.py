@@ -15,9 +15,9 @@ from typing import Any
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
 from kubewright.client import Client
-from kubewright.client.kinds import Kind
-from kubewright.client.rest import Call, Proceed
-from kubewright.client.transport import Answer, Stream
+from kubewright.client.kind_types import AnyKind
+from kubewright.client.rest.rest_client import APIRequest, CallNext
+from kubewright.client.transport.interface import APIResponse, ResponseStream
 
 _writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=None)
 """Whose client a request is made with: election and events use the same connection and are not fenced."""
@@ -36,8 +36,8 @@ class Cluster:
         name: str = "",
         scheme: Scheme | None = None,
         namespaces: Iterable[str] | None = None,
-        kinds: Mapping[Kind, KindOptions] | None = None,
-        allow: Iterable[Kind] = (),
+        kinds: Mapping[AnyKind, KindOptions] | None = None,
+        allow: Iterable[AnyKind] = (),
         sync_timeout: float = 120.0,
         **cache_options: Any,
     ) -> None:
@@ -47,8 +47,10 @@ class Cluster:
         self.fence: Callable[[], None] | None = None
         """Asked before each attempt to write; raises to refuse it. The manager sets it for an election."""
         client.rest.hooks.append(self._fence_attempt)
-        self.client: CachedClient = CachedClient.of(client, self.cache).intercepted(self._mark_write)
-        """Reads come from the cache and show our own writes; `client.live` asks the server."""
+        self.client: CachedClient = CachedClient.from_client(client, self.cache).with_interceptor(
+            self._mark_write
+        )
+        """Reads come from the cache and show our own writes; `client.uncached` asks the server."""
         self.sync_timeout = sync_timeout
 
     async def start(self) -> None:
@@ -65,7 +67,7 @@ class Cluster:
             if self.fence is None and self._fence_attempt in self.client.rest.hooks:
                 self.client.rest.hooks.remove(self._fence_attempt)
 
-    async def _mark_write(self, call: Call, proceed: Proceed) -> Answer | Stream:
+    async def _mark_write(self, call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
         if self.fence is None or call.method in ("GET", "HEAD"):
             return await proceed(call)
         token = _writing.set(self)
@@ -74,6 +76,6 @@ class Cluster:
         finally:
             _writing.reset(token)
 
-    def _fence_attempt(self, call: Call) -> None:
+    def _fence_attempt(self, call: APIRequest) -> None:
         if self.fence is not None and _writing.get() is self:
             self.fence()

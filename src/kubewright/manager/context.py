@@ -41,7 +41,7 @@ class Context(Generic[T]):
     request: Request
     object: T
     client: CachedClient
-    """Reads from the cache, sees its own writes; `client.live` asks the server."""
+    """Reads from the cache, sees its own writes; `client.uncached` asks the server."""
     cache: Cache
     recorder: EventRecorder
     log: ObjectLogger

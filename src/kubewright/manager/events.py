@@ -267,7 +267,9 @@ class EventRecorder:
             # Everything else of such an event is fixed, its note included.
             change = {"series": {"count": posted.count, "lastObservedTime": format_micro_time(now)}}
         kind = GroupVersionKind.from_api_version(self._api, "Event")
-        await self._client.patch(kind, patches.merge(change), name=posted.name, namespace=posted.namespace)
+        await self._client.patch(
+            kind, patches.merge_patch(change), name=posted.name, namespace=posted.namespace
+        )
 
     def _body(
         self,

@@ -20,7 +20,7 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.errors import NoKindMatch
-from kubewright.client.waiting import condition
+from kubewright.client.wait import condition
 from kubewright.manifests import crd, webhook_configurations
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def install_definitions(
     timeout: float = 30.0,
 ) -> list[str]:
     """Apply the definitions of kinds, all versions of one together, and wait until they are served."""
-    client = client if client.settings.field_owner else client.field_owner("kubewright")
+    client = client if client.settings.field_owner else client.with_field_owner("kubewright")
     names = []
     by_kind = sorted(dict.fromkeys(kinds), key=lambda kind: str(resource_info(kind).gvk.group_kind))
     for _, versions in groupby(by_kind, key=lambda kind: resource_info(kind).gvk.group_kind):
@@ -66,7 +66,7 @@ async def _answered(client: Client, kind: type[MetaObject]) -> None:
     """Wait until a kind is found and served: a kube-apiserver says `Established` a moment before that."""
     while True:
         try:
-            client.mapper.expire()
+            client.mapper.invalidate()
             await client.mapper.resource_for(resource_info(kind).gvk)
             async for _ in client.list(kind, limit=1):
                 return

@@ -27,9 +27,9 @@ from kubewright.api.declarations import Declaration, Webhook, is_resource, webho
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient
-from kubewright.cache.indexes import Index, by
+from kubewright.cache.indexes import Index, by_function
 from kubewright.client import Client
-from kubewright.client.kinds import Kind
+from kubewright.client.kind_types import AnyKind
 from kubewright.controller.builder import ControllerBuilder
 from kubewright.controller.daemons import DaemonController, StopEvent
 from kubewright.controller.request import Request
@@ -45,7 +45,7 @@ from .probes import Probes
 from .settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-Watched = tuple[Kind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
+Watched = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
 """A kind, and a function from its objects to requests."""
 
 PROCESS: dict[type, str] = {
@@ -75,7 +75,7 @@ class ObjectHandler:
     call: InjectedFunction
     options: dict[str, Any] = field(default_factory=dict)
     owns: Sequence[type[MetaObject]] = ()
-    watches: Sequence[tuple[Kind, InjectedFunction]] = ()
+    watches: Sequence[tuple[AnyKind, InjectedFunction]] = ()
     predicates: Sequence[Callable[..., bool]] = ()
 
 
@@ -221,7 +221,7 @@ class Operator:
 
         def register(function: F) -> F:
             check_takes(function, 1, "an index takes one argument, the object")
-            self.indexes.append((kind, by(name, kind, function)))
+            self.indexes.append((kind, by_function(name, kind, function)))
             return function
 
         return register
@@ -398,7 +398,7 @@ def sequence_of(name: str, values: Any) -> tuple[Any, ...]:
     raise TypeError(f"{name}={shown}: give several in parentheses, {name}=({shown},)")
 
 
-def _watched(pair: Any) -> tuple[Kind, InjectedFunction]:
+def _watched(pair: Any) -> tuple[AnyKind, InjectedFunction]:
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[1])):
         raise TypeError(
             "watches takes pairs of a kind and a function from its objects to requests, as in "

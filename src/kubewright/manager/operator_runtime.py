@@ -71,7 +71,7 @@ class OperatorRuntime:
         self.source = client
         settings = operator.settings
         cluster = Cluster(
-            client.field_owner(operator.name),
+            client.with_field_owner(operator.name),
             scheme=operator.scheme,
             namespaces=settings.namespaces,
             kinds=settings.kinds,
@@ -102,7 +102,7 @@ class OperatorRuntime:
         """What every function can have."""
         client = self.manager.client
         return {
-            "client": client.live if live else client,
+            "client": client.uncached if live else client,
             "cache": self.manager.cache,
             "recorder": self.recorder,
             "manager": self.manager,
@@ -373,7 +373,7 @@ class _Registration:
 
     def __init__(self, operator: Operator, client: Client, server: WebhookServer) -> None:
         self._operator = operator
-        self._client = client.field_owner(operator.name)
+        self._client = client.with_field_owner(operator.name)
         self._server = server
         self._done = asyncio.Event()
 
@@ -430,7 +430,7 @@ async def run(
 async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
     """Everything up to the start: definitions, parts, startup functions."""
     if operator.settings.development:
-        names = await install_definitions(client.field_owner(operator.name), operator.kinds)
+        names = await install_definitions(client.with_field_owner(operator.name), operator.kinds)
         if names:
             logger.info("installed %s", ", ".join(names))
     made = build_runtime(operator, client)

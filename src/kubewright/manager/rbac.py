@@ -14,7 +14,7 @@ from kubewright.api.declarations import Rbac, has_status, is_resource, resource_
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
-from kubewright.client.kinds import MetadataOf
+from kubewright.client.kind_types import MetadataKind
 
 if TYPE_CHECKING:
     from .operator import Operator
@@ -35,7 +35,7 @@ def of(operator: Operator) -> Iterable[Rbac]:
         for owned in each.owns:
             yield for_owned(scheme, owned)
         for watched, _ in each.watches:
-            base = watched.kind if isinstance(watched, MetadataOf) else watched
+            base = watched.kind if isinstance(watched, MetadataKind) else watched
             if not isinstance(base, str):
                 yield for_watched(scheme, base)
     if handlers:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from kubewright.cache import KindOptions
-from kubewright.client.kinds import Kind
+from kubewright.client.kind_types import AnyKind
 
 
 class SettingsError(ValueError):
@@ -59,7 +59,7 @@ class Settings:
     """The Service in front of the webhooks, for the names in managed certificates."""
     kinds: dict[Any, KindOptions] = field(default_factory=dict)
     """What to keep of single kinds; see `Cache`."""
-    allow: Sequence[Kind] = ()
+    allow: Sequence[AnyKind] = ()
     """Kinds to keep whole even if they are Secrets or ConfigMaps."""
 
     @classmethod

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from kubewright.api.declarations import Declaration, DeclarationProvider, Rbac
 from kubewright.client import Client
-from kubewright.client.rest import Call, Proceed
-from kubewright.client.transport import Answer, Stream
+from kubewright.client.rest.rest_client import APIRequest, CallNext
+from kubewright.client.transport.interface import APIResponse, ResponseStream
 
 ClientT = TypeVar("ClientT", bound=Client)
 
@@ -53,9 +53,9 @@ class PermissionRecorder:
 
     def recording(self, client: ClientT) -> ClientT:
         """The same client, taking notes. Discovery and what the process asks about itself are not counted."""
-        return client.intercepted(self._note)
+        return client.with_interceptor(self._note)
 
-    async def _note(self, call: Call, proceed: Proceed) -> Answer | Stream:
+    async def _note(self, call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
         if call.resource is not None:
             resource = call.resource.resource
             if call.subresource:

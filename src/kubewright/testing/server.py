@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kubewright.client import Client, ClusterConfig, Material, load_config
-from kubewright.client.transport import Transport
+from kubewright.client import Client, ClusterConfig, PEMData, load_config
+from kubewright.client.transport.interface import Transport
 
 ServerKind = Literal["in-process", "tls", "real"]
 START_TIMEOUT = 90.0
@@ -47,7 +47,7 @@ class TestServer:
 
     def client(self, **options: Any) -> Client:
         """A client for it; closing it leaves the server alone."""
-        return Client.over(self.transport, **options)
+        return Client.from_transport(self.transport, **options)
 
 
 def server_kinds(environ: dict[str, str] | None = None) -> tuple[ServerKind, ...]:
@@ -60,7 +60,7 @@ async def start_test_server(
     which: ServerKind, config: ClusterConfig | None = None, **options: Any
 ) -> AsyncIterator[TestServer]:
     """A server of this kind; `config` is the real one's, `options` are for our `ControlPlane`."""
-    from kubewright.client.http import HTTPTransport
+    from kubewright.client.transport.http import HTTPTransport
 
     if which == "real":
         assert config is not None
@@ -158,7 +158,7 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
     }
     config = ClusterConfig(
         server=f"https://127.0.0.1:{secure_port}",
-        ca=Material(data=authority.certificate),
+        ca=PEMData(data=authority.certificate),
         token=token,
         source="the kube-apiserver of this test run",
     )

@@ -19,7 +19,7 @@ from kubewright.api.errors import Invalid, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.meta import MetaObject
 from kubewright.callables import is_async
-from kubewright.client.patches import changed
+from kubewright.client.patches import base_and_changed
 from kubewright.patch import json_patch
 
 from .review import AdmissionRequest, AdmissionResponse, Denied
@@ -78,7 +78,7 @@ class Defaulter(Generic[T]):
         result = returned if returned is not None else obj
         if result is not obj:
             result.__dict__.update(obj.__dict__)
-        pair = changed(result)
+        pair = base_and_changed(result)
         assert pair is not None
         return AdmissionResponse(patch=json_patch.diff(*pair) or None)
 

@@ -16,7 +16,7 @@ from kubewright.api.errors import Forbidden, NotFound, Unauthorized
 from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from kubewright.apiserver import APIServer, Delegation, Front, api_services, resource_of, serve
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.client import Client, ClusterConfig, Material, condition
+from kubewright.client import Client, ClusterConfig, PEMData, condition
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import MemoryStorage
 
@@ -81,7 +81,7 @@ async def test_the_cluster_says_who_may_do_what(cluster: tuple[ControlPlane, Cli
     _, client = cluster
     await client.create(toy("car"))
     assert (await client.get(OldToy, "car", "default")).spec.colour == "red"
-    bob = client.impersonating("bob")
+    bob = client.with_impersonation("bob")
     with pytest.raises(Forbidden, match='User "bob" cannot list resource "toys" in API group'):
         await bob.list(Toy)
     rule = PolicyRule(api_groups=["toys.example.com"], resources=["toys"], verbs=["get", "list"])
@@ -97,7 +97,7 @@ async def test_the_cluster_says_who_may_do_what(cluster: tuple[ControlPlane, Cli
                 subjects=[subject],
             )
         )
-    ann = client.impersonating("ann")
+    ann = client.with_impersonation("ann")
     assert [each.name for each in await ann.list(Toy)] == ["car"]
     with pytest.raises(Forbidden, match='User "ann" cannot create'):
         await ann.create(toy("train"))
@@ -114,11 +114,11 @@ async def test_tokens_of_the_cluster_count_at_the_server_itself(
         {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     )
     token = asked["status"]["token"]
-    straight = ClusterConfig(server=front.url, ca=Material(data=front.authority_pem), token=token)
+    straight = ClusterConfig(server=front.url, ca=PEMData(data=front.authority_pem), token=token)
     async with Client.connect(straight, metrics=False) as robot:
         with pytest.raises(Forbidden, match='User "system:serviceaccount:default:robot" cannot list'):
             await robot.list(Toy)
-    wrong = ClusterConfig(server=front.url, ca=Material(data=front.authority_pem), token="wrong")
+    wrong = ClusterConfig(server=front.url, ca=PEMData(data=front.authority_pem), token="wrong")
     async with Client.connect(wrong, metrics=False) as stranger:
         with pytest.raises(Unauthorized):
             await stranger.list(Toy)
@@ -126,7 +126,7 @@ async def test_tokens_of_the_cluster_count_at_the_server_itself(
 
 async def test_a_cluster_without_aggregation_says_so() -> None:
     async with ControlPlane(port=None) as plane:
-        client = Client.over(InProcessTransport(plane.server))
+        client = Client.from_transport(InProcessTransport(plane.server))
         await client.delete(ConfigMap, "extension-apiserver-authentication", "kube-system", missing_ok=True)
         with pytest.raises(NotFound, match="no config map kube-system/extension-apiserver-authentication"):
             await Delegation.read(client)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.client import Client, ConnectionFailed, Retries
+from kubewright.client import Client, ConnectionFailed, RetryPolicy
 
 WRITERS = 16
 KILLS = int(os.environ.get("KUBEWRIGHT_KILLS", "5"))
@@ -79,7 +79,9 @@ async def kill_and_check(folder: Path, start: Callable[..., Any], times: int, se
     store = f"sqlite:{folder / 'state.db'}"
     for run in range(times + 1):
         up = start(folder, "--store", store, "--no-controllers", "--quiet")
-        async with Client.connect(up.kubeconfig, metrics=False, retries=Retries(unreachable=0)) as client:
+        async with Client.connect(
+            up.kubeconfig, metrics=False, retries=RetryPolicy(transient_attempts=0)
+        ) as client:
             await ledger.check(client)
             if run == times:
                 break

@@ -145,7 +145,7 @@ async def test_rights_given_through_one_hold_at_the_other(pair) -> None:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": "list", "resource": "secrets"}},
     }
-    jane = two.impersonating("jane")
+    jane = two.with_impersonation("jane")
     async with asyncio.timeout(20):
         while not (await jane.create(Unstructured(review)))["status"]["allowed"]:
             await asyncio.sleep(0.02)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.apiserver.request import Response, Tunnel
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.http1 import BodyStream, Connection
-from kubewright.client.transport import read_short
+from kubewright.client.transport.http1 import BodyStream, Connection
+from kubewright.client.transport.interface import read_limited
 
 if TYPE_CHECKING:
     from multidict import CIMultiDict
@@ -79,7 +79,7 @@ async def tunnel(
             ):
                 raise ConnectionFailed("the server upgraded to another protocol")
             if answer.status != 101:
-                body = await read_short(answer)
+                body = await read_limited(answer)
                 content_type = answer.headers.get("Content-Type", "")
                 far.abort()
                 return Response(

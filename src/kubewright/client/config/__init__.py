@@ -1,0 +1,1 @@
+"""Cluster configuration: kubeconfig files, in-cluster service accounts, credentials that renew themselves."""

@@ -1,0 +1,1 @@
+"""Discovery of the resources of a server, and the mapping from kinds to resources."""

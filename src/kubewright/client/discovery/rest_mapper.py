@@ -1,0 +1,187 @@
+"""From a kind, in whatever way it is named, to the resource that serves it.
+
+Built-in kinds and classes with `@resource` say themselves where they are served: no request is made for them.
+Everything else is looked up in discovery, which is read at the first need and again when something is not
+found, since kinds can be added to a running cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
+
+from kubewright.api import builtin_resources
+from kubewright.api.declarations import has_status, is_resource, resource_info
+from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.meta import MetaObject
+from kubewright.client.errors import NoKindMatch
+from kubewright.client.kind_types import AnyKind, APIResource, MetadataKind
+from kubewright.client.rest.rest_client import RESTClient
+
+from .discovery import discover
+
+RELOAD_PERIOD = 1.0
+"""Seconds between two readings of discovery; kinds that do not exist are asked for in loops."""
+
+
+class RESTMapper:
+    """The resources of one server."""
+
+    def __init__(self, rest: RESTClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rest = rest
+        self._clock = clock
+        self._known: dict[AnyKind, APIResource] = {}
+        self._served: list[APIResource] | None = None
+        self._read_at = float("-inf")
+        self._reading: asyncio.Task[list[APIResource]] | None = None
+
+    def find_cached(self, kind: AnyKind) -> APIResource | None:
+        """The resource of a kind, if it can be told without asking the server."""
+        found = self._known.get(kind)
+        if found is None:
+            found = _without_server(kind)
+            if found is not None:
+                self._known[kind] = found
+        return found
+
+    async def resource_for(self, kind: AnyKind) -> APIResource:
+        """The resource of a kind: a class, a `GroupVersionKind`, `"deploy"`, `"deployments.apps"`, ...
+
+        `NoKindMatch` if the server does not have it.
+        """
+        found = self.find_cached(kind)
+        if found is not None:
+            return found
+        if isinstance(kind, MetadataKind):
+            return await self.resource_for(kind.kind)
+        wanted = kind if isinstance(kind, str) else kind if isinstance(kind, GroupVersionKind) else kind.gvk
+        assert wanted is not None
+        fresh = self._served is None
+        found = _find(await self._resources(), wanted)
+        if found is None and not fresh:
+            found = _find(await self.reload(), wanted)
+        if found is None:
+            raise NoKindMatch(f"the server has no resource for {wanted}{self._hint(wanted)}")
+        self._known[kind] = found
+        return found
+
+    async def resources(self) -> list[APIResource]:
+        """Everything that the server serves, preferred versions first."""
+        return list(await self._resources())
+
+    async def versions_for(self, kind: GroupKind) -> list[str]:
+        """The served versions of a kind, preferred first."""
+        return [each.gvk.version for each in await self._resources() if each.gvk.group_kind == kind]
+
+    async def reload(self) -> list[APIResource]:
+        """Read discovery again, unless that was done a moment ago."""
+        if self._served is not None and self._clock() - self._read_at < RELOAD_PERIOD:
+            return self._served
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        # A caller that gives up must not take the answer away from the others.
+        return await asyncio.shield(self._reading)
+
+    def invalidate(self) -> None:
+        """The server is about to serve something else: the next miss reads discovery again, at once."""
+        self._read_at = float("-inf")
+
+    def reset(self) -> None:
+        """Trust nothing that was read."""
+        self._served = None
+        self._known.clear()
+
+    async def _resources(self) -> list[APIResource]:
+        return self._served if self._served is not None else await self.reload()
+
+    async def _read(self) -> list[APIResource]:
+        served = await discover(self._rest)
+        self._served, self._read_at = served, self._clock()
+        self._known = {kind: each for kind, each in self._known.items() if each in served or _static(kind)}
+        return served
+
+    def _hint(self, wanted: GroupVersionKind | str) -> str:
+        if isinstance(wanted, str):
+            return ""
+        others = [str(each.gvk.api_version) for each in self._served or () if each.gvk.kind == wanted.kind]
+        return f"; it has {wanted.kind} in {', '.join(others)}" if others else "; is its CRD installed?"
+
+
+def _static(kind: AnyKind) -> bool:
+    return _without_server(kind) is not None
+
+
+def _without_server(kind: AnyKind) -> APIResource | None:
+    if isinstance(kind, MetadataKind):
+        return _without_server(kind.kind)
+    if isinstance(kind, GroupVersionKind):
+        return _of_builtin(kind)
+    if isinstance(kind, str):
+        return _find(_builtins(), kind)
+    if is_resource(kind):
+        return _of_class(kind)
+    gvk = getattr(kind, "gvk", None)
+    if gvk is None:
+        name = getattr(kind, "__name__", repr(kind))
+        raise TypeError(
+            f"{name} names no kind: put @resource(group=..., version=...) on the class, or give a "
+            'GroupVersionKind or a name such as "deployments.apps"'
+        )
+    return _of_builtin(gvk)
+
+
+@cache
+def _of_class(cls: type[MetaObject]) -> APIResource:
+    info = resource_info(cls)
+    parts = (("status",) if has_status(cls) else ()) + (("scale",) if info.scale else ())
+    return APIResource(
+        info.gvk,
+        info.plural,
+        info.namespaced,
+        singular=info.singular,
+        short_names=info.short_names,
+        categories=info.categories,
+        subresources=parts,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _of_builtin(gvk: GroupVersionKind) -> APIResource | None:
+    row = builtin_resources.resource_of_kind(gvk)
+    return None if row is None else _from_row(row)
+
+
+def _from_row(row: builtin_resources.BuiltinResource) -> APIResource:
+    return APIResource(
+        row.gvk,
+        row.plural,
+        row.namespaced,
+        singular=row.singular,
+        short_names=row.short_names,
+        categories=row.categories,
+        verbs=row.verbs,
+        subresources=tuple(part.name for part in row.subresources),
+    )
+
+
+@cache
+def _builtins() -> tuple[APIResource, ...]:
+    return tuple(_from_row(row) for row in builtin_resources.resources() if row.served_by_default)
+
+
+def _find(served: Iterable[APIResource], wanted: GroupVersionKind | str) -> APIResource | None:
+    if isinstance(wanted, GroupVersionKind):
+        return next((each for each in served if each.gvk == wanted and each.gvr.group == wanted.group), None)
+    name, _, rest = wanted.lower().partition(".")
+    version, _, group = rest.partition(".")
+    for each in served:
+        if not each.matches_name(name):
+            continue
+        if not rest or each.gvr.group == rest or (each.gvr.version == version and each.gvr.group == group):
+            return each
+    return None
+
+
+__all__ = ["RESTMapper"]

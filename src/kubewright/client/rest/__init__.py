@@ -1,0 +1,1 @@
+"""One HTTP request to an API server: rate limit, retries, hooks, metrics and errors."""

@@ -1,0 +1,1 @@
+"""Streams of running pods: logs, exec, attach, port forwarding and file copies."""

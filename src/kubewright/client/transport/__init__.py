@@ -1,0 +1,1 @@
+"""Transports: how bytes reach an API server."""

@@ -1,0 +1,298 @@
+"""The network: a pool of HTTP/1.1 connections to one server.
+
+Connections are made when they are needed, used one request at a time, and kept for a while. TLS contexts come
+from the credentials: when a certificate changes, connections that were made with the old one are not used
+again. A kept connection may have been closed by the server just as a request goes out; reads are then sent
+again at once on a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from kubewright.client.config.cluster_config import ClusterConfig
+from kubewright.client.config.credentials import Credentials
+from kubewright.client.errors import ConfigError, ConnectionFailed
+
+from .http1 import MAX_RESPONSE_BYTES, Connection
+from .interface import APIResponse, Headers, ResponseStream, WebSocketConnection
+from .proxy import P, ProxyConfig, connect_through, connect_to, is_local, proxy_context, proxy_for
+
+CONNECT_TIMEOUT: Final = 30.0
+IDLE_TIMEOUT: Final = 90.0
+MAX_IDLE: Final = 256
+_KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3))
+_T = TypeVar("_T")
+_SAFE: Final = ("GET", "HEAD")
+
+
+class HTTPTransport:
+    """A `Transport` over the network."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        credentials: Credentials | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        idle_timeout: float = IDLE_TIMEOUT,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        environ: Mapping[str, str] = os.environ,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config = config
+        self.credentials = credentials or Credentials(config)
+        target = urlsplit(config.server)
+        try:
+            port = target.port
+        except ValueError:
+            raise ConfigError(f"{config.source}: server {config.server!r} has no valid port") from None
+        if not target.hostname:
+            raise ConfigError(f"{config.source}: server {config.server!r} has no host")
+        self._tls = target.scheme == "https"
+        self._host = target.hostname
+        self._port = port or (443 if self._tls else 80)
+        self._prefix = target.path.rstrip("/")
+        self._proxy = proxy_for(config, environ)
+        plain_proxy = self._proxy is not None and self._proxy.scheme in ("http", "https") and not self._tls
+        self._absolute = f"http://{target.netloc}" if plain_proxy else ""
+        # On this machine there is no bandwidth to save, only time to lose.
+        compressed = not config.disable_compression and not is_local(self._host)
+        self._whole_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: " + (
+            "gzip\r\n" if compressed else "identity\r\n"
+        )
+        self._stream_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: identity\r\n"
+        self._proxy_trust: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
+        self._connect_timeout = connect_timeout
+        self._idle_timeout = idle_timeout
+        self._max_answer = max_response_bytes
+        self._clock = clock
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._closed = False
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> APIResponse:
+        """One request, one complete answer."""
+        request = await self._request(method, path, query, headers, body, self._whole_head)
+        async with asyncio.timeout(timeout):
+            connection, answer = await self._ask(Connection.send, method, request)
+        self._release(connection)
+        return answer
+
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+    ) -> ResponseStream:
+        """Start a request whose answer arrives over time."""
+        request = await self._request(method, path, query, headers, body, self._stream_head)
+        async with asyncio.timeout(timeout):
+            connection, stream = await self._ask(Connection.stream, method, request)
+        stream.idle_timeout = idle_timeout
+        stream.on_close = lambda: self._release(connection)
+        return stream
+
+    async def _ask(
+        self, ask: Callable[[Connection, str, bytes], Awaitable[_T]], method: str, request: bytes
+    ) -> tuple[Connection, _T]:
+        """Send a request over a connection, and again if a kept one turned out to be closed."""
+        while True:
+            connection = await self._acquire()
+            kept = connection.used
+            try:
+                return connection, await ask(connection, method, request)
+            except ConnectionFailed:
+                self._discard(connection)
+                if not kept or connection.received or method not in _SAFE:
+                    raise
+            except BaseException:
+                self._discard(connection)
+                raise
+
+    async def websocket(
+        self,
+        path: str,
+        query: str = "",
+        headers: Headers | None = None,
+        protocols: tuple[str, ...] = (),
+        timeout: float | None = None,
+    ) -> WebSocketConnection:
+        """Open a WebSocket."""
+        from .websocket import connect
+
+        return await connect(self, path, query, headers, protocols, timeout)
+
+    @property
+    def proxied(self) -> bool:
+        """Whether connections go through a proxy."""
+        return self._proxy is not None
+
+    def invalidate_credentials(self) -> bool:
+        """Forget credentials that the server refused."""
+        return self.credentials.invalidate()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        for connection in (*self._idle, *self._busy):
+            if connection.loop is loop:
+                connection.abort()
+        self._idle.clear()
+        self._busy.clear()
+        # Lets the loop run the callbacks that close sockets, so that none is left behind.
+        await asyncio.sleep(0)
+
+    async def _request(
+        self, method: str, path: str, query: str, headers: Headers | None, body: bytes, head: str
+    ) -> bytes:
+        target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
+        if not target.isascii() or not target.isprintable() or " " in target:
+            raise ValueError(f"not a URL path: {target!r}")
+        lines = [f"{method} {self._absolute}{target} HTTP/1.1\r\n", head]
+        acts_as = headers is not None and "Impersonate-User" in headers
+        for name, value in (await self.credentials.headers()).items():
+            if not (acts_as and name.startswith("Impersonate-")):
+                lines.append(f"{name}: {value}\r\n")
+        if self._absolute and self._proxy is not None and self._proxy.authorization:
+            lines.append(f"Proxy-Authorization: {self._proxy.authorization}\r\n")
+        if headers:
+            for name, value in headers.items():
+                lines.append(f"{name}: {value}\r\n")
+        if body or method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(body)}\r\n")
+        lines.append("\r\n")
+        text = "".join(lines)
+        if text.count("\n") != len(lines) + head.count("\n") - 1 or text.count("\r") != text.count("\n"):
+            raise ValueError("a header contains a line break")
+        return text.encode("latin-1") + body
+
+    async def _acquire(self) -> Connection:
+        if self._closed:
+            raise ConnectionFailed("the client is closed", sent=False)
+        context = await self.credentials.ssl_context()
+        now = self._clock()
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.loop is not loop:
+                # Made in a loop that has ended, as when asyncio.run is called twice.
+                continue
+            fresh = connection.context is context and now - connection.idle_since < self._idle_timeout
+            if fresh and connection.alive:
+                self._busy.add(connection)
+                return connection
+            connection.close()
+        connection = await self._connect(context)
+        self._busy.add(connection)
+        return connection
+
+    def _release(self, connection: Connection) -> None:
+        self._busy.discard(connection)
+        if connection.alive and len(self._idle) < MAX_IDLE and not self._closed:
+            connection.idle_since = self._clock()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    def _discard(self, connection: Connection) -> None:
+        self._busy.discard(connection)
+        connection.abort()
+
+    async def tunnel(self, factory: Callable[[], P]) -> P:
+        """A connection of its own, through the proxy, for another protocol."""
+        assert self._proxy is not None
+        context = await self.credentials.ssl_context()
+        return (await self._through(self._proxy, factory, context))[1]
+
+    async def _through(
+        self, proxy: ProxyConfig, factory: Callable[[], P], context: ssl.SSLContext | None
+    ) -> tuple[asyncio.Transport, P]:
+        return await connect_through(
+            proxy,
+            self._host,
+            self._port,
+            factory,
+            trust=self._trust(proxy, context),
+            context=context,
+            server_hostname=self.config.tls_server_name or self._host,
+        )
+
+    def _trust(self, proxy: ProxyConfig, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """The TLS context for the proxy; it follows that for the server, as both read the same authority."""
+        if self._proxy_trust is None or self._proxy_trust[0] is not context:
+            self._proxy_trust = (context, proxy_context(proxy, self.config))
+        return self._proxy_trust[1]
+
+    def _made(self) -> Connection:
+        return Connection(self._max_answer)
+
+    async def _connect(self, context: ssl.SSLContext | None) -> Connection:
+        where = self.config.server
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                if self._absolute and self._proxy is not None:
+                    trust = self._trust(self._proxy, context)
+                    transport, connection = await connect_to(self._proxy, self._made, trust)
+                elif self._proxy is not None:
+                    transport, connection = await self._through(self._proxy, self._made, context)
+                else:
+                    options: dict[str, Any] = {}
+                    if context is not None:
+                        name = self.config.tls_server_name or self._host
+                        options = {"ssl": context, "server_hostname": name}
+                    transport, connection = await asyncio.get_running_loop().create_connection(
+                        self._made, self._host, self._port, **options
+                    )
+        except TimeoutError:
+            raise ConnectionFailed(
+                f"{where} did not accept a connection within {self._connect_timeout:.0f} s", sent=False
+            ) from None
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectionFailed(
+                f"{where} is not trusted: {error.verify_message}; check certificate-authority"
+                f" and tls-server-name in {self.config.source or 'the configuration'}",
+                sent=False,
+            ) from None
+        except ssl.SSLError as error:
+            raise ConnectionFailed(f"{where}: TLS failed: {error.reason or error}", sent=False) from None
+        except OSError as error:
+            raise ConnectionFailed(
+                f"{where} cannot be reached: {error.strerror or error}", sent=False
+            ) from None
+        connection.context = context
+        _keep_alive(transport.get_extra_info("socket"))
+        return connection
+
+
+def _keep_alive(connected: Any) -> None:
+    """Have the system notice a peer that is gone, also while nothing is sent."""
+    if connected is None or connected.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+__all__ = ["HTTPTransport"]
