@@ -1,8 +1,8 @@
-"""The built-in resources as declarations for an API server.
+"""Build the resources of an API server from the built-in kinds.
 
-The inventory (`api.builtin_resources`), the schemas and protobuf tables (`api.builtin_schemas`) and the rules
-of each kind (`controlplane.kinds`) are combined here. Everything about a kind is loaded at its first use: a
-server that only serves config maps never loads StatefulSet.
+Combines the inventory (`api.builtin_resources`), the schemas and protobuf tables (`api.builtin_schemas`) and
+the declarations (`controlplane.kinds`). The schema and the declaration of a kind are loaded at their first use,
+to keep startup short.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from kubewright.api.builtin_resources import BuiltinResource, resources
 from kubewright.api.builtin_schemas import as_typed, definition_name, schema_for
@@ -23,7 +23,6 @@ from kubewright.apiserver.resource import (
     Object,
     Resource,
     ScaleSubresource,
-    StatusSubresource,
     Strategy,
     Subresource,
     Version,
@@ -33,27 +32,18 @@ from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
 
-from .kinds import Kind, KindStrategy, rules_of
+from .kinds import Kind, find_kind
+from .kinds.kind import STATUS
 
 _ROOT_PREFIXES = frozenset(("apiextensions.k8s.io", "apiregistration.k8s.io"))
-"""Groups whose objects are stored under their group; the others' under the bare resource name."""
-
-
-_SHOWN_PREFIXES: Final = {
-    "replicationcontrollers": "controllers",
-    "endpoints": "services/endpoints",
-    "nodes": "minions",
-    "services": "services/specs",
-    "ingresses": "ingress",
-}
-"""What messages call the place of objects that Kubernetes keeps under an older name."""
+"""Groups whose storage prefix contains the group; that of other groups is the plural name alone."""
 
 
 class TypedChecks:
-    """What a typed server does to an object of a built-in kind instead of what a schema would do.
+    """Decoding of built-in kinds, in place of the `SchemaVersion` of custom resources.
 
-    Stands where `SchemaVersion` stands for custom resources: unknown fields are named and dropped, values are
-    brought into canonical form, wrong types raise `TypedDecodeError`. Rules beyond types are the strategy's.
+    Removes and reports unknown fields, brings values into canonical form and raises `TypedDecodeError` for
+    wrong types. Everything else is validated by the strategy.
     """
 
     __slots__ = ("__dict__", "gvk")
@@ -68,13 +58,13 @@ class TypedChecks:
 
     @cached_property
     def empty(self) -> Object:
-        """What an object without any fields shows: the top-level fields that are never left out."""
+        """The top-level fields that an object without any fields has: those that are never omitted."""
         shown: Object = as_typed(self.gvk, {})
         shown.pop("metadata", None)
         return shown
 
     def decode(self, obj: Object, *, repair: bool = False) -> list[str]:
-        """Read an object in place; returns the paths of unknown fields. Raises `TypedDecodeError`."""
+        """Decode an object in place; return the paths of unknown fields. Raises `TypedDecodeError`."""
         try:
             unknown = prune(obj, self.node)
             read = as_typed(self.gvk, obj)
@@ -85,167 +75,139 @@ class TypedChecks:
         return unknown
 
     def prune(self, obj: Object) -> list[str]:
-        """The same, for objects that came back from admission."""
+        """Decode an object that admission has changed."""
         return self.decode(obj)
 
     def default(self, obj: Object) -> None:
-        """Defaults of built-in kinds are code: the strategy's."""
+        """Do nothing: the strategy applies the defaults of built-in kinds."""
 
     def validate(self, obj: Object, old: Object | None = None) -> Verdict:
-        """Types are checked by reading; everything else is the strategy's."""
+        """Accept everything: decoding checks types, the strategy everything else."""
         return Verdict([], [])
 
     def validate_status(self, obj: Object, old: Object) -> Verdict:
-        """The same for a status."""
+        """Accept everything, as `validate`."""
         return Verdict([], [])
 
 
-class _Rules:
-    """The rules of one kind and what follows from them, loaded at the first question."""
+class _Declaration:
+    """The `Kind` of one resource, imported at its first use."""
 
     def __init__(self, row: BuiltinResource, subresources: Mapping[str, Subresource]) -> None:
         self.row = row
-        self._given = subresources
-
-    def subresources(self, row: BuiltinResource) -> dict[str, Subresource]:
-        """The subresources of one version."""
-        return _subresources(row, {**self.kind.subresources, **self._given})
+        self._subresources = subresources
 
     @cached_property
     def kind(self) -> Kind:
-        """The kind's rules; an empty set where there are none."""
-        return rules_of(self.row.gvk.group, self.row.plural) or Kind()
-
-    @cached_property
-    def strategy(self) -> Strategy:
-        """The strategy of the kind."""
-        strategy = self.kind.strategy or KindStrategy()
-        plural = self.row.plural
-        strategy.checks_whole_on_update = plural in _CHECKED_WHOLE_ON_UPDATE
-        strategy.rechecks_metadata = plural not in _NOT_RECHECKED
-        if isinstance(strategy, KindStrategy):
-            strategy.any_finalizer = plural in _ANY_FINALIZER
-        return strategy
+        """The declaration of the kind."""
+        return find_kind(self.row.gvk.group, self.row.plural)
 
     @cached_property
     def converter(self) -> Converter:
-        """Between versions."""
+        """The conversion between versions."""
         return self.kind.converter or NoConversion(self.row.gvk.group)
 
-
-_CHECKED_WHOLE_ON_UPDATE: Final = frozenset(
-    (
-        *("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
-        *("configmaps", "endpoints", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes"),
-        *("pods", "secrets", "serviceaccounts", "controllerrevisions", "jobs", "ingressclasses", "ingresses"),
-        *("csistoragecapacities", "storageclasses", "volumeattributesclasses", "runtimeclasses"),
-        *("deviceclasses", "resourceclaims", "resourceclaimtemplates"),
-    )
-)
-"""Kinds whose update runs through the rules for new objects as well."""
-_NOT_RECHECKED: Final = frozenset(("events", "poddisruptionbudgets"))
-"""Kinds whose own rules do not look at metadata."""
-_ANY_FINALIZER: Final = _NOT_RECHECKED | frozenset(
-    (
-        *("leases", "runtimeclasses", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
-        *("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
-        *("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
-    )
-)
-"""Kinds whose finalizers need no domain."""
-
-_DEPRECATED: Final = {
-    ("", "componentstatuses"): "v1 ComponentStatus is deprecated in v1.19+",
-    ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-}
-"""Kinds whose every use is answered with a warning."""
+    def subresources(self, row: BuiltinResource) -> dict[str, Subresource]:
+        """Return the subresources of one version."""
+        declared = {**self.kind.subresources, **self._subresources}
+        found: dict[str, Subresource] = {}
+        for part in row.subresources:
+            subresource = declared.get(part.name)
+            if subresource is not None:
+                found[part.name] = with_checks(subresource)
+            elif part.name == "status":
+                found["status"] = STATUS
+            elif part.name == "scale":
+                found["scale"] = ScaleSubresource(wire=builtin_codec())
+        return found
 
 
-class _Late:
-    """An attribute of a declaration that is worked out when it is first read, unless it has been set.
+class _Lazy:
+    """A dataclass field that is computed when it is first read, unless it has been assigned.
 
-    While the declaration is being made it is neither.
+    Assignments by the dataclass's own `__init__` are ignored.
     """
 
-    def __init__(self, work_out: Callable[[Any], Any]) -> None:
-        self._work_out = work_out
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        late = instance.late
+        values = instance.lazy_values
         if not getattr(instance, "ready", False):
-            return late
-        if self._name not in late:
-            late[self._name] = self._work_out(instance)
-        return late[self._name]
+            return values
+        if self._name not in values:
+            values[self._name] = self._compute(instance)
+        return values[self._name]
 
     def __set__(self, instance: Any, value: Any) -> None:
         if getattr(instance, "ready", False):
-            instance.late[self._name] = value
+            instance.lazy_values[self._name] = value
 
 
 class BuiltinVersion(Version):
-    """A version whose schema and rules are read when somebody asks for them."""
+    """A version whose schema and declaration are loaded at their first use."""
 
-    __slots__ = ("late", "ready", "row", "rules")
+    __slots__ = ("declaration", "lazy_values", "ready", "row")
 
-    def __init__(self, row: BuiltinResource, rules: _Rules) -> None:
-        self.late: dict[str, Any] = {}
+    def __init__(self, row: BuiltinResource, declaration: _Declaration) -> None:
+        self.lazy_values: dict[str, Any] = {}
         self.row = row
-        self.rules = rules
+        self.declaration = declaration
         super().__init__(
             name=row.gvk.version,
             checks=TypedChecks(row.gvk),  # type: ignore[arg-type]
             validates=False,
             published_as=definition_name(row.gvk).rpartition(".")[0],
         )
-        self.deprecation_warning = _DEPRECATED.get((row.gvk.group, row.plural), "")
-        self.deprecated = bool(self.deprecation_warning)
         self.ready = True
 
     def __post_init__(self) -> None:
-        """Nothing is compiled ahead."""
+        """Compile nothing in advance."""
 
-    schema = _Late(lambda version: version.checks.node)
-    wire = _Late(lambda version: builtin_codec())
-    subresources = _Late(lambda version: version.rules.subresources(version.row))
-    field_selectors = _Late(lambda version: version.rules.kind.field_selectors)
-    cells = _Late(lambda version: version.rules.kind.cells)
-    columns = _Late(lambda version: version.rules.kind.columns)
+    schema = _Lazy(lambda version: version.checks.node)
+    wire = _Lazy(lambda version: builtin_codec())
+    subresources = _Lazy(lambda version: version.declaration.subresources(version.row))
+    field_selectors = _Lazy(lambda version: version.declaration.kind.field_selectors)
+    cells = _Lazy(lambda version: version.declaration.kind.cells)
+    columns = _Lazy(lambda version: version.declaration.kind.columns)
+    deprecated = _Lazy(lambda version: bool(version.declaration.kind.deprecation))
+    deprecation_warning = _Lazy(lambda version: version.declaration.kind.deprecation)
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Fields that objects of the kind never leave out."""
+        """Top-level fields that are never omitted, with their empty values."""
         checks: Any = self.checks
         shown: Object = checks.empty
         return shown
 
 
 class BuiltinDeclaration(Resource):
-    """A built-in resource; its rules are loaded with the first request that needs them."""
+    """A built-in resource; its declaration is loaded by the first request that needs it."""
 
-    __slots__ = ("given", "late", "ready", "rules", "store")
+    __slots__ = ("declaration", "extra_handlers", "lazy_values", "ready", "store")
 
-    def __init__(self, rules: _Rules, given: Mapping[str, Any], **settings: Any) -> None:
-        self.late: dict[str, Any] = {}
-        self.rules = rules
-        self.given = given
+    def __init__(self, declaration: _Declaration, extra_handlers: Mapping[str, Any], **settings: Any) -> None:
+        self.lazy_values: dict[str, Any] = {}
+        self.declaration = declaration
+        self.extra_handlers = extra_handlers
         self.store: Store | None = None
         super().__init__(**settings)
         self.ready = True
 
-    strategy = _Late(lambda resource: resource._attach())
-    converter = _Late(lambda resource: resource.rules.converter)
-    handlers = _Late(lambda resource: {**resource.rules.kind.verbs, **resource.given})
+    strategy = _Lazy(lambda resource: resource._build_strategy())
+    converter = _Lazy(lambda resource: resource.declaration.converter)
+    handlers = _Lazy(lambda resource: {**resource.declaration.kind.verbs, **resource.extra_handlers})
+    shown_prefix = _Lazy(lambda resource: resource.declaration.kind.display_prefix)
 
     def attached(self, store: Store) -> None:
-        """The strategy is told when it is loaded."""
+        """Remember the store for the strategy."""
         self.store = store
 
-    def _attach(self) -> Strategy:
-        strategy: Strategy = self.rules.strategy
+    def _build_strategy(self) -> Strategy:
+        strategy = self.declaration.kind.build_strategy()
         if self.store is not None:
             strategy.attached(self.store)
         return strategy
@@ -257,10 +219,10 @@ def builtin_resources(
     extra_handlers: Mapping[tuple[str, str], Any] | None = None,
     extra_subresources: Mapping[tuple[str, str], Mapping[str, Subresource]] | None = None,
 ) -> list[Resource]:
-    """Every built-in resource that is served by default, in discovery order.
+    """Return every built-in resource that is served by default, in discovery order.
 
-    `extra_handlers` gives whole verbs of a resource to functions: (group, plural) to verb to handler;
-    `extra_subresources` adds subresources to it.
+    `extra_handlers` replaces verbs of a resource: (group, plural) to verb to handler; `extra_subresources`
+    adds subresources to it.
     """
     rows = [row for row in (kinds if kinds is not None else resources()) if row.served_by_default]
     grouped: dict[tuple[str, str], list[BuiltinResource]] = {}
@@ -286,17 +248,17 @@ def _resource(
 ) -> Resource:
     row = rows[0]
     group = row.gvk.group
-    rules = _Rules(row, subresources)
+    declaration = _Declaration(row, subresources)
     hub = ""
     if len(rows) > 1:
         hub = min((each.gvk.version for each in rows), key=version_priority)
     return BuiltinDeclaration(
-        rules,
+        declaration,
         handlers,
         group=group,
         kind=row.gvk.kind,
         plural=row.plural,
-        versions=[BuiltinVersion(each, rules) for each in rows],
+        versions=[BuiltinVersion(each, declaration) for each in rows],
         namespaced=row.namespaced,
         short_names=row.short_names,
         categories=row.categories,
@@ -306,27 +268,13 @@ def _resource(
         hub_version=hub,
         storage_version=hub,
         storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
-        shown_prefix=_SHOWN_PREFIXES.get(row.plural, ""),
         group_priority=priority,
         storage_version_hash={"list", "watch"} <= set(row.verbs),
     )
 
 
 def with_checks(declared: Subresource) -> Subresource:
-    """A subresource that speaks a built-in kind of its own reads bodies of that kind, in JSON or protobuf."""
+    """Add decoding of bodies, in JSON or protobuf, to a subresource that has a built-in kind of its own."""
     if declared.kind is None or declared.connects or not declared.decodes or declared.checks is not None:
         return declared
     return replace(declared, checks=TypedChecks(declared.kind), wire=builtin_codec())
-
-
-def _subresources(row: BuiltinResource, declared: Mapping[str, Subresource]) -> dict[str, Subresource]:
-    found: dict[str, Subresource] = {}
-    for part in row.subresources:
-        given = declared.get(part.name)
-        if given is not None:
-            found[part.name] = with_checks(given)
-        elif part.name == "status":
-            found["status"] = StatusSubresource(keeps_metadata=False)
-        elif part.name == "scale":
-            found["scale"] = ScaleSubresource(wire=builtin_codec())
-    return found

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.controlplane.kinds.autoscaling_versions import METRICS, AutoscalerVersions
+from kubewright.controlplane.kinds.autoscaling.versions import METRICS, AutoscalerVersions
 
 V2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 PATH = "/apis/autoscaling/{}/namespaces/ns/horizontalpodautoscalers"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.controlplane.kinds.job_status import IndexesError, index_intervals
+from kubewright.controlplane.kinds.batch.job_status import IndexesError, index_intervals
 
 JOBS = "/apis/batch/v1/namespaces/ns/jobs"
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPolicy": "Never"}}

@@ -1,47 +1,148 @@
-"""What is particular about a built-in kind, beyond its schema.
+"""The declaration of a built-in kind.
 
-The inventory (`kubewright.api.builtin_resources`) lists the kinds, the schema their fields. A `Kind` has
-the rest: how objects are defaulted, validated and changed (`strategy`), how `kubectl get` prints
-them (`columns` and `cells`), what can be selected, and how its subresources respond. Everything has a default
-that suits a kind about which there is nothing to say.
+The inventory (`kubewright.api.builtin_resources`) lists the kinds, their versions and verbs; the schema lists
+their fields. A `Kind` declares everything else about one kind, in one place: defaults, validation, warnings,
+printed columns, field selectors, subresources, conversion and deviations from the usual behaviour. Every
+field is optional.
+
+A kind is declared in the `KINDS` of a module of its group's package and needs no registration:
+
+    KINDS = {
+        "widgets": Kind(
+            default=apply_defaults,
+            validate=Rules({"spec.size": Minimum(0)}),
+            validate_update=UpdateRules(RULES, {"spec.size": Immutable()}),
+            columns=(column("Size", shown("spec.size"), "integer", "Size of the widget."), AGE),
+        )
+    }
+
+What functions cannot express, such as access to other objects, is a subclass of `KindStrategy`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.names import check_dns_subdomain
-from kubewright.apiserver.resource import Column, Converter, Object, Strategy, Subresource
+from kubewright.apiserver.resource import (
+    Column,
+    Converter,
+    Object,
+    Operation,
+    StatusSubresource,
+    Strategy,
+    Subresource,
+    Version,
+)
+
+Errors = list[FieldError]
+MaybeAwaitErrors = Iterable[FieldError] | Awaitable[Iterable[FieldError]]
+
+STATUS = StatusSubresource(keeps_metadata=False)
+"""The `status` subresource of most built-in kinds, through which labels and annotations can be written."""
+
+_STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 
 
-def check_final_name(name: str, *, prefix: bool = False) -> list[str]:
-    """The rule of kinds that look at a name only when it is complete: a DNS subdomain."""
+def check_complete_name(name: str, *, prefix: bool = False) -> list[str]:
+    """Check that a name is a DNS subdomain; `generateName` prefixes are not checked."""
     return [] if prefix else check_dns_subdomain(name, unit="bytes")
 
 
-_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Everything about a built-in kind beyond its schema."""
+
+    default: Callable[[Object], None] | None = None
+    """Set default values, in place."""
+    validate: Callable[[Object], Errors] | None = None
+    """Validate a new object; also an update, unless `validate_update` is given. Usually a `Rules`."""
+    validate_update: Callable[[Object, Object], Errors] | None = None
+    """Validate an update, given the new and the old object. Usually an `UpdateRules`."""
+    validate_status: Callable[[Object, Object], Errors] | None = None
+    """Validate an update through the `status` subresource, given the new and the old object."""
+    warnings: Callable[[Object, Object | None], Iterable[str]] | None = None
+    """Warnings about a valid object, given the new and the old object (`None` for a create)."""
+    validate_name: Callable[..., list[str]] | None = None
+    """Check a name; `prefix=True` for `generateName`. DNS subdomains by default."""
+    generation_fields: tuple[str, ...] | None = None
+    """Top-level fields whose changes increment `metadata.generation`; `None`: no generation."""
+
+    columns: Sequence[Column] | None = None
+    """Table columns after the name (including it if `cells` is given); `None`: the age alone."""
+    cells: Callable[[Object], list[Any]] | None = None
+    """Return all cells of a table row, including the name."""
+    row_order: Callable[[Object], Any] | None = None
+    """Sort key of table rows; by name if `None`."""
+    field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)
+    """Selectable fields besides name and namespace: label to a dotted path or a function."""
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    """Subresources whose behaviour differs from the usual `status` and `scale`."""
+    verbs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """Handlers of verbs that are not served from storage (see `Resource.handlers`)."""
+    converter: Converter | None = None
+    """Conversion between versions that differ in more than their name."""
+
+    deprecation: str = ""
+    """Warning returned with every request for the kind."""
+    display_prefix: str = ""
+    """Storage prefix that messages show, where Kubernetes stores objects under an older name."""
+    allow_create_on_update: bool | None = None
+    """Whether PUT of a missing object creates it. `None`, here and below: as the strategy's class."""
+    allow_unconditional_update: bool | None = None
+    """Whether PUT without a resourceVersion replaces the object."""
+    returns_deleted_object: bool | None = None
+    """Whether DELETE returns the object instead of a Status."""
+    status_keeps_metadata: bool = False
+    """Whether updates through `status` ignore changes of metadata."""
+    checks_whole_on_update: bool = False
+    """Whether kube-apiserver also applies the rules for new objects to updates and repeats their errors."""
+    rechecks_metadata: bool = True
+    """Whether kube-apiserver validates the metadata of updates a second time and repeats the errors."""
+    any_finalizer: bool = False
+    """Whether finalizers without a domain are valid."""
+
+    strategy: Callable[[Kind], Strategy] | None = None
+    """Makes the strategy of one server, usually a subclass of `KindStrategy`, which is the default."""
+
+    def build_strategy(self) -> Strategy:
+        """Return a strategy for one server."""
+        strategy = (self.strategy or KindStrategy)(self)
+        strategy.checks_whole_on_update = self.checks_whole_on_update
+        strategy.rechecks_metadata = self.rechecks_metadata
+        return strategy
 
 
 class KindStrategy(Strategy):
-    """The manners of most built-in kinds.
-
-    An update need not name the version that it replaces, and there is no generation unless the kind has one.
-    """
+    """Strategy of a built-in kind: applies the functions and options of its `Kind`."""
 
     allow_unconditional_update = True
     tracks_generation = False
-    """Whether `metadata.generation` counts the changes of the spec."""
+    """Whether `metadata.generation` counts changes."""
 
-    any_finalizer = False
-    """Whether finalizers need no domain."""
+    def __init__(self, kind: Kind | None = None) -> None:
+        """Initialize from a declaration, which overrides the options of the class."""
+        self.kind = kind = kind or Kind()
+        for option in ("allow_create_on_update", "allow_unconditional_update", "returns_deleted_object"):
+            value = getattr(kind, option)
+            if value is not None:
+                setattr(self, option, value)
+        if kind.generation_fields is not None:
+            self.tracks_generation = True
+        if kind.row_order is not None:
+            self.row_order = kind.row_order
+
+    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """Apply the kind's name rule."""
+        return (self.kind.validate_name or check_dns_subdomain)(name, prefix=prefix)
 
     def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
-        """Finalizers of most built-in kinds have a domain, or are one of Kubernetes' own."""
-        for index, name in enumerate(() if self.any_finalizer else finalizers):
-            if "/" not in name and name not in _FINALIZERS:
+        """Require a domain, or one of the standard finalizers."""
+        for index, name in enumerate(() if self.kind.any_finalizer else finalizers):
+            if "/" not in name and name not in _STANDARD_FINALIZERS:
                 yield FieldError.invalid(
                     f"metadata.finalizers[{index}]",
                     name,
@@ -49,35 +150,53 @@ class KindStrategy(Strategy):
                 )
 
     def initial_generation(self, obj: Object) -> int | None:
-        """1 where the kind counts, nothing otherwise."""
+        """Return 1 if the kind has a generation."""
         return 1 if self.tracks_generation else None
 
-    def generation_changes(self, op: Any, obj: Object, old: Object) -> bool:
-        """Built-in kinds count changes of their spec alone."""
-        return self.tracks_generation and obj.get("spec") != old.get("spec")
+    def generation_changes(self, op: Operation, obj: Object, old: Object) -> bool:
+        """Compare the fields that the generation counts."""
+        if not self.tracks_generation:
+            return False
+        return any(obj.get(name) != old.get(name) for name in self.kind.generation_fields or ("spec",))
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Apply the kind's defaults."""
+        if self.kind.default is not None:
+            self.kind.default(obj)
+
+    def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
+        """Restore metadata that the `status` subresource must not change."""
+        if op.subresource == "status" and self.kind.status_keeps_metadata:
+            kept = dict(old["metadata"])
+            for name in ("managedFields", "resourceVersion"):
+                if name in obj["metadata"]:
+                    kept[name] = obj["metadata"][name]
+                else:
+                    kept.pop(name, None)
+            obj["metadata"].clear()
+            obj["metadata"].update(kept)
+
+    def validate(self, op: Operation, obj: Object) -> MaybeAwaitErrors:
+        """Validate a new object."""
+        return self.kind.validate(obj) if self.kind.validate is not None else ()
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> MaybeAwaitErrors:
+        """Validate an update of the object or of its status."""
+        kind = self.kind
+        if op.subresource == "status":
+            return kind.validate_status(obj, old) if kind.validate_status is not None else ()
+        if kind.validate_update is not None:
+            return kind.validate_update(obj, old)
+        return kind.validate(obj) if kind.validate is not None else ()
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """Return the warnings about a valid object."""
+        if self.kind.warnings is None or op.subresource:
+            return ()
+        return self.kind.warnings(obj, old)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Appliers own what the endpoint changes: not the spec through `status`, not the status otherwise."""
-        return ("spec",) if subresource == "status" else ("status",)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """The rules of one built-in kind. Register it in the `KINDS` of its group's module."""
-
-    strategy: Strategy | None = None
-    """`None`: a plain `KindStrategy`. For strategies without a state: servers share them."""
-    make_strategy: Callable[[], Strategy] | None = None
-    """Makes a strategy that belongs to one server, where it looks at other objects."""
-    columns: Sequence[Column] | None = None
-    """Table columns after the name (with it where `cells` is given); `None`: when it was created."""
-    cells: Callable[[Object], list[Any]] | None = None
-    """Makes a whole row, the name included."""
-    field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)
-    """Fields that can be selected beyond name and namespace: label to a dotted path or a function."""
-    subresources: Mapping[str, Subresource] = field(default_factory=dict)
-    """How subresources answer, where the usual `status` and `scale` will not do."""
-    verbs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    """Verbs that a function answers instead of storage (as `Resource.handlers`)."""
-    converter: Converter | None = None
-    """Between versions, where they differ in more than their name."""
+        """Return the fields that managers cannot own through an endpoint because it ignores them."""
+        if subresource == "status":
+            return ("metadata", "spec") if self.kind.status_keeps_metadata else ("spec",)
+        return ("status",)

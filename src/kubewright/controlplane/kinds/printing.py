@@ -1,7 +1,10 @@
-"""Columns of the tables that `kubectl get` prints for built-in kinds.
+"""Columns and cells of the tables that `kubectl get` prints for built-in kinds.
 
-A `Kind` lists the columns after the name; each has a function from the object to a cell. Most cells are a
-field shown as it is: `shown("spec.controller")`.
+A `Kind` either lists the columns after the name, each with a function from the object to its cell:
+
+    columns=(column("Controller", shown("spec.controller"), description="..."), AGE)
+
+or lists all `columns` (the name included) and returns a whole row from one function, `cells`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubewright.apiserver.resource import Column, Object
-from kubewright.schema.crd.columns import CREATED_DESCRIPTION, age
+from kubewright.schema.crd.columns import CREATED_DESCRIPTION, NAME_COLUMN, age
 
 NONE = "<none>"
 UNSET = "<unset>"
@@ -18,7 +21,7 @@ UNKNOWN = "<unknown>"
 
 
 def field(obj: Object, path: str, default: Any = None) -> Any:
-    """The value at a dotted path, `default` where there is none."""
+    """Return the value at a dotted path, or `default`."""
     value: Any = obj
     for name in path.split("."):
         if not isinstance(value, dict):
@@ -28,30 +31,30 @@ def field(obj: Object, path: str, default: Any = None) -> Any:
 
 
 def shown(path: str, default: Any = "") -> Callable[[Object], Any]:
-    """A cell that is the value of a field."""
+    """Return a function for a cell that shows a field."""
     return lambda obj: field(obj, path, default)
 
 
 def counted(path: str) -> Callable[[Object], int]:
-    """A cell that is the length of a list."""
+    """Return a function for a cell that shows the length of a list or map."""
     return lambda obj: len(field(obj, path, ()))
 
 
 def since(timestamp: str | None) -> str:
-    """How long ago something was; unknown where there is no time."""
+    """Return the time since a timestamp in the short notation of kubectl."""
     return age(timestamp) if timestamp else UNKNOWN
 
 
 def column(
     name: str,
-    value: Callable[[Object], Any],
+    value: Callable[[Object], Any] | None = None,
+    *,
     type: str = "string",
     description: str = "",
-    *,
     wide: bool = False,
     format: str = "",
 ) -> Column:
-    """A column; `wide` ones are printed by `kubectl get -o wide` only."""
+    """Return a column; `wide` ones are printed with `kubectl get -o wide` only."""
     return Column(
         name,
         type,
@@ -62,28 +65,44 @@ def column(
     )
 
 
-AGE = column(
-    "Age", lambda obj: since(field(obj, "metadata.creationTimestamp")), description=CREATED_DESCRIPTION
-)
+def name_of(obj: Object) -> str:
+    """Return the name of an object."""
+    return (obj.get("metadata") or {}).get("name") or ""
 
 
-def listed(texts: Iterable[str], most: int) -> str:
-    """The first few of many: `a,b,c + 2 more...`; unset where there is nothing."""
+def age_of(obj: Object) -> str:
+    """Return the time since an object was created."""
+    return since((obj.get("metadata") or {}).get("creationTimestamp"))
+
+
+NAME = column("Name", format="name", description=str(NAME_COLUMN["description"]))
+AGE = column("Age", age_of, description=CREATED_DESCRIPTION)
+CONTAINERS = column("Containers", description="Names of each container in the template.", wide=True)
+IMAGES = column("Images", description="Images referenced by each container in the template.", wide=True)
+
+
+def listed(texts: Iterable[str], limit: int) -> str:
+    """Join at most `limit` texts: `a,b,c + 2 more...`; `<unset>` if there are none."""
     every = list(texts)
     if not every:
         return UNSET
-    first = ",".join(every[:most])
-    return first if len(every) <= most else f"{first} + {len(every) - most} more..."
+    first = ",".join(every[:limit])
+    return first if len(every) <= limit else f"{first} + {len(every) - limit} more..."
+
+
+def labels_text(labels: dict[str, str] | None) -> str:
+    """Format labels as `a=b,c=d`."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) if labels else NONE
 
 
 def label_selector_text(selector: Object | None) -> str:
-    """A structured selector as `kubectl` writes it: `a=b,c in (d,e)`."""
+    """Format a label selector as kubectl does: `a=b,c in (d,e)`."""
     if selector is None:
         return NONE
     terms = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for one in sorted(selector.get("matchExpressions") or (), key=lambda term: str(term.get("key"))):
-        key, values = one.get("key", ""), ",".join(sorted(one.get("values") or ()))
-        match one.get("operator"):
+    for term in sorted(selector.get("matchExpressions") or (), key=lambda term: str(term.get("key"))):
+        key, values = term.get("key", ""), ",".join(sorted(term.get("values") or ()))
+        match term.get("operator"):
             case "In":
                 terms.append(f"{key} in ({values})")
             case "NotIn":
@@ -93,3 +112,26 @@ def label_selector_text(selector: Object | None) -> str:
             case _:
                 terms.append(f"!{key}")
     return ",".join(terms) or NONE
+
+
+def selector_text(selector: Object | None) -> str:
+    """Format a label selector; an empty string if it selects everything or nothing."""
+    text = label_selector_text(selector)
+    return "" if text == NONE else text
+
+
+def container_cells(template: Object | None) -> list[str]:
+    """Return the cells `Containers` and `Images` of a pod template."""
+    containers = ((template or {}).get("spec") or {}).get("containers") or ()
+    return [
+        ",".join(container.get("name") or "" for container in containers),
+        ",".join(container.get("image") or "" for container in containers),
+    ]
+
+
+def condition_is(obj: Object, type: str, status: str = "True") -> bool:
+    """Return whether a condition of the status has a value."""
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == type:
+            return bool(condition.get("status") == status)
+    return False

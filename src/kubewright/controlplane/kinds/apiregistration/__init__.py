@@ -1,0 +1,1 @@
+"""Kinds of the API group apiregistration.k8s.io: APIService."""

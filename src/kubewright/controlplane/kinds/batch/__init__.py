@@ -1,0 +1,1 @@
+"""Kinds of the API group batch: Job and CronJob."""

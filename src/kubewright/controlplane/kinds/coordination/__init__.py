@@ -1,0 +1,1 @@
+"""Kinds of the API group coordination.k8s.io: Lease."""

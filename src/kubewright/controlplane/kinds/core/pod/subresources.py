@@ -1,0 +1,368 @@
+"""The parts of a pod that are requests rather than objects: binding, eviction, logs and streams.
+
+There is no kubelet behind this server, so nothing answers for the containers of a pod: logs are empty until a
+pod has a node, and every stream fails with a sentence that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kubewright.api.errors import (
+    APIError,
+    BadRequest,
+    Forbidden,
+    ServiceUnavailable,
+    TooManyRequests,
+    conflict,
+    not_found,
+)
+from kubewright.api.field_errors import FieldError, aggregate
+from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.times import format_time, now
+from kubewright.apiserver.request import Response
+from kubewright.apiserver.resource import Object, Subresource, SubresourceRequest
+from kubewright.apiserver.store import Store
+from kubewright.controlplane.kinds.core.podspec.template import matches
+from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain
+from kubewright.schema import field_errors as fe
+from kubewright.storage.contract import RevisionMismatch
+
+from .updates import set_pod_condition
+
+PODS = GroupResource("", "pods")
+SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+_ATTEMPTS = 20
+_MOST_PENDING = 2000
+
+
+async def change(
+    store: Store, namespace: str, name: str, edit: Callable[[Object], None], *, dry_run: bool
+) -> Object:
+    """Edit a stored object in place, as the server itself does: no admission, no field owners."""
+    version = store.resource.version(store.resource.hub_version or store.resource.storage_version)
+    assert version is not None
+    for _ in range(_ATTEMPTS):
+        item = await store.read(namespace, name)
+        obj = await store.load(item, version)
+        edit(obj)
+        if dry_run:
+            return obj
+        value = await store.pack(obj, version.name)
+        try:
+            revision = await store.storage.update(item.key, value, expected=item.mod_revision)
+        except RevisionMismatch:
+            continue
+        obj["metadata"]["resourceVersion"] = str(revision)
+        return obj
+    raise conflict(store.resource.group_resource, name, "the object is being changed by too many at once")
+
+
+async def bind(asked: SubresourceRequest) -> Object:
+    """Put a pod on a node."""
+    body = asked.body or {}
+    metadata = body.get("metadata") or {}
+    name = asked.name or metadata.get("name") or ""
+    if metadata.get("name") != name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    target = body.get("target") or {}
+    errors = _binding_errors(target)
+    if errors:
+        raise APIError(aggregate(errors), code=500)
+    pods = asked.store.server.store("", "pods")
+    assert pods is not None
+
+    def edit(pod: Object) -> None:
+        spec = pod["spec"]
+        wanted = metadata.get("uid")
+        if wanted and wanted != pod["metadata"]["uid"]:
+            found = pod["metadata"]["uid"]
+            text = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+            raise conflict(PODS, name, text)
+        refused = ""
+        if "deletionTimestamp" in pod["metadata"]:
+            refused = f"pod {name} is being deleted, cannot be assigned to a host"
+        elif spec.get("nodeName"):
+            refused = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        elif spec.get("schedulingGates"):
+            refused = f"pod {name} has non-empty .spec.schedulingGates"
+        if refused:
+            raise conflict(GroupResource("", "pods/binding"), name, refused)
+        spec["nodeName"] = target["name"]
+        if metadata.get("annotations"):
+            pod["metadata"]["annotations"] = {
+                **(pod["metadata"].get("annotations") or {}),
+                **metadata["annotations"],
+            }
+        if metadata.get("labels"):
+            pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **metadata["labels"]}
+        (pod.get("status") or {}).pop("nominatedNodeName", None)
+        set_pod_condition(pod, "PodScheduled", "True")
+
+    await change(pods, asked.namespace, name, edit, dry_run=asked.operation.dry_run)
+    return {**SUCCESS, "code": 201}
+
+
+def _binding_errors(target: Object) -> Errors:
+    errors: Errors = []
+    kind, name = target.get("kind") or "", target.get("name") or ""
+    if kind not in ("", "Node"):
+        errors.append(fe.not_supported("target.kind", kind, ("Node", "<empty>")))
+    if not name:
+        errors.append(fe.required("target.name", ""))
+    elif kind in ("", "Node"):
+        errors += dns_subdomain(name, "target.name")
+    return errors
+
+
+async def evict(asked: SubresourceRequest) -> Object:
+    """Delete a pod if its disruption budget allows it."""
+    from kubewright.apiserver import deletion
+    from kubewright.apiserver.options import parse_delete_options
+
+    body = asked.body or {}
+    name = (body.get("metadata") or {}).get("name")
+    if name != asked.name:
+        raise BadRequest("name in URL does not match name in Eviction object")
+    options = parse_delete_options(asked.request, body.get("deleteOptions") or {})
+    dry_run = options.dry_run or asked.operation.dry_run
+    pod = await asked.get()
+    status = pod.get("status") or {}
+    if (
+        status.get("phase") not in ("Succeeded", "Failed", "Pending")
+        and "deletionTimestamp" not in pod["metadata"]
+    ):
+        await _check_budget(asked, pod, dry_run=dry_run)
+    if not dry_run and "deletionTimestamp" not in pod["metadata"]:
+        await change(
+            asked.store,
+            asked.namespace,
+            asked.name,
+            lambda one: set_pod_condition(
+                one, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting"
+            ),
+            dry_run=False,
+        )
+    operation = asked.operation
+    operation.verb, operation.dry_run, operation.subresource = "delete", dry_run, ""
+    await deletion.delete(asked.store, operation, options, admit=False)
+    return {**SUCCESS, "code": 201}
+
+
+async def _check_budget(asked: SubresourceRequest, pod: Object, *, dry_run: bool) -> None:
+    budgets = asked.store.server.store("policy", "poddisruptionbudgets")
+    if budgets is None:
+        return
+    version = budgets.resource.version(budgets.resource.storage_version)
+    assert version is not None
+    found, _ = await budgets.list_objects(version, asked.namespace)
+    labels = pod["metadata"].get("labels") or {}
+    covering = [one for one in found if matches((one.get("spec") or {}).get("selector"), labels)]
+    if not covering:
+        return
+    if len(covering) > 1:
+        text = (
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+        raise APIError(text, code=500)
+    budget = covering[0]
+    if not _is_ready(pod):
+        status = budget.get("status") or {}
+        healthy, wanted = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+        if (budget.get("spec") or {}).get(
+            "unhealthyPodEvictionPolicy"
+        ) == "AlwaysAllow" or healthy >= wanted > 0:
+            return
+
+    def spend(one: Object) -> None:
+        _spend(one, asked.name)
+
+    await change(budgets, asked.namespace, budget["metadata"]["name"], spend, dry_run=dry_run)
+
+
+def _is_ready(pod: Object) -> bool:
+    return any(
+        one.get("type") == "Ready" and one.get("status") == "True"
+        for one in (pod.get("status") or {}).get("conditions") or ()
+    )
+
+
+def _spend(budget: Object, pod_name: str) -> None:
+    """Take one disruption from a budget, or say why not."""
+    name, status = budget["metadata"]["name"], budget.setdefault("status", {})
+    allowed = status.get("disruptionsAllowed") or 0
+    refusal = "Cannot evict pod as it would violate the pod's disruption budget."
+    if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
+        text = f"The disruption budget {name} is still being processed by the server."
+        raise TooManyRequests(refusal, details=_budget_cause(text, retry=10))
+    if allowed < 0:
+        why = "pdb disruptions allowed is negative"
+        text = f"The disruption budget {name} does not allow evicting pods currently: {why}"
+        raise Forbidden(
+            f'poddisruptionbudget.policy "{name}" is forbidden: {why}', details=_budget_cause(text)
+        )
+    if len(status.get("disruptedPods") or ()) > _MOST_PENDING:
+        why = "too many pending evictions not confirmed by PDB controller"
+        text = f"The disruption budget {name} does not allow evicting pods currently: {why}"
+        full = f"DisruptedPods map too big - {why.replace('pending evictions', 'evictions')}"
+        raise Forbidden(
+            f'poddisruptionbudget.policy "{name}" is forbidden: {full}', details=_budget_cause(text)
+        )
+    if allowed == 0:
+        healthy, wanted = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+        if healthy <= wanted:
+            text = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        else:
+            text = f"The disruption budget {name} does not allow evicting pods currently"
+        raise TooManyRequests(refusal, details=_budget_cause(text))
+    status["disruptionsAllowed"] = allowed - 1
+    status.setdefault("disruptedPods", {})[pod_name] = format_time(now())
+
+
+def _budget_cause(text: str, retry: int = 0) -> Object:
+    details: Object = {"causes": [{"reason": "DisruptionBudget", "message": text}]}
+    if retry:
+        details["retryAfterSeconds"] = retry
+    return details
+
+
+async def _logs(asked: SubresourceRequest) -> Response:
+    pod = await asked.get()
+    errors = _log_option_errors(asked)
+    if errors:
+        from kubewright.api.errors import invalid
+        from kubewright.api.gvk import GroupKind
+
+        raise invalid(GroupKind("", "PodLogOptions"), asked.name, errors)
+    _chosen_container(pod, asked.request.query.get("container") or "")
+    node = (pod.get("spec") or {}).get("nodeName")
+    if not node:
+        return Response(204, b"", content_type="text/plain")
+    raise await _unreachable(asked, node)
+
+
+def _log_option_errors(asked: SubresourceRequest) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if asked.request.query.get("sinceSeconds") and asked.request.query.get("sinceTime"):
+        return [fe.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")]
+    for field, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
+        text = asked.request.query.get(field)
+        if text:
+            number = int(text) if text.lstrip("-").isdigit() else 0
+            if number < least:
+                word = "must be greater than 0" if least else "must be greater than or equal to 0"
+                errors.append(fe.invalid(field, number, word))
+    return errors
+
+
+def _chosen_container(pod: Object, wanted: str) -> str:
+    spec, name = pod.get("spec") or {}, pod["metadata"]["name"]
+    usual = [one.get("name") or "" for one in spec.get("containers") or ()]
+    initial = [one.get("name") or "" for one in spec.get("initContainers") or ()]
+    ephemeral = [one.get("name") or "" for one in spec.get("ephemeralContainers") or ()]
+    if wanted:
+        if wanted not in (*usual, *initial, *ephemeral):
+            raise BadRequest(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    if len(usual) == 1:
+        return usual[0]
+    default = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+    if default in usual:
+        return str(default)
+    text = f"a container name must be specified for pod {name}, choose one of: [{' '.join(usual)}]"
+    if initial:
+        text += f" or one of the init containers: [{' '.join(initial)}]"
+    raise BadRequest(text)
+
+
+async def _stream(asked: SubresourceRequest) -> Response:
+    pod = await asked.get()
+    if asked.subresource != "portforward":
+        _chosen_container(pod, asked.request.query.get("container") or "")
+    node = (pod.get("spec") or {}).get("nodeName")
+    if not node:
+        raise BadRequest(f"pod {asked.name} does not have a host assigned")
+    raise await _unreachable(asked, node)
+
+
+def split_target(text: str, what: str) -> tuple[str, str, str]:
+    """Scheme, name and port of what a proxy is asked for: `name`, `name:port` or `scheme:name:port`."""
+    match text.split(":"):
+        case [name]:
+            scheme, port = "", ""
+        case [name, port]:
+            scheme = ""
+        case [scheme, name, port]:
+            pass
+        case _:
+            name = ""
+    if not name or scheme not in ("", "http", "https"):
+        raise BadRequest(f'invalid {what} request "{text}"')
+    return scheme, name, port
+
+
+async def _proxy(asked: SubresourceRequest) -> Response:
+    _, name, _ = split_target(asked.name, "pod")
+    pod = await asked.store.get_object(asked.version, asked.namespace, name)
+    if not (pod.get("status") or {}).get("podIP"):
+        raise BadRequest("address not allowed")
+    raise no_kubelet((pod.get("spec") or {}).get("nodeName") or "")
+
+
+async def _unreachable(asked: SubresourceRequest, node: str) -> APIError:
+    nodes = asked.store.server.store("", "nodes")
+    if nodes is not None and await nodes.storage.get(nodes.key("", node)) is None:
+        return not_found(PODS, node)
+    return no_kubelet(node)
+
+
+def no_kubelet(node: str) -> ServiceUnavailable:
+    """The error for everything that only the node itself could answer."""
+    return ServiceUnavailable(
+        f'error dialing backend: no kubelet serves node "{node}": this control plane runs no containers'
+    )
+
+
+def _options(kind: str) -> GroupVersionKind:
+    return GroupVersionKind("", "v1", kind)
+
+
+SUBRESOURCES = {
+    "binding": Subresource(handler=bind, verbs=("create",), kind=_options("Binding"), status_code=201),
+    "eviction": Subresource(
+        handler=evict, verbs=("create",), kind=GroupVersionKind("policy", "v1", "Eviction"), status_code=201
+    ),
+    "ephemeralcontainers": Subresource(verbs=("get", "patch", "update")),
+    "resize": Subresource(verbs=("get", "patch", "update")),
+    "log": Subresource(handler=_logs, verbs=("get",), decodes=False),
+    "exec": Subresource(
+        handler=_stream,
+        verbs=("create", "get"),
+        kind=_options("PodExecOptions"),
+        decodes=False,
+        connects=True,
+    ),
+    "attach": Subresource(
+        handler=_stream,
+        verbs=("create", "get"),
+        kind=_options("PodAttachOptions"),
+        decodes=False,
+        connects=True,
+    ),
+    "portforward": Subresource(
+        handler=_stream,
+        verbs=("create", "get"),
+        kind=_options("PodPortForwardOptions"),
+        decodes=False,
+        connects=True,
+    ),
+    "proxy": Subresource(
+        handler=_proxy,
+        verbs=("create", "delete", "get", "patch", "update"),
+        kind=_options("PodProxyOptions"),
+        decodes=False,
+        connects=True,
+    ),
+}
+
+__all__ = ["PODS", "SUBRESOURCES", "SUCCESS", "bind", "change", "evict", "no_kubelet"]

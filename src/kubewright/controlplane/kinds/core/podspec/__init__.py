@@ -1,0 +1,1 @@
+"""Pod specs, of pods and of the pod templates of workloads: defaults, validation, warnings."""

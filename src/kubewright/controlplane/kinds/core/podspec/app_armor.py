@@ -1,0 +1,94 @@
+"""AppArmor profiles in annotations, as they were given before they had a field of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.field_errors import quote
+from kubewright.controlplane.kinds.validation.formats import Errors
+from kubewright.schema import field_errors as fe
+
+Object = dict[str, Any]
+
+ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_LOCAL = "localhost/"
+_TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault", "docker/default": "RuntimeDefault"}
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def profile_of(annotation: str) -> Object | None:
+    """The profile that an annotation means."""
+    if annotation == "unconfined":
+        return {"type": "Unconfined"}
+    if annotation == "runtime/default":
+        return {"type": "RuntimeDefault"}
+    if annotation.startswith(_LOCAL) and annotation != _LOCAL:
+        return {"type": "Localhost", "localhostProfile": annotation.removeprefix(_LOCAL)}
+    return None
+
+
+def take_over_annotations(pod: Object) -> list[str]:
+    """Write the profiles that annotations give into the fields of a new pod; the warnings about that."""
+    spec, annotations = pod["spec"], pod["metadata"].get("annotations") or {}
+    if (spec.get("os") or {}).get("name") == "windows":
+        return []
+    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+    warnings: list[str] = []
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            key = f"{ANNOTATION}{container.get('name') or ''}"
+            if key not in annotations or (container.get("securityContext") or {}).get("appArmorProfile"):
+                continue
+            profile = profile_of(annotations[key])
+            if profile is not None and profile == whole:
+                continue
+            if profile is not None:
+                container.setdefault("securityContext", {})["appArmorProfile"] = profile
+            text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+            warnings.append(f"metadata.annotations[{key}]: {text}")
+    return warnings
+
+
+def app_armor_match_errors(annotations: Object, spec: Object, path: str) -> Errors:
+    """An annotation and the field that took its place say the same."""
+    if (spec.get("os") or {}).get("name") == "windows":
+        return []
+    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
+    errors: Errors = []
+    for kind in _CONTAINERS:
+        for position, container in enumerate(spec.get(kind) or ()):
+            profile = (container.get("securityContext") or {}).get("appArmorProfile") or whole
+            annotation = annotations.get(f"{ANNOTATION}{container.get('name') or ''}")
+            if profile is not None and annotation is not None:
+                where = f"{path}.{kind}[{position}].securityContext.appArmorProfile"
+                errors += match_errors(profile, annotation, "apparmor", where)
+    return errors
+
+
+def match_errors(profile: Object, annotation: str, noun: str, path: str) -> Errors:
+    """A profile in a field, and the annotation that names it in the old way."""
+    kind, said = profile.get("type") or "", _TYPES.get(annotation)
+    if annotation.startswith(_LOCAL):
+        said = "Localhost"
+    if kind in ("Unconfined", "RuntimeDefault", "Localhost") and said != kind:
+        return [fe.forbidden(f"{path}.type", f"{noun} type in annotation and field must match")]
+    if kind == "Localhost" and annotation.removeprefix(_LOCAL) != profile.get("localhostProfile"):
+        text = f"{noun} profile in annotation and field must match"
+        return [fe.forbidden(f"{path}.localhostProfile", text)]
+    return []
+
+
+def app_armor_annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:
+    """Annotations that name no container or no profile."""
+    known = {one.get("name") for kind in _CONTAINERS for one in spec.get(kind) or ()}
+    errors: Errors = []
+    for key in sorted(annotations):
+        if not key.startswith(ANNOTATION):
+            continue
+        name, where = key.removeprefix(ANNOTATION), f"{path}[{key}]"
+        if name not in known:
+            errors.append(fe.invalid(where, name, "container not found"))
+        value = annotations[key]
+        if value not in ("", "runtime/default", "unconfined") and not value.startswith(_LOCAL):
+            errors.append(fe.invalid(where, value, f"invalid AppArmor profile name: {quote(value)}"))
+    return errors

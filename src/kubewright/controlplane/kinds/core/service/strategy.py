@@ -1,0 +1,409 @@
+"""Services: defaults, rules, and the addresses and ports they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kubewright.api import names
+from kubewright.api.errors import ServiceUnavailable, not_found
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.apiserver.request import Response
+from kubewright.apiserver.resource import Object, Operation, Subresource, SubresourceRequest, Version
+from kubewright.apiserver.store import Store
+from kubewright.controlplane.kinds.core.pod.subresources import split_target
+from kubewright.controlplane.kinds.kind import Kind, KindStrategy
+from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, labels_text, name_of
+from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
+from kubewright.schema import field_errors as fe
+
+from .allocation import Claims
+from .validation import address_errors, is_headless, needs_node_ports, service_errors, service_update_errors
+
+NODE_PORTS = range(30000, 32768)
+
+
+class ServiceStrategy(KindStrategy):
+    """Services of one server."""
+
+    returns_deleted_object = True
+    allow_create_on_update = True
+
+    def __init__(self, kind: Kind, ports: range = NODE_PORTS) -> None:
+        """Initialize for one server."""
+        super().__init__(kind)
+        self.ports = ports
+        self._claims: Claims | None = None
+
+    def attached(self, store: Store) -> None:
+        """Addresses and ports are kept in the server's storage."""
+        self._claims = Claims(store, self.ports)
+
+    @property
+    def claims(self) -> Claims:
+        """Who holds which address and port."""
+        assert self._claims is not None, "services are not served yet"
+        return self._claims
+
+    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
+        """Names of services are host names: labels."""
+        return names.check_dns_label(name, prefix=prefix)
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Fill in a service."""
+        spec: Object = obj.setdefault("spec", {})
+        if not spec.get("sessionAffinity"):
+            spec["sessionAffinity"] = "None"
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        elif spec["sessionAffinity"] == "ClientIP":
+            config = spec.get("sessionAffinityConfig") or {}
+            if (config.get("clientIP") or {}).get("timeoutSeconds") is None:
+                spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+        if not spec.get("type"):
+            spec["type"] = "ClusterIP"
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            if port.get("targetPort") in (None, 0, ""):
+                port["targetPort"] = port.get("port", 0)
+        external = spec["type"] in ("NodePort", "LoadBalancer") or (
+            spec["type"] == "ClusterIP" and spec.get("externalIPs")
+        )
+        if external and not spec.get("externalTrafficPolicy"):
+            spec["externalTrafficPolicy"] = "Cluster"
+        if spec["type"] in ("NodePort", "LoadBalancer", "ClusterIP"):
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+        balancer: Object = obj.setdefault("status", {}).setdefault("loadBalancer", {})
+        if spec["type"] == "LoadBalancer":
+            for point in balancer.get("ingress") or ():
+                if point.get("ip"):
+                    point.setdefault("ipMode", "VIP")
+
+    def prepare_for_create(self, op: Operation, obj: Object) -> None:
+        """One address and a list of them say the same."""
+        obj["status"] = {"loadBalancer": {}}
+        _normalize_addresses(obj["spec"], None)
+        _drop_by_type(obj["spec"], None)
+
+    def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
+        """What was given stays given unless the update says otherwise."""
+        if op.subresource == "status":
+            return
+        _keep_given(obj["spec"], old["spec"])
+        _normalize_addresses(obj["spec"], old["spec"])
+        _drop_by_type(obj["spec"], old["spec"])
+        if obj["spec"].get("type") != "LoadBalancer":
+            obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
+
+    async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """A new service; one that is right is given its addresses and ports here."""
+        await self.claims.load()
+        errors = self._family_errors(obj["spec"], {}) or service_errors(obj, None, allocated=False)
+        return errors or await self._allocate(op, obj, None)
+
+    async def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """A changed service, or a new status of one."""
+        if op.subresource == "status":
+            from .validation import load_balancer_errors
+
+            return load_balancer_errors(obj)
+        await self.claims.load()
+        errors = self._family_errors(obj["spec"], old["spec"])
+        errors = errors or service_update_errors(obj, old) + service_errors(obj, old, allocated=False)
+        return errors or await self._allocate(op, obj, old)
+
+    def _family_errors(self, spec: Object, before: Object) -> Errors:
+        """Fill in the families of a service; complain about those that there are none of."""
+        if spec.get("type") == "ExternalName" or _stays_as_preferred(spec, before):
+            return []
+        unselected = is_headless(spec) and not spec.get("selector")
+        if spec.get("ipFamilyPolicy") is None:
+            fallback = "RequireDualStack" if unselected else "SingleStack"
+            spec["ipFamilyPolicy"] = before.get("ipFamilyPolicy") or fallback
+        errors = address_errors(spec)
+        if errors:
+            return errors
+        family, policy = self.claims.family, spec["ipFamilyPolicy"]
+        families, addresses = list(spec.get("ipFamilies") or ()), spec.get("clusterIPs") or []
+        path = "spec.ipFamilyPolicy"
+        for many, noun in ((addresses, "cluster IPs"), (families, "IP families")):
+            if policy == "SingleStack" and len(many) == 2:
+                text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {noun} are specified"
+                errors.append(fe.invalid(path, policy, text))
+        for position, address in enumerate(() if is_headless(spec) else addresses):
+            found = f"IPv{getattr(parse_ip(address), 'version', 4)}"
+            if position >= len(families):
+                if found != family:
+                    text = f"{found} is not configured on this cluster"
+                    errors.append(fe.invalid(f"spec.clusterIPs[{position}]", addresses, text))
+                else:
+                    families.append(found)
+        if errors:
+            return errors
+        families = families or [family]
+        if unselected:
+            if len(families) == 1 and policy != "SingleStack":
+                families.append("IPv6" if families[0] == "IPv4" else "IPv4")
+        else:
+            if policy == "RequireDualStack":
+                text = "this cluster is not configured for dual-stack services"
+                errors.append(fe.invalid(path, policy, text))
+            errors += [
+                fe.invalid(f"spec.ipFamilies[{position}]", one, "not configured on this cluster")
+                for position, one in enumerate(families)
+                if one != family
+            ]
+        if not errors:
+            spec["ipFamilies"] = families
+        return errors
+
+    async def _allocate(self, op: Operation, obj: Object, old: Object | None) -> Errors:
+        spec, claims = obj["spec"], self.claims
+        owner = f"{op.namespace}/{obj['metadata'].get('name') or ''}"
+        if spec.get("type") != "ExternalName" and not is_headless(spec):
+            held = (old or {}).get("spec", {}).get("clusterIPs") or []
+            wanted = spec.get("clusterIPs") or []
+            if wanted and wanted != held:
+                problem = ""
+                if not claims.contains(wanted[0]):
+                    problem = "the provided network does not match the current range"
+                elif not await claims.take_address(wanted[0], owner, op):
+                    problem = "provided IP is already allocated"
+                if problem:
+                    text = f"failed to allocate IP {wanted[0]}: {problem}"
+                    return [fe.invalid("spec.clusterIPs", wanted, text)]
+            elif not wanted:
+                address = await claims.free_address(owner, op)
+                if address is None:
+                    text = f"failed to allocate a serviceIP: range is full ({claims.networks[0]})"
+                    return [fe.internal("spec.clusterIPs", text)]
+                spec["clusterIP"], spec["clusterIPs"] = address, [address]
+        return await self._allocate_ports(op, spec, (old or {}).get("spec") or {}, owner)
+
+    async def _allocate_ports(self, op: Operation, spec: Object, before: Object, owner: str) -> Errors:
+        claims = self.claims
+        held = {port.get("nodePort") for port in before.get("ports") or ()}
+        given: dict[int, set[str]] = {}
+        if needs_node_ports(spec):
+            for position, port in enumerate(spec.get("ports") or ()):
+                number, protocol = port.get("nodePort") or 0, port.get("protocol") or "TCP"
+                if number:
+                    path = f"spec.ports[{position}].nodePort"
+                    if number not in self.ports:
+                        text = (
+                            "provided port is not in the valid range. The range of valid ports is "
+                            f"{self.ports.start}-{self.ports.stop - 1}"
+                        )
+                        return [fe.invalid(path, number, text)]
+                    if protocol in given.get(number, ()):
+                        return [fe.invalid(path, number, "provided port is already allocated")]
+                    own = number in given or number in held
+                    if not own and not await claims.take_port(number, owner, op):
+                        return [fe.invalid(path, number, "provided port is already allocated")]
+                else:
+                    found = await claims.free_port(owner, op)
+                    if found is None:
+                        return [
+                            fe.internal(
+                                f"spec.ports[{position}].nodePort",
+                                "failed to allocate a nodePort: range is full",
+                            )
+                        ]
+                    number = port["nodePort"] = found
+                given.setdefault(number, set()).add(protocol)
+        if _needs_health_check(spec):
+            number = spec.get("healthCheckNodePort") or 0
+            if number and number != before.get("healthCheckNodePort"):
+                if not await claims.take_port(number, owner, op):
+                    text = f"failed to allocate requested HealthCheck NodePort {number}"
+                    why = f"{text}: provided port is already allocated"
+                    return [fe.internal("spec.healthCheckNodePort", why)]
+            elif not number:
+                found = await claims.free_port(owner, op)
+                if found is None:
+                    return [
+                        fe.internal("spec.healthCheckNodePort", "failed to allocate a HealthCheck NodePort")
+                    ]
+                spec["healthCheckNodePort"] = found
+        return []
+
+    async def stored(self, op: Operation, obj: Object, old: Object | None) -> None:
+        """Give back what an update has given up."""
+        if old is not None and old is not obj:
+            addresses, ports = _held(old)
+            kept_addresses, kept_ports = _held(obj)
+            gone = [one for one in addresses if one not in kept_addresses]
+            await self._give_back(op, obj, gone, [one for one in ports if one not in kept_ports])
+
+    async def deleted(self, op: Operation, obj: Object) -> None:
+        """Give everything back."""
+        await self._give_back(op, obj, *_held(obj))
+
+    async def _give_back(self, op: Operation, obj: Object, addresses: list[str], ports: list[int]) -> None:
+        if addresses or ports:
+            await self.claims.release(addresses, ports, f"{op.namespace}/{obj['metadata']['name']}")
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """What has no effect, or will have none."""
+        from .validation import service_warnings
+
+        return () if op.subresource else service_warnings(obj)
+
+
+def _held(obj: Object) -> tuple[list[str], list[int]]:
+    spec = obj.get("spec") or {}
+    addresses = [one for one in spec.get("clusterIPs") or () if one != "None"]
+    ports = {port.get("nodePort") for port in spec.get("ports") or ()} | {spec.get("healthCheckNodePort")}
+    return addresses, sorted(port for port in ports if port)
+
+
+def _stays_as_preferred(spec: Object, before: Object) -> bool:
+    """Whether a service that would like two families keeps what it has got."""
+    policies = (spec.get("ipFamilyPolicy"), before.get("ipFamilyPolicy") or "PreferDualStack")
+    return (
+        bool(before)
+        and policies == ("PreferDualStack", "PreferDualStack")
+        and all(
+            (spec.get(field) or []) == (before.get(field) or [])
+            for field in ("type", "clusterIPs", "ipFamilies")
+        )
+    )
+
+
+def _normalize_addresses(spec: Object, before: Object | None) -> None:
+    """`clusterIP` and `clusterIPs[0]` are one value: whoever changed one of them means both."""
+    single, many = spec.get("clusterIP") or "", list(spec.get("clusterIPs") or ())
+    if before is None:
+        if single and not many:
+            spec["clusterIPs"] = [single]
+        return
+    old_single, old_many = before.get("clusterIP") or "", list(before.get("clusterIPs") or ())
+    if single != old_single and many == old_many:
+        if not single:
+            spec.pop("clusterIPs", None)
+        else:
+            spec["clusterIPs"] = [single, *many[1:]]
+    elif single == old_single and many != old_many and not many:
+        spec.pop("clusterIP", None)
+
+
+def _keep_given(spec: Object, before: Object) -> None:
+    """Values that the server once gave are kept by an update that does not mention them."""
+    cluster = ("ClusterIP", "NodePort", "LoadBalancer")
+    if spec.get("type") in cluster and before.get("type") in cluster:
+        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if not spec.get(field) and field in before:
+                spec[field] = before[field]
+    if needs_node_ports(spec) and needs_node_ports(before):
+        known = {port.get("name") or "": port.get("nodePort") for port in before.get("ports") or ()}
+        used = {port.get("nodePort") for port in spec.get("ports") or ()}
+        for port in spec.get("ports") or ():
+            number = known.get(port.get("name") or "")
+            if not port.get("nodePort") and number and number not in used:
+                port["nodePort"] = number
+    checked = _needs_health_check(spec) and _needs_health_check(before)
+    if checked and not spec.get("healthCheckNodePort") and before.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+
+
+def _needs_health_check(spec: Object) -> bool:
+    return (spec.get("type"), spec.get("externalTrafficPolicy")) == ("LoadBalancer", "Local")
+
+
+def _drop_by_type(spec: Object, before: Object | None) -> None:
+    """Fields that another type had and that were left as they were go with the type."""
+    if before is None:
+        return
+
+    def same(field: str) -> bool:
+        return spec.get(field) is not None and spec.get(field) == before.get(field)
+
+    if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
+        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if same(field):
+                spec.pop(field)
+    if needs_node_ports(before) and not needs_node_ports(spec):
+        old = [port.get("nodePort") for port in before.get("ports") or ()]
+        if [port.get("nodePort") for port in spec.get("ports") or ()] == old:
+            for port in spec.get("ports") or ():
+                port.pop("nodePort", None)
+    if _needs_health_check(before) and not _needs_health_check(spec) and same("healthCheckNodePort"):
+        spec.pop("healthCheckNodePort")
+    if spec.get("type") != "LoadBalancer":
+        for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if same(field):
+                spec.pop(field)
+    if spec.get("type") == "ExternalName" and same("internalTrafficPolicy"):
+        spec.pop("internalTrafficPolicy")
+    external = spec.get("type") in ("NodePort", "LoadBalancer") or spec.get("externalIPs")
+    if not external and same("externalTrafficPolicy"):
+        spec.pop("externalTrafficPolicy")
+
+
+def _external(obj: Object) -> str:
+    spec = obj.get("spec") or {}
+    listed = spec.get("externalIPs") or []
+    if spec.get("type") in ("ClusterIP", "NodePort"):
+        return ",".join(listed) or NONE
+    if spec.get("type") == "LoadBalancer":
+        ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+        points = sorted({one.get("ip") or one.get("hostname") or "" for one in ingress} - {""})
+        return ",".join([*points, *listed]) or "<pending>"
+    if spec.get("type") == "ExternalName":
+        return str(spec.get("externalName") or "")
+    return "<unknown>"
+
+
+def cells(obj: Object) -> list[Any]:
+    """The row of a service."""
+    spec = obj.get("spec") or {}
+    ports = ",".join(
+        f"{one.get('port')}:{one['nodePort']}/{one.get('protocol')}"
+        if one.get("nodePort")
+        else f"{one.get('port')}/{one.get('protocol')}"
+        for one in spec.get("ports") or ()
+    )
+    return [
+        name_of(obj),
+        spec.get("type") or "",
+        (spec.get("clusterIPs") or [NONE])[0],
+        _external(obj),
+        ports or NONE,
+        age_of(obj),
+        labels_text(spec.get("selector")),
+    ]
+
+
+COLUMNS = (
+    NAME,
+    column("Type", description="How the service is exposed."),
+    column("Cluster-IP", description="The address inside the cluster."),
+    column("External-IP", description="Addresses outside of the cluster."),
+    column("Port(s)", description="The ports of the service."),
+    AGE,
+    column("Selector", description="Labels of the pods that answer.", wide=True),
+)
+
+
+async def _proxy(asked: SubresourceRequest) -> Response:
+    _, name, port = split_target(asked.name, "service")
+    if port.isdigit():
+        service = await asked.store.get_object(asked.version, asked.namespace, name)
+        if all(each.get("port") != int(port) for each in service["spec"].get("ports") or ()):
+            raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
+    endpoints = asked.store.server.store("", "endpoints")
+    if endpoints is None or await endpoints.storage.get(endpoints.key(asked.namespace, name)) is None:
+        raise not_found(GroupResource("", "services"), name)
+    raise ServiceUnavailable(f'no endpoints available for service "{name}"')
+
+
+PROXY = Subresource(
+    handler=_proxy,
+    verbs=("create", "delete", "get", "patch", "update"),
+    kind=GroupVersionKind("", "v1", "ServiceProxyOptions"),
+    decodes=False,
+    connects=True,
+)

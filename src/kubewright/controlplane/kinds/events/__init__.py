@@ -1,0 +1,1 @@
+"""Kinds of the API group events.k8s.io: Event."""

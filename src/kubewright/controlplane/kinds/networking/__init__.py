@@ -1,0 +1,1 @@
+"""Kinds of the API group networking.k8s.io: Ingress, IngressClass, NetworkPolicy, IPAddress, ServiceCIDR."""

@@ -1,0 +1,1 @@
+"""Kinds of the API group scheduling.k8s.io: PriorityClass."""

@@ -1,0 +1,268 @@
+"""Rules for single fields: the building blocks of the tables in `validation.table`.
+
+A rule is data: it has a condition, written as a Python expression so that a compiled table can inline it, and
+the errors that it reports when the condition holds. `absent` is the value that stands for a missing field,
+as the zero value of a Go field that is not a pointer; rules without it ignore missing fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.api import names
+from kubewright.api.field_errors import FieldError
+from kubewright.schema import field_errors as fe
+
+Object = dict[str, Any]
+Errors = list[FieldError]
+FieldCheck = Callable[[Any, str], Errors]
+"""A function from a value and its path to errors; the form of every hook."""
+Bind = Callable[[object], str]
+"""Make an object available to generated code; returns the name that stands for it."""
+
+IMMUTABLE = "field is immutable"
+NON_NEGATIVE = "must be greater than or equal to 0"
+
+
+class Rule:
+    """One condition on one value."""
+
+    absent: Any = None
+
+    def condition(self, value: str, bind: Bind) -> str:
+        """Return an expression over the variable `value` that is true when the rule is violated."""
+        raise NotImplementedError
+
+    def errors(self, value: Any, path: str) -> Errors:
+        """Return the errors of a value that violates the rule."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Required(Rule):
+    """The field must be set. The other rules of the field apply only if it is.
+
+    An empty string, list or map and 0 count as missing, except for `pointer` fields (objects, and optional
+    scalars), which may be empty.
+    """
+
+    detail: str = ""
+    pointer: bool = False
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"{value} is None" if self.pointer else f"not {value}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.required(path, self.detail)]
+
+
+@dataclass(frozen=True)
+class Minimum(Rule):
+    """The number must not be less than `limit`."""
+
+    limit: int
+    detail: str = ""
+    absent: int | None = None
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"{value} < {self.limit}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.invalid(path, value, self.detail or f"must be greater than or equal to {self.limit}")]
+
+
+@dataclass(frozen=True)
+class Maximum(Rule):
+    """The number must not be greater than `limit`."""
+
+    limit: int
+    detail: str = ""
+    absent: int | None = None
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"{value} > {self.limit}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.invalid(path, value, self.detail or f"must be less than or equal to {self.limit}")]
+
+
+@dataclass(frozen=True)
+class Range(Rule):
+    """The number must be between `low` and `high`, inclusive."""
+
+    low: int
+    high: int
+    detail: str = ""
+    absent: int | None = None
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"not {self.low} <= {value} <= {self.high}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        text = self.detail or f"must be between {self.low} and {self.high}, inclusive"
+        return [fe.invalid(path, value, text)]
+
+
+class Enum(Rule):
+    """The value must be one of `values`. An error lists them in this order.
+
+    With `detail` the error is `Invalid value: ...: detail` instead of `Unsupported value`.
+    """
+
+    def __init__(self, *values: str, absent: str | None = None, detail: str = "") -> None:
+        self.values = values
+        self.absent = absent
+        self.detail = detail
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"{value} not in {self.values!r}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        if self.detail:
+            return [fe.invalid(path, value, self.detail)]
+        return [fe.not_supported(path, value, self.values)]
+
+
+@dataclass(frozen=True)
+class MaxLength(Rule):
+    """The string must not be longer than `limit` bytes."""
+
+    limit: int
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"len({value}) > {self.limit // 4} and len({value}.encode()) > {self.limit}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.too_long(path, self.limit)]
+
+
+@dataclass(frozen=True)
+class MaxItems(Rule):
+    """The list must not have more than `limit` items."""
+
+    limit: int
+    detail: str = ""
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"len({value}) > {self.limit}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        if self.detail:
+            return [fe.invalid(path, value, self.detail)]
+        return [fe.too_many(path, len(value), self.limit)]
+
+
+@dataclass(frozen=True)
+class Format(Rule):
+    """The string must have a format: one of the functions of `kubewright.api.names`.
+
+    `check` returns a description of everything that is wrong. An empty string is not checked unless
+    `absent` is "".
+    """
+
+    check: Callable[[str], list[str]]
+    absent: str | None = None
+
+    def condition(self, value: str, bind: Bind) -> str:
+        call = f"{bind(self.check)}({value})"
+        return call if self.absent is not None else f"{value} and {call}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.invalid(path, value, text) for text in self.check(value)]
+
+
+@dataclass(frozen=True)
+class Forbidden(Rule):
+    """The field must not be set."""
+
+    detail: str
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"{value} not in (None, [], '')"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.forbidden(path, self.detail)]
+
+
+class Union(Rule):
+    """Of the members `fields` of an object, exactly one must be set (at most one without `missing`).
+
+    No member: `Required value` at the object, with the text `missing`. More than one: `Forbidden` with the
+    text `excess` at each member but the first.
+    """
+
+    def __init__(self, *fields: str, excess: str, missing: str | None = None) -> None:
+        self.fields = fields
+        self.missing = missing
+        self.excess = excess
+
+    def condition(self, value: str, bind: Bind) -> str:
+        count = f"sum([{value}.get(f) is not None for f in {self.fields!r}])"
+        return f"{count} > 1" if self.missing is None else f"{count} != 1"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        present = [field for field in self.fields if value.get(field) is not None]
+        if not present:
+            return [fe.required(path, self.missing or "")]
+        return [fe.forbidden(fe.child(path, field), self.excess) for field in present[1:]]
+
+
+@dataclass(frozen=True)
+class Unique:
+    """Items of a list (`"ports[*]"`) must differ in the field `key`; an empty `key` compares whole items.
+
+    A repeated value is reported at the item's field `at`, or at the item if that is empty.
+    """
+
+    key: str = ""
+    at: str | None = None
+    ignore_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """A hook: a function for what a rule cannot express, such as conditions that concern several fields.
+
+    `function(value, path)`, or `function(value, path, context)` if `context` is set (see `Rules`). A missing
+    field is skipped unless `absent` gives a value for it. Functions can also stand in a table directly.
+    """
+
+    function: Callable[..., Errors]
+    absent: Any = None
+    context: bool = False
+
+
+@dataclass(frozen=True)
+class When:
+    """Apply `rules` to a value only if `predicate(value)` holds."""
+
+    predicate: Callable[[Any], object]
+    rules: Any
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Apply the table of `cases` that the field `discriminator` of the object selects; others are ignored."""
+
+    discriminator: str
+    cases: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MapKeys:
+    """Apply a rule to every key of a map, in sorted order; errors are at `path[key]`."""
+
+    rule: Rule
+
+
+DNS_LABEL = Format(names.check_dns_label)
+DNS_SUBDOMAIN = Format(names.check_dns_subdomain)
+QUALIFIED_NAME = Format(names.check_qualified_name, absent="")
+PATH_SEGMENT = Format(names.check_path_segment)
+CONFIG_KEY = Format(names.check_config_key)
+PORT_NAME = Format(names.check_port_name)
+LABEL_VALUE = Format(names.check_label_value)
+NOT_NEGATIVE = Minimum(0)
+POSITIVE = Minimum(1, detail="must be greater than zero", absent=0)

@@ -1,0 +1,216 @@
+"""Shared parts of kinds that run pods: replica counts, an immutable selector, a pod template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kubewright.api.field_errors import FieldError
+from kubewright.apiserver.resource import Operation, ScaleSubresource, Version
+from kubewright.schema import field_errors as fe
+
+from .core.podspec.defaults import default_template
+from .kind import KindStrategy
+from .printing import labels_text, selector_text
+from .validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
+from .validation.formats import non_negative
+
+Object = dict[str, Any]
+
+
+def scale_subresource(*, plain_selector: bool = False) -> ScaleSubresource:
+    """`/scale` of a workload; replication controllers have a plain map as selector."""
+
+    def selector(obj: Object) -> str:
+        found = (obj.get("spec") or {}).get("selector")
+        if plain_selector:
+            return labels_text(found) if found else ""
+        return selector_text(found)
+
+    return ScaleSubresource(selector=selector, default_replicas=0)
+
+
+def count_errors(status: Object, fields: tuple[str, ...], bounded: tuple[str, ...], ready: str) -> Errors:
+    """Counts: not negative, `bounded` ones at most `replicas`, available ones at most ready ones."""
+    errors: Errors = []
+    for field in ("replicas", *fields, "observedGeneration", "collisionCount"):
+        errors += non_negative(status.get(field), f"status.{field}")
+    total = status.get("replicas") or 0
+    for field in bounded:
+        if (status.get(field) or 0) > total:
+            text = "cannot be greater than status.replicas"
+            errors.append(fe.invalid(f"status.{field}", status.get(field) or 0, text))
+    if "availableReplicas" in bounded and (status.get("availableReplicas") or 0) > (
+        status.get("readyReplicas") or 0
+    ):
+        text = f"cannot be greater than {ready}"
+        errors.append(fe.invalid("status.availableReplicas", status.get("availableReplicas") or 0, text))
+    return errors
+
+
+def immutable_selector(new: Object | None, old: Object | None) -> Errors:
+    """Which pods are its own, a workload never changes."""
+    if new == old:
+        return []
+    from .core.podspec.scheduling import shown_selector
+
+    return [fe.invalid("spec.selector", shown_selector(new), "field is immutable")]
+
+
+def collision_errors(new: Object, old: Object) -> Errors:
+    """The count of collisions never goes down."""
+    after = (new.get("status") or {}).get("collisionCount")
+    before = (old.get("status") or {}).get("collisionCount")
+    if before is not None and (after or 0) < before:
+        return [fe.invalid("status.collisionCount", after or 0, "cannot be decremented")]
+    return []
+
+
+def shown_strategy(strategy: Object) -> fe.GoStruct:
+    """A strategy of updates as messages show it."""
+    return fe.GoStruct({"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")})
+
+
+def workload_defaults(default_spec: Callable[[Object], None]) -> Callable[[Object], None]:
+    """Return a function that applies the defaults of the pod template, then those of the spec."""
+
+    def default(obj: Object) -> None:
+        spec: Object = obj.setdefault("spec", {})
+        default_template(spec.setdefault("template", {}))
+        default_spec(spec)
+
+    return default
+
+
+def template_warnings(*, host_names: bool = False) -> Callable[[Object, Object | None], Iterator[str]]:
+    """Return a function for the warnings about a pod template that is new or has changed.
+
+    `host_names`: also warn about names that are not DNS labels, since pods use them as host names.
+    """
+
+    def warnings(obj: Object, old: Object | None) -> Iterator[str]:
+        if old is not None and old["spec"] == obj["spec"]:
+            return
+        from .core.podspec.warnings import host_name_warnings, pod_warnings
+
+        if host_names and old is None:
+            yield from host_name_warnings(obj)
+        yield from pod_warnings(obj["spec"].get("template") or {}, "spec.template")
+
+    return warnings
+
+
+def replica_status_rules(
+    *counts: str, unbounded: tuple[str, ...] = (), ready: str = "readyReplicas"
+) -> Callable[[Object, Object], Errors]:
+    """Return the rules of a status: `counts` must not exceed `replicas`, nor `availableReplicas` `ready`."""
+
+    def bounds(status: Object, path: str) -> Errors:
+        total, available = status.get("replicas") or 0, status.get("availableReplicas") or 0
+        errors = [
+            fe.invalid(f"{path}.{field}", status[field], "cannot be greater than status.replicas")
+            for field in counts
+            if (status.get(field) or 0) > total
+        ]
+        if "availableReplicas" in counts and available > (status.get("readyReplicas") or 0):
+            errors.append(
+                fe.invalid(f"{path}.availableReplicas", available, f"cannot be greater than {ready}")
+            )
+        return errors
+
+    fields = ("replicas", *counts, *unbounded, "observedGeneration", "collisionCount")
+    rules = Rules({"status": [dict.fromkeys(fields, NOT_NEGATIVE), bounds]})
+    return UpdateRules(rules, {"status.collisionCount": not_decremented})
+
+
+def not_decremented(new: int | None, old: int | None, path: str) -> Errors:
+    """A counter that must not decrease."""
+    if old is None or (new or 0) >= old:
+        return []
+    return [fe.invalid(path, new or 0, "cannot be decremented")]
+
+
+def selected_template(*, noun: str, owner: str, unusable: str) -> Callable[[Object, str], Errors]:
+    """Return a check of `selector` and `template` of a spec, which must match.
+
+    `noun` is the kind in the message about empty selectors, `owner` the one in the message about deadlines,
+    `unusable` the message about an invalid selector, after which the template is not validated.
+    """
+
+    def check(spec: Object, path: str) -> Errors:
+        from .core.podspec.template import selected_template_errors
+
+        return selected_template_errors(
+            spec.get("selector"), spec["template"], path, noun=noun, always=owner, unusable=unusable
+        )
+
+    return check
+
+
+def immutable_label_selector(new: Object | None, old: Object | None, path: str) -> Errors:
+    """A label selector that must not change."""
+    if new == old:
+        return []
+    from .core.podspec.scheduling import shown_selector
+
+    return [fe.invalid(path, shown_selector(new), "field is immutable")]
+
+
+def update_strategy(*types: str) -> Callable[[Object, str], Errors]:
+    """Return a check of the `type` of an update strategy; the error shows the whole strategy."""
+
+    def check(strategy: Object, path: str) -> Errors:
+        if strategy.get("type") in types:
+            return []
+        return [fe.not_supported(path, shown_strategy(strategy), types)]
+
+    return check
+
+
+class WorkloadStrategy(KindStrategy):
+    """Rules that all kinds of this group share."""
+
+    tracks_generation = True
+    recommends_labels = False
+    """Whether names that make bad host names of pods get a warning."""
+
+    def default(self, version: Version, obj: Object) -> None:
+        """Fill in the spec and its template."""
+        spec: Object = obj.setdefault("spec", {})
+        default_template(spec.setdefault("template", {}))
+        self.default_spec(spec)
+
+    def default_spec(self, spec: Object) -> None:
+        """Fill in what is particular about the kind."""
+
+    def spec_errors(self, spec: Object) -> Errors:
+        """What is wrong with a spec, new or not."""
+        return []
+
+    def update_errors(self, obj: Object, old: Object) -> Errors:
+        """What may not change."""
+        return immutable_selector(obj["spec"].get("selector"), old["spec"].get("selector"))
+
+    def status_errors(self, obj: Object, old: Object) -> Errors:
+        """What is wrong with a status."""
+        return []
+
+    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
+        """A new object."""
+        return self.spec_errors(obj["spec"])
+
+    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
+        """A changed object, or a new status of one."""
+        if op.subresource == "status":
+            return self.status_errors(obj, old)
+        return self.spec_errors(obj["spec"]) + self.update_errors(obj, old)
+
+    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
+        """What is unwise about the template."""
+        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
+            return
+        from .core.podspec.warnings import host_name_warnings, pod_warnings
+
+        if self.recommends_labels and old is None:
+            yield from host_name_warnings(obj)
+        yield from pod_warnings(obj["spec"]["template"], "spec.template")
