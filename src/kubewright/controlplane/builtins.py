@@ -1,8 +1,8 @@
 """Build the resources of an API server from the built-in kinds.
 
 Combines the inventory (`api.builtin_resources`), the schemas and protobuf tables (`api.builtin_schemas`) and
-the declarations (`controlplane.kinds`). The schema and the declaration of a kind are loaded at their first use,
-to keep startup short.
+the declarations (`controlplane.kinds`). The schema and the declaration of a kind are loaded at their first
+use, to keep startup short.
 """
 
 from __future__ import annotations

@@ -33,15 +33,15 @@ Order
 
 Missing fields
     A rule ignores a missing field, unless it is `Required` or has a value for `absent`, the zero value of a
-    Go field that is not a pointer: `Minimum(1, absent=0)`. A missing object is validated like an empty one, as
-    a Go struct would be; write `?` after the name of a pointer (`"spec.healthCheck?.path"`) to skip it. The
-    rules after a `Required` apply only if the field is set.
+    Go field that is not a pointer: `Minimum(1, absent=0)`. A missing object is validated like an empty one,
+    as a Go struct would be; write `?` after the name of a pointer (`"spec.healthCheck?.path"`) to skip it.
+    The rules after a `Required` apply only if the field is set.
 
 Rules (`validation.rules`)
     `Required`, `Forbidden`, `Minimum`, `Maximum`, `Range`, `Enum`, `MaxLength`, `MaxItems`, `Format` and
     the constants made with it (`DNS_LABEL`, `DNS_SUBDOMAIN`, `QUALIFIED_NAME`, ...), `Union` (exactly one
-    member, or at most one), `Unique` (list maps and sets; an entry of `list[*]`), `MapKeys`, `Switch` (a table per
-    value of a discriminator), `When` (a table under a condition).
+    member, or at most one), `Unique` (list maps and sets; an entry of `list[*]`), `MapKeys`, `Switch` (a
+    table per value of a discriminator), `When` (a table under a condition).
 
 Hooks
     Any function of a value and its path that returns errors, such as those of `validation.formats`. Use
