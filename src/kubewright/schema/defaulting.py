@@ -1,7 +1,7 @@
-"""Defaulting: missing fields take the default of their schema, from the outside in.
+"""Defaulting: missing fields are set to the default of their schema, outermost first.
 
-A default applies where the field is missing, or null without being nullable. A default inside an object
-applies only if the object exists, so give the object a default of `{}` if it should come to life on its own.
+A default applies if the field is missing, or null and not nullable. A default inside an object applies only if
+the object exists: give the object the default `{}` to have it created.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UNSEEN: Final = object()
 
 
 def apply_defaults(value: Any, node: Node | None) -> None:
-    """Fill defaults in place."""
+    """Apply defaults in place."""
     if node is None:
         return
     if type(value) is dict:

@@ -1,7 +1,7 @@
 """Keys that occur twice in one JSON object.
 
-A decoder keeps the last of them silently. `duplicate_fields` reads the bytes once more and names every key
-that came again, as strict and warning field validation report them.
+A JSON decoder silently keeps the last value. `duplicate_fields` parses the bytes again and returns every
+repeated key, as field validation `Strict` and `Warn` report them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kubewright.api.codec import DecodeError
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """The members of an object, all of them."""
+    """All members of a JSON object, in order and with duplicates."""
 
 
 def duplicate_fields(data: bytes | str) -> list[str]:
-    """The paths of repeated keys, each once: `spec.a`, `spec.list[0].b`. Bytes that are not JSON raise."""
+    """Return the path of each repeated key once, such as `spec.a` or `spec.list[0].b`; raise if not JSON."""
     repeated = False
 
     def keep(pairs: list[tuple[str, Any]]) -> _Pairs:
@@ -37,8 +37,7 @@ def duplicate_fields(data: bytes | str) -> list[str]:
 
 
 def merged_duplicates(data: bytes | str) -> Any:
-    """JSON as a reader of typed structs has it: of two equal keys the second adds to the first where both
-    are objects, and replaces it where they are not."""
+    """Merge duplicate keys as Go's decoder of typed structs does: objects are merged, other values replaced."""
 
     def merge(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
@@ -56,7 +55,7 @@ def _added(first: Any, second: Any) -> Any:
 
 
 def field_paths(data: bytes | str) -> list[str]:
-    """The path of every field, in the order in which a reader is done with it."""
+    """Return the path of every field, in the order in which a decoder completes them."""
     found: dict[str, None] = {}
 
     def visit(value: Any, path: str) -> None:

@@ -1,9 +1,9 @@
-"""Field errors by short names, and the paths that they stand at.
+"""Short constructors for field errors and field paths.
 
-A path is the text that ends up in `details.causes[].field`: `spec.ports[0].name`, `metadata.labels`. The
-root of an object is `ROOT`, which prints as `<nil>`. `child`, `index` and `key` extend a path. The errors
-themselves are `kubewright.api.field_errors.FieldError`; validation, which makes many, calls them
-`fe.required(path)`, `fe.invalid(path, value, detail)`.
+A path is the text of `details.causes[].field`: `spec.ports[0].name`, `metadata.labels`. The
+root of an object is `ROOT`, which prints as `<nil>`. `child`, `index` and `key` extend a path. Validation code
+imports this module as `fe`: `fe.required(path)`, `fe.invalid(path, value, detail)` return a
+`kubewright.api.field_errors.FieldError`.
 """
 
 from __future__ import annotations

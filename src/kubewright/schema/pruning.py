@@ -1,7 +1,7 @@
-"""Pruning: fields that the schema does not know disappear, and are named.
+"""Pruning: unknown fields are removed and their paths returned.
 
-Below `x-kubernetes-preserve-unknown-fields` everything stays, except where the schema declares a field again:
-from there on pruning resumes. `apiVersion`, `kind` and `metadata` of a resource always stay.
+Below `x-kubernetes-preserve-unknown-fields` unknown fields are kept, but pruning resumes at fields that the
+schema declares. `apiVersion`, `kind` and `metadata` of a resource are always kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def prune(value: Any, node: Node | None, *, root: bool = False) -> list[str]:
-    """Remove unknown fields in place; return their paths, sorted. `root` says that a resource begins here."""
+    """Remove unknown fields in place and return their sorted paths; `root` marks the root of a resource."""
     unknown: list[str] = []
     _prune(value, node, root or (node is not None and node.embedded_resource), "", unknown)
     unknown.sort()
@@ -70,7 +70,7 @@ def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: li
 
 
 def _keep(value: Any, node: Node, path: str, unknown: list[str]) -> None:
-    """An element of a preserved list: nothing of its own is removed, declared fields below are pruned."""
+    """Visit an element of a preserved list: only declared fields below it are pruned."""
     if type(value) is dict:
         additional, has_additional = _additional(node)
         for name, item in value.items():
@@ -93,7 +93,7 @@ def _below(path: str, name: str, item: Any) -> str:
 
 
 def _additional(node: Node) -> tuple[Node | None, bool]:
-    """The schema of further fields and whether further fields are allowed at all."""
+    """Return the schema of additional properties, and whether they are allowed."""
     declared = node.raw.get("additionalProperties")
     if declared is None:
         return None, False

@@ -1,9 +1,9 @@
 """A structural schema as a graph of nodes.
 
-`Node` is the compiled form of one OpenAPI v3 schema: the facts that pruning, defaulting, validation, apply
-and strategic merge ask for, as attributes. Children are made on first use, so a huge or recursive set of
-definitions (built-in types use `$ref`) costs only what is touched. The raw schema stays at hand as `raw`
-for the keywords that only validation needs.
+`Node` holds the properties of one OpenAPI v3 schema that pruning, defaulting, validation, server-side apply
+and strategic merge patch use. Children are created on first use, so a large or recursive set of definitions
+(built-in types use `$ref`) costs only what is accessed. `raw` is the original schema, for the keywords that
+only validation needs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_DEFAULT: Final = _NoDefault()
 
 
 class Node:
-    """One place in a schema. Nodes are immutable in effect and shared; compare them by identity."""
+    """One node of a schema. Nodes are effectively immutable and shared; compare them by identity."""
 
     __slots__ = (
         "_additional",
@@ -78,7 +78,7 @@ class Node:
         strategies = raw.get("x-kubernetes-patch-strategy")
         self.patch_strategy: tuple[str, ...] = tuple(strategies.split(",")) if strategies else ()
         self.extra: dict[str, Any] = {}
-        """Compiled companions (validators, CEL programs, apply types), kept by the code that makes them."""
+        """Compiled objects (validators, CEL programs, apply types), cached by the code that creates them."""
         self._properties: dict[str, Node] | None = None
         self._additional: Node | Literal[False] | None = False
         self._items: Node | Literal[False] | None = False
@@ -110,7 +110,7 @@ class Node:
         return self._items
 
     def nested(self, schema: Schema) -> Node:
-        """A node for a schema inside this one; plain references to one definition share a node."""
+        """Return the node of a nested schema; plain references to one definition share a node."""
         reference = schema.get("$ref")
         if reference is None or not schema.keys() <= {"$ref", "description"}:
             return Node(schema, self._definitions, self._shared)
@@ -120,7 +120,7 @@ class Node:
         return found
 
     def reaches(self, name: str, test: Callable[[Node], bool]) -> bool:
-        """Whether any node below passes a test; remembered under `name`."""
+        """Return whether any node in this subtree satisfies a predicate; cached under `name`."""
         known: bool | None = self.extra.get(name)
         if known is not None:
             return known
@@ -141,7 +141,7 @@ class Node:
         return False
 
     def child(self, key: str) -> Node | None:
-        """The schema of the field or map entry `key`, or `None` where the schema says nothing."""
+        """Return the schema of the field or map entry `key`, or `None` if it is not declared."""
         return self.properties.get(key) or self.additional
 
     def __repr__(self) -> str:

@@ -1,13 +1,13 @@
-"""One version of a custom resource: everything its schema does to an object.
+"""The compiled schema of one version of a custom resource.
 
     schema = SchemaVersion(crd_version["schema"]["openAPIV3Schema"])
     unknown = schema.decode(obj)          # request or storage: default, prune, coerce metadata, in place
     schema.default(obj)                   # again after admission
     verdict = schema.validate(obj, old)   # errors and warnings; `old` makes it an update
 
-Each step starts with one fast pass that says whether there is anything to do (see `check`). Objects are plain
-dicts and are changed in place. What a step cannot read at all raises `MetadataError` (a 400); nesting beyond
-what the interpreter can follow raises `TooDeepError`.
+Each step starts with a fast check (see `validation.fast_check`) and returns early if nothing is to be done.
+Objects are plain dicts and are changed in place. Undecodable metadata raises `MetadataError` (a 400); nesting
+beyond the interpreter's recursion limit raises `TooDeepError`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ RULES_SKIPPED: Final = fe.invalid(
 
 
 class TooDeepError(ValueError):
-    """An object that is nested too deeply to be handled."""
+    """An object is nested too deeply."""
 
     def __init__(self) -> None:
         super().__init__("exceeded max depth: the object is nested too deeply")
 
 
 class Verdict(NamedTuple):
-    """What validation found: errors refuse the object, warnings go along with it."""
+    """Result of validation: errors reject the object, warnings are returned with the response."""
 
     errors: list[FieldError]
     warnings: list[str]
@@ -75,7 +75,7 @@ class SchemaVersion:
         scale: ScalePaths | None = None,
         preserve_unknown: bool = False,
     ) -> None:
-        """`preserve_unknown` is `spec.preserveUnknownFields` of very old CRDs: nothing is pruned."""
+        """`preserve_unknown` is `spec.preserveUnknownFields` of CRDs created as v1beta1: nothing is pruned."""
         self.node = schema if isinstance(schema, Node) else Node(schema, definitions)
         self.scale = scale
         self.preserve_unknown = preserve_unknown
@@ -87,9 +87,8 @@ class SchemaVersion:
     def decode(self, obj: dict[str, Any], *, repair: bool = False, keep_nulls: bool = False) -> list[str]:
         """Default, prune, drop nulls and coerce metadata, in place; return the paths of unknown fields.
 
-        Use it on requests, and with `repair` on what comes from storage: metadata that cannot be read is then
-        dropped instead of refused. `keep_nulls` is for what was applied: a null is a value there, and wrong
-        where it may not be one.
+        For requests; with `repair` for stored objects, where undecodable metadata is dropped instead of rejected.
+        With `keep_nulls`, for applied configurations, nulls are kept and validated.
         """
         try:
             return self._decode(obj, self._check(obj, []), repair, keep_nulls)
@@ -122,7 +121,7 @@ class SchemaVersion:
         return [f"metadata.{name}" for name in unknown]
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Fill defaults in place."""
+        """Apply defaults in place."""
         try:
             apply_defaults(obj, self.node)
         except RecursionError:
@@ -136,7 +135,7 @@ class SchemaVersion:
             raise TooDeepError from None
 
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> Verdict:
-        """Check an object that is created, or that replaces `old`."""
+        """Validate a new object, or an update of `old`."""
         try:
             bad: list[int] = []
             return self._validate(obj, old, self._check(obj, bad), bad)
@@ -163,7 +162,7 @@ class SchemaVersion:
         return self._with_rules(errors, obj, old)
 
     def validate_status(self, obj: dict[str, Any], old: dict[str, Any]) -> Verdict:
-        """Check an object whose status alone was written: its status schema, and all rules."""
+        """Validate a status update: the schema of the status, and all rules."""
         try:
             errors: list[FieldError] = []
             status = self._compiled.field("status")
@@ -182,9 +181,9 @@ class SchemaVersion:
     def _list_errors(
         self, obj: dict[str, Any], old: dict[str, Any] | None, bad: frozenset[int] | None = None
     ) -> list[FieldError]:
-        """Duplicates in sets and map lists; an old object that had some may keep having them.
+        """Return duplicates in sets and list maps; duplicates that the old object already had are allowed.
 
-        So what came unchanged from the old object need not be looked at.
+        Therefore unchanged parts of the object are skipped.
         """
         searched = obj
         if old is not None and bad is None:
@@ -201,7 +200,7 @@ class SchemaVersion:
         return Verdict(errors + run.errors, run.warnings)
 
     def process(self, obj: dict[str, Any], old: dict[str, Any] | None = None) -> tuple[list[str], Verdict]:
-        """The whole walk: decode and validate. An object that needs no change is looked at once."""
+        """Decode and validate; an object that needs no change is traversed once."""
         try:
             bad: list[int] = []
             flags = self._check(obj, bad)

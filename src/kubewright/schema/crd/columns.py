@@ -1,7 +1,7 @@
 """Tables and selectable fields of custom resources, from the JSON paths that a CRD declares.
 
-`PrinterColumns` makes what `kubectl get` prints: a header per column and a row of cells per object. A version
-without columns of its own gets the age. `SelectableFields` gives the values that field selectors compare.
+`PrinterColumns` produces what `kubectl get` prints: column definitions, and a row of cells per object. A
+version without columns has the age. `SelectableFields` returns the values that field selectors compare.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PrinterColumns:
     __slots__ = ("_columns", "definitions")
 
     def __init__(self, declared: Sequence[dict[str, Any]] | None) -> None:
-        """Take `additionalPrinterColumns`. A path that does not parse ends the list."""
+        """Compile `additionalPrinterColumns`. Columns after an invalid path are ignored, as in kube-apiserver."""
         self.definitions: list[dict[str, Any]] = [dict(NAME_COLUMN)]
         self._columns: list[tuple[str, JSONPath]] = []
         for column in declared or [AGE_COLUMN]:
@@ -69,7 +69,7 @@ class PrinterColumns:
             )
 
     def cells(self, obj: dict[str, Any], at: datetime | None = None) -> list[Any]:
-        """The cells of one object; `at` is the time that ages are counted to."""
+        """Return the cells of one object; `at` is the current time for ages."""
         row: list[Any] = [(obj.get("metadata") or {}).get("name") or ""]
         for kind, path in self._columns:
             try:
@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
 
 
 def age(text: str, at: datetime | None = None) -> str:
-    """How long ago a time was, for humans."""
+    """Return the age of a timestamp as kubectl prints it."""
     if not text:
         return "<unknown>"
     try:
@@ -113,7 +113,7 @@ def age(text: str, at: datetime | None = None) -> str:
 
 
 def human_duration(length: timedelta) -> str:
-    """A length of time for humans, as kubectl prints ages: `45s`, `5m12s`, `3h15m`, `2d4h`, `3y12d`."""
+    """Format a duration as kubectl prints ages: `45s`, `5m12s`, `3h15m`, `2d4h`, `3y12d`."""
     seconds = int(length.total_seconds())
     if seconds < -1:
         return "<invalid>"
@@ -145,12 +145,12 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 class SelectableFields:
-    """The fields of one version that field selectors may name, beside name and namespace."""
+    """Selectable fields of one version, besides name and namespace."""
 
     __slots__ = ("_paths",)
 
     def __init__(self, declared: Sequence[dict[str, Any]] | None) -> None:
-        """Take `selectableFields`."""
+        """Compile `selectableFields`."""
         self._paths = {
             field["jsonPath"].removeprefix("."): field["jsonPath"].removeprefix(".").split(".")
             for field in declared or ()
@@ -158,11 +158,11 @@ class SelectableFields:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that selectors use: paths without their first dot."""
+        """Names for field selectors: paths without the leading dot."""
         return tuple(self._paths)
 
     def values(self, obj: dict[str, Any]) -> dict[str, str]:
-        """The value of every selectable field as text; a missing field is empty."""
+        """Return the value of every selectable field as text; empty if missing."""
         return {name: _selectable_text(_at(obj, path)) for name, path in self._paths.items()}
 
 

@@ -1,4 +1,4 @@
-"""Validation of a CRD's conversion, and of the webhook clients that admission has in the same form."""
+"""Validation of a CRD's conversion, and of webhook client configurations, which admission webhooks share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 
 
 def enum_errors(path: str, value: str, accepted: tuple[str, ...]) -> list[FieldError]:
-    """A required value out of a few."""
+    """Return the errors of a required enum value."""
     if not value:
         return [fe.required(path)]
     return [] if value in accepted else [fe.not_supported(path, value, accepted)]
@@ -25,7 +25,7 @@ def enum_errors(path: str, value: str, accepted: tuple[str, ...]) -> list[FieldE
 def conversion_errors(
     conversion: dict[str, Any] | None, old: dict[str, Any] | None = None, *, established: bool = False
 ) -> list[FieldError]:
-    """Everything wrong with `spec.conversion`; `old` is the stored one, `established` says it is in use."""
+    """Return the errors of `spec.conversion`; `old` is the stored one, `established` whether the CRD is served."""
     if conversion is None:
         return []
     path, strategy = "spec.conversion", conversion.get("strategy") or ""
@@ -84,7 +84,7 @@ def _review_version_errors(versions: list[str], path: str, lenient: bool) -> lis
 
 
 def webhook_url_errors(path: str, url: str) -> list[FieldError]:
-    """What is wrong with the URL of a webhook."""
+    """Return the errors of a webhook URL."""
     form = "; desired format: https://host[/path]"
     if problem := malformation(url):
         return [fe.required(path, f"url must be a valid URL: parse {quote(url)}: {problem}{form}")]
@@ -105,9 +105,9 @@ def webhook_url_errors(path: str, url: str) -> list[FieldError]:
 
 
 def webhook_service_errors(path: str, service: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with the service that a webhook is behind.
+    """Return the errors of a webhook's service reference.
 
-    API servers report a missing name at `namespace` and a missing namespace at `name`, and so does this.
+    kube-apiserver reports a missing name at `namespace` and a missing namespace at `name`.
     """
     swapped = (("namespace", "name"), ("name", "namespace"))
     errors = [fe.required(f"{path}.{reported}") for missing, reported in swapped if not service.get(missing)]
@@ -134,7 +134,7 @@ def webhook_service_errors(path: str, service: dict[str, Any]) -> list[FieldErro
 
 
 def ca_bundle_problem(bundle: str) -> str:
-    """Why base64 text is no bundle of certificates, or nothing."""
+    """Return why base64 text is not a certificate bundle, or an empty string."""
     from cryptography import x509
 
     try:

@@ -1,7 +1,7 @@
-"""Validation of the defaults that a schema sets.
+"""Validation of the default values in a schema.
 
-A default has to be a valid value of its own schema, with nothing that pruning would remove. Inside of the
-metadata of a resource it has to make valid metadata.
+A default must be valid under its own schema and contain no unknown fields. A default inside the metadata of
+a resource must result in valid metadata.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .internal_form import every_schema
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 _META_FIELDS: Final = frozenset(("metadata", "kind", "apiVersion"))
 Steps = tuple[str | None, ...]
-"""The way to a place inside of a resource: names of fields, `None` for a list element."""
+"""Path inside a resource: field names, `None` for a list element."""
 
 
 def default_errors(
@@ -35,7 +35,7 @@ def default_errors(
     root: bool = True,
     steps: Steps | None = None,
 ) -> list[FieldError]:
-    """Defaults that are not valid or not pruned; `steps` leads to a node inside of a resource's metadata."""
+    """Return the errors of all defaults; `steps` is the path of a node inside a resource's metadata."""
     errors: list[FieldError] = []
     resource = root or node.embedded_resource
     if resource:
@@ -77,7 +77,7 @@ def _default_errors(node: Node, path: str, pruned: bool, root: bool) -> list[Fie
 
 
 def _metadata_default_errors(node: Node, path: str, steps: Steps, root: bool) -> list[FieldError]:
-    """A default inside of metadata is checked in a resource that has nothing else."""
+    """Validate a default inside metadata as part of an otherwise empty resource."""
     surrounding = copy_value(node.default)
     for step in reversed(steps):
         surrounding = [surrounding] if step is None else {step: surrounding}
@@ -98,7 +98,7 @@ def _value_errors(node: Node, value: Any, path: str, root: bool) -> list[FieldEr
 
 
 def _of_any_type(node: Node) -> Node:
-    """Kubernetes does not look at the type of a default for what is an integer or a string."""
+    """Return the schema without types where it is int-or-string: kube-apiserver ignores the type there."""
     if not any(_INT_OR_STRING in inner for inner in every_schema(node.raw)):
         return node
     loosened = copy_value(node.raw)
@@ -108,5 +108,5 @@ def _of_any_type(node: Node) -> Node:
 
 
 def has_defaults(schema: Schema) -> bool:
-    """Whether a schema sets a default anywhere."""
+    """Return whether a schema contains a default."""
     return any("default" in inner for inner in every_schema(schema))

@@ -1,7 +1,7 @@
 """Validation of a CustomResourceDefinition, on create and on update.
 
-An update is not asked for what the stored CRD already got wrong: rules that came later, or that were loosened
-and tightened again, must not lock anybody out. Names, once served, and the group never change.
+An update does not report errors that the stored CRD already has, so that a CRD that was valid under earlier
+rules can still be updated (ratcheting). The group, and names that are served, are immutable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/111
 
 
 def default_crd(crd: dict[str, Any]) -> None:
-    """Fill in, in place, what a CRD leaves to the server."""
+    """Set the defaults of a CRD in place."""
     spec = crd.setdefault("spec", {})
     declared = spec.setdefault("names", {})
     kind = declared.get("kind") or ""
@@ -56,9 +56,9 @@ def default_crd(crd: dict[str, Any]) -> None:
 def validate_crd(
     crd: dict[str, Any], old: dict[str, Any] | None = None, *, metadata: bool = True
 ) -> list[FieldError]:
-    """Everything wrong with a CRD that was defaulted; `old` is the stored one that it replaces.
+    """Return the validation errors of a defaulted CRD; `old` is the stored CRD on update.
 
-    Without `metadata`, only the name of its metadata is checked: the server has seen to the rest.
+    Without `metadata`, only the name is checked: the server validates metadata separately.
     """
     form = CRDForm(crd)
     errors: list[FieldError] = []
@@ -97,12 +97,12 @@ def validate_crd(
 
 
 def validate_crd_status(crd: dict[str, Any]) -> list[FieldError]:
-    """Everything wrong with a status that was written through its subresource."""
+    """Return the validation errors of a status written through the status subresource."""
     return name_errors((crd.get("status") or {}).get("acceptedNames") or {}, "status.acceptedNames")
 
 
 def crd_warnings(crd: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    """What a CRD says in vain: formats that nothing enforces. Old ones are not repeated."""
+    """Return warnings about formats that are not enforced, except those that `old` already had."""
     warnings = _warnings(CRDForm(crd))
     known = set(_warnings(CRDForm(old))) if old is not None else set()
     return [warning for warning in warnings if warning not in known]
@@ -119,7 +119,7 @@ def _warnings(form: CRDForm) -> list[str]:
 
 
 def _ratchet(old: CRDForm) -> SchemaOptions:
-    """What the stored CRD already breaks is not asked of its successor."""
+    """Return the options that relax validation for errors that the stored CRD already has."""
     schemas = old.schemas()
     inside = [inner for schema in schemas for inner in every_schema(schema)]
     structural = not any(unsupported(schema) or structural_errors(schema, "") for schema in schemas)
@@ -251,7 +251,7 @@ def _needs_structure(schema: Schema) -> bool:
 
 
 def _presence_errors(form: CRDForm, before: CRDForm | None) -> list[FieldError]:
-    """Every version needs a schema, unless the stored CRD had versions without."""
+    """Every version requires a schema, unless the stored CRD had versions without one."""
     if (form.validation or {}).get("openAPIV3Schema"):
         return []
     lenient = before is not None and not (
@@ -327,7 +327,7 @@ def _deprecation_problems(deprecated: bool, warning: str | None) -> list[str]:
 
 
 def name_errors(declared: dict[str, Any], path: str) -> list[FieldError]:
-    """Bad names among those that a CRD declares or has been granted."""
+    """Return the errors in `spec.names` or `status.acceptedNames`."""
     errors: list[FieldError] = []
     for name in ("plural", "singular"):
         value = declared.get(name) or ""

@@ -1,7 +1,7 @@
-"""Paths that a CRD writes about its own objects: `.spec.replicas`, `['a-b'].c`.
+"""JSON paths of fields in a CRD: `.spec.replicas`, `['a-b'].c`.
 
-Rules and selectable fields name fields this way. A path is checked against the schema and printed in the
-form that field errors use.
+`fieldPath` of rules and `jsonPath` of selectable fields use them. A path is resolved against the schema and
+printed as in field errors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from kubewright.schema import field_errors as fe
 from kubewright.schema.structural import Node
 
-# Linear: only the last quote can lack its end, so no part of a path is looked through more than twice.
+# Linear time: only the last quote can be unterminated, so no part of a path is scanned more than twice.
 _TOKEN: Final = re.compile(r"'(?:.*?[^\\])??'|[.\[\]]|[^.\[\]']?[^.\[\]]*", re.DOTALL)
 _UNESCAPED: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\",
@@ -20,11 +20,11 @@ _UNESCAPED: Final = {
 
 
 class FieldPathError(ValueError):
-    """A path that is malformed or leads nowhere."""
+    """A path is malformed or does not refer to a field."""
 
 
 def resolve_field_path(path: str, node: Node, *, subscripts: bool = True) -> tuple[str, Node | None]:
-    """The field that a path means, as field errors print it, and its schema; `None` is any kind of field."""
+    """Return the path as field errors print it, and the schema of the field; `None` if it can be any value."""
     tokens = [token for token in _TOKEN.findall(path) if token]
     found, current, position = fe.ROOT, node, 0
     place: Node | None = current

@@ -1,9 +1,8 @@
-"""The form in which a CRD is validated, and how parts of it are shown in messages.
+"""The internal form of a CRD, which validation uses, and how messages print parts of it.
 
-Validation looks at a CRD as API servers keep it internally: what all versions share (schema, subresources,
-columns, selectable fields) is moved to the top, so an error in the only version's schema is reported at
-`spec.validation.openAPIV3Schema`. Values of internal types have no JSON names, so messages show the names of
-their Go fields.
+kube-apiserver validates the internal version of a CRD: what all versions share (schema, subresources,
+columns, selectable fields) is moved to the top level, so an error in the only version's schema is reported at
+`spec.validation.openAPIV3Schema`. Internal types have no JSON names, so messages print Go field names.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _SHARED: Final = ("schema", "subresources", "additionalPrinterColumns", "selecta
 
 
 class CRDForm:
-    """A CRD's spec with the shared parts at the top."""
+    """A CRD spec with the shared parts at the top level."""
 
     __slots__ = (
         "columns",
@@ -62,7 +61,7 @@ class CRDForm:
         return (self.versions[0].get("name") or "") if self.versions else ""
 
     def schemas(self) -> list[Schema]:
-        """Every schema that is present."""
+        """Return all schemas of the CRD."""
         declared = [self.validation, *(version.get("schema") for version in self.versions)]
         return [holder["openAPIV3Schema"] for holder in declared if holder and holder.get("openAPIV3Schema")]
 
@@ -76,7 +75,7 @@ class CRDForm:
 
 
 def subschemas(schema: Schema) -> list[Schema]:
-    """The schemas directly inside a schema, wherever they may stand."""
+    """Yield the direct subschemas of a schema."""
     found: list[Any] = []
     items = schema.get("items")
     found += items if isinstance(items, list) else [items]
@@ -90,7 +89,7 @@ def subschemas(schema: Schema) -> list[Schema]:
 
 
 def every_schema(schema: Schema) -> list[Schema]:
-    """A schema and all schemas inside it, outermost first."""
+    """Yield a schema and all nested schemas, outermost first."""
     found, position = [schema], 0
     while position < len(found):
         found += subschemas(found[position])
@@ -99,7 +98,7 @@ def every_schema(schema: Schema) -> list[Schema]:
 
 
 def show_versions(versions: list[dict[str, Any]]) -> list[GoStruct]:
-    """Versions as messages show them."""
+    """Return versions as messages print them."""
     return [
         GoStruct(
             Name=version.get("name") or "",
@@ -160,7 +159,7 @@ def _show_selectable(fields: list[dict[str, Any]] | None) -> list[GoStruct] | No
 
 
 def show_rule(rule: dict[str, Any]) -> GoStruct:
-    """A CEL rule as messages show it."""
+    """Return a CEL rule as messages print it."""
     return GoStruct(
         Rule=rule.get("rule") or "",
         Message=rule.get("message") or "",
@@ -217,11 +216,11 @@ SCHEMA_FIELDS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("XMapType", "x-kubernetes-map-type", None),
     ("XValidations", "x-kubernetes-validations", None),
 )
-"""The Go fields of a schema in their order: name, keyword, zero value."""
+"""Go fields of a schema in declaration order: name, keyword, zero value."""
 
 
 def show_schema(schema: Schema) -> GoStruct:
-    """A schema as messages show it: every field, set or not."""
+    """Return a schema as messages print it: all fields, set or not."""
     shown = GoStruct()
     for name, keyword, zero in SCHEMA_FIELDS:
         shown[name] = _show_keyword(keyword, schema[keyword]) if keyword in schema else zero

@@ -1,4 +1,4 @@
-"""The scale subresource of a custom resource: where its numbers are, read and written by path."""
+"""Scale subresource of a custom resource: replica counts and selector, read and written by path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GO_TYPES: Final = {
 
 
 class PathError(ValueError):
-    """A value on a path that is not what the path needs."""
+    """A value on a path has an unexpected type."""
 
 
 class ScalePaths(NamedTuple):
@@ -32,7 +32,7 @@ class ScalePaths(NamedTuple):
 
     @classmethod
     def of(cls, scale: dict[str, Any]) -> ScalePaths:
-        """From the CRD's own words."""
+        """Create from `subresources.scale` of a CRD version."""
         return cls(
             scale.get("specReplicasPath") or "",
             scale.get("statusReplicasPath") or "",
@@ -40,11 +40,11 @@ class ScalePaths(NamedTuple):
         )
 
     def get_replicas(self, obj: dict[str, Any]) -> int | None:
-        """The wanted replicas, or `None` where the object does not say."""
+        """Return the desired replicas, or `None` if not set."""
         return _integer(obj, self.spec_replicas)
 
     def set_replicas(self, obj: dict[str, Any], replicas: int) -> None:
-        """Write the wanted replicas; objects on the way are made."""
+        """Set the desired replicas; create missing parent objects."""
         fields = _fields(self.spec_replicas)
         place = obj
         for name in fields[:-1]:
@@ -56,11 +56,11 @@ class ScalePaths(NamedTuple):
         place[fields[-1]] = replicas
 
     def get_status_replicas(self, obj: dict[str, Any]) -> int:
-        """The observed replicas; 0 where the object does not say."""
+        """Return the observed replicas; 0 if not set."""
         return _integer(obj, self.status_replicas) or 0
 
     def get_selector(self, obj: dict[str, Any]) -> str:
-        """The label selector of the pods, as text; empty where there is none."""
+        """Return the label selector of the pods as text; empty if not set."""
         if not self.selector:
             return ""
         value = _lookup(obj, self.selector)
@@ -69,11 +69,11 @@ class ScalePaths(NamedTuple):
         return value or ""
 
     def errors(self, obj: dict[str, Any]) -> list[FieldError]:
-        """What is wrong with the numbers and the selector of an object."""
+        """Return the errors of replicas and selector."""
         return _replica_errors(obj, self.spec_replicas) + self.status_errors(obj)
 
     def status_errors(self, obj: dict[str, Any]) -> list[FieldError]:
-        """What is wrong with the observed part."""
+        """Return the errors of the status part."""
         errors = _replica_errors(obj, self.status_replicas)
         if self.selector:
             try:

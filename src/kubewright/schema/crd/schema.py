@@ -1,8 +1,8 @@
 """Validation of the schema of a CRD version: allowed keywords, list and map topology, defaults and CEL rules.
 
-The walk carries what depends on the place: whether defaults are allowed, whether it is inside of metadata,
-which ancestor makes old and new values impossible to correlate, and how often the place can occur in one
-object (its cardinality, for the cost of rules).
+The walk tracks, for each node: whether defaults are allowed, whether it is inside metadata, which ancestor
+makes old and new values uncorrelatable, and how often the node can occur in one object (its cardinality,
+for the cost of rules).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
-    """What an update does not ask for, because the stored CRD already broke it."""
+    """Checks that are relaxed because the stored CRD already fails them."""
 
     valid_types: bool = True
     structural: bool = True
@@ -68,7 +68,7 @@ class SchemaOptions:
 
 @dataclass(slots=True)
 class _Costs:
-    """The estimated cost of all rules so far and the four most expensive of them."""
+    """Estimated total cost of all rules, and the four most expensive rules."""
 
     total: int = 0
     largest: list[tuple[int, str]] = field(default_factory=list)
@@ -81,7 +81,7 @@ class _Costs:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What is known about where a schema stands."""
+    """Context of a node in the walk."""
 
     defaults_forbidden: str | None = None
     inside_metadata: bool = False
@@ -94,7 +94,7 @@ class _Place:
 def schema_errors(
     schema: Schema, path: str, options: SchemaOptions, *, status_subresource: bool
 ) -> list[FieldError]:
-    """Everything wrong with one `openAPIV3Schema`; `path` is that of the object that holds it."""
+    """Return the errors of one `openAPIV3Schema`; `path` is the path of the object that contains it."""
     where = f"{path}.openAPIV3Schema"
     errors = _root_errors(schema, path) if status_subresource else []
     if schema.get("nullable"):
@@ -127,7 +127,7 @@ def schema_errors(
 
 
 def _root_errors(schema: Schema, path: str) -> list[FieldError]:
-    """With a status subresource, the root may only say what also holds when the status is looked at alone."""
+    """With a status subresource, only keywords that also apply to the status alone are allowed at the root."""
     for name, keyword, zero in SCHEMA_FIELDS:
         value = schema.get(keyword, zero)
         if value == zero:
@@ -161,11 +161,11 @@ _HOLDERS: Final = frozenset(
         "properties",
     )
 )
-"""Keywords that hold further schemas."""
+"""Keywords that contain nested schemas."""
 
 
 class _SchemaWalk:
-    """Visits a schema; `errors` are about the schema, `rule_errors` about its rules."""
+    """Visits a schema; `errors` are schema errors, `rule_errors` errors of CEL rules."""
 
     def __init__(self, options: SchemaOptions, costs: _Costs) -> None:
         self.options = options
@@ -367,7 +367,7 @@ class _SchemaWalk:
 
 
 def _below(schema: Schema, cardinality: int | None) -> int | None:
-    """How often something inside a schema can occur; `None` is without bound."""
+    """Return how often a child of a node can occur; `None` means unbounded."""
     if cardinality is None:
         return None
     most: int | None = 1
@@ -389,7 +389,7 @@ def _has_line_breaks(text: str) -> bool:
 
 
 def _rule_text_errors(rule: dict[str, Any], schema: Schema, path: str) -> list[FieldError]:
-    """What can be said about a rule without compiling it."""
+    """Return the errors of a rule that need no compilation."""
     errors: list[FieldError] = []
     text, message = rule.get("rule") or "", rule.get("message") or ""
     if not text.strip():
@@ -423,7 +423,7 @@ def _rule_text_errors(rule: dict[str, Any], schema: Schema, path: str) -> list[F
 
 
 def map_key_errors(schema: Schema, path: str) -> list[FieldError]:
-    """Elements of sets and map lists are never null, and keys of map lists are always there."""
+    """Items of sets and list maps must not be nullable, and keys of list maps are required or have a default."""
     items, list_type = schema.get("items"), schema.get("x-kubernetes-list-type")
     if not isinstance(items, dict) or list_type not in ("set", "map"):
         return []

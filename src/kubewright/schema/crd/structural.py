@@ -1,7 +1,7 @@
-"""Whether a schema is structural: a schema of data, with constraints beside it and not instead of it.
+"""Validation of structural schemas.
 
-Every place has a type; `allOf`, `anyOf`, `oneOf` and `not` only constrain what is declared outside of them;
-metadata is implicit. The errors are sorted by their text.
+In a structural schema every node has a type, `allOf`, `anyOf`, `oneOf` and `not` only constrain fields that are
+declared outside of them, and metadata is implicit. Errors are sorted by their text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FORBIDDEN_INSIDE: Final = (
 
 
 def structural_errors(schema: Schema, path: str) -> list[FieldError]:
-    """Everything that keeps a schema from being structural."""
+    """Return the errors of a non-structural schema."""
     errors: list[FieldError] = []
     _invariants(schema, "root", path, errors)
     _completeness(schema, schema, path, path, errors)
@@ -47,7 +47,7 @@ def structural_errors(schema: Schema, path: str) -> list[FieldError]:
 
 
 def unsupported(schema: Schema) -> str:
-    """Why a schema cannot even be read as structural, or nothing."""
+    """Return why a schema cannot be converted to a structural schema, or an empty string."""
     for keyword in (
         "id",
         "$schema",
@@ -190,7 +190,7 @@ def _nested(schema: Schema, path: str, errors: list[FieldError], *, skip_any_of:
 def _completeness(
     constraint: Schema, schema: Schema | None, path: str, inside: str, errors: list[FieldError]
 ) -> None:
-    """What is constrained in a nested context must be declared outside of it."""
+    """Fields constrained inside `allOf`, `anyOf`, `oneOf`, `not` must be declared outside of them."""
     if isinstance(constraint.get("not"), dict):
         _nested_completeness(constraint["not"], schema, path, f"{inside}.not", errors)
     for keyword in ("allOf", "anyOf", "oneOf"):
@@ -229,9 +229,8 @@ _GO_REGEXP: Final = {
 
 
 def regexp_error(text: str, pattern: str) -> str:
-    """RE2's complaint in the words of Go's regexp package, which is the same engine."""
+    """Translate an RE2 error to the message of Go's regexp package."""
     what, _, where = text.partition(": ")
-    said = _GO_REGEXP.get(what, what)
-    if said.startswith("trailing"):
-        return f"error parsing regexp: {said}: ``"
-    return f"error parsing regexp: {said}: `{where or pattern}`"
+    message = _GO_REGEXP.get(what, what)
+    shown = "" if message.startswith("trailing") else where or pattern
+    return f"error parsing regexp: {message}: `{shown}`"

@@ -1,4 +1,4 @@
-"""Shortening descriptions: the usual way to get a definition with embedded pod specs below the size limit."""
+"""Shortening descriptions, which keeps CRDs that embed pod specs below the size limit of an object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kubewright.schema.structural import Schema
 
 
 def limit_descriptions(schema: Schema, length: int) -> None:
-    """Cut every description in a schema, in place, to at most `length` characters; 0 removes them."""
+    """Shorten every description in a schema, in place, to at most `length` characters; 0 removes them."""
     description = schema.get("description")
     if description is not None:
         short = shorten(description, length)
@@ -23,7 +23,7 @@ def limit_descriptions(schema: Schema, length: int) -> None:
 
 
 def shorten(text: str, length: int) -> str:
-    """The longest beginning of `text` that ends a sentence, or else a word, within `length` characters."""
+    """Return the longest prefix of at most `length` characters that ends with a sentence, or else with a word."""
     if len(text) <= length:
         return text
     if length <= 0:

@@ -1,8 +1,7 @@
-"""Mistakes in declarations, collected rather than raised one by one.
+"""Problems in type declarations, collected and raised together.
 
-A problem says where it is (file and line, and the path of the field on the wire), what is wrong and what to
-write instead. Whoever checks declarations adds to a list and, at the end, raises all of them as one
-`DeclarationError`.
+A problem has a location (file and line, and the path of the field on the wire), what is wrong and what to
+write instead. Checks append to a list; `DeclarationError` reports all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing to mend."""
+    """One problem in a declaration."""
 
     where: str
     """`file:line`"""
@@ -26,7 +25,7 @@ class Problem:
 
 
 class DeclarationError(ValueError):
-    """Types or declarations with problems; prints one line per problem."""
+    """Invalid types or declarations; prints one line per problem."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(dict.fromkeys(problems))

@@ -1,9 +1,9 @@
-"""Schemas of built-in types, as they stand inside a custom resource.
+"""Schemas of built-in types embedded in a custom resource.
 
 The built-in classes are generated together with a table of their schemas. Embedded in a
-CustomResourceDefinition such a schema differs from the published one: references are written out, metadata is
-a plain object, and what only the API server's own types use is left out (merge keys, group-version-kind, and
-the zero values that published schemas give as defaults of required fields).
+CustomResourceDefinition such a schema differs from the published one: references are expanded, metadata is
+a plain object, and keywords that only the API server's own types use are removed (merge keys,
+group-version-kind, and the zero values that published schemas give as defaults of required fields).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _INLINE_REFERENCES: Final = frozenset(
         "SecretProjection",
     )
 )
-"""Types that inline a LocalObjectReference, and with it that it is merged as one value."""
+"""Types that inline a LocalObjectReference and are therefore atomic."""
 _EMPTY_BY_DEFAULT: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(_INLINE_REFERENCES, ("name",)),
     **dict.fromkeys(
@@ -107,7 +107,7 @@ _EMPTY_BY_DEFAULT: Final[dict[str, tuple[str, ...]]] = {
 }
 """Optional fields whose declared default is the empty string."""
 _REF_DEFAULTS: Final = frozenset((_CORE + "AzureDiskVolumeSource", name) for name in ("cachingMode", "kind"))
-"""Defaults that the Go types give by the name of a constant, which CustomResourceDefinitions leave out."""
+"""Defaults that the Go types declare by constant name; controller-gen does not write them."""
 _OWN_HOMES: Final = {
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.",
     "apiregistration": "io.k8s.kube-aggregator.pkg.apis.",
@@ -115,11 +115,11 @@ _OWN_HOMES: Final = {
 
 
 class RecursiveSchema(ValueError):
-    """A built-in type that contains itself, which a CustomResourceDefinition cannot say."""
+    """A built-in type that contains itself; a CustomResourceDefinition cannot express it."""
 
 
 def builtin_definition(cls: type) -> str | None:
-    """The name of a built-in class in the published schemas, or `None` for any other class."""
+    """Return the published definition name of a built-in class, or `None` for any other class."""
     if cls.__module__ == "kubewright.api.meta":
         name = META + cls.__name__
         if name not in definitions():
@@ -135,7 +135,7 @@ def builtin_definition(cls: type) -> str | None:
 
 
 def builtin_schema(definition: str, *, expand_meta: bool = False) -> Schema:
-    """The schema of a built-in type written out in full; the caller may change it."""
+    """Return a fully expanded copy of the schema of a built-in type."""
     return msgspec.json.decode(_written_out(definition, expand_meta))  # type: ignore[no-any-return]
 
 

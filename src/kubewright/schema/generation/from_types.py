@@ -1,26 +1,26 @@
-"""A structural OpenAPI v3 schema from a Python type: the tree that a CustomResourceDefinition carries.
+"""Structural OpenAPI v3 schemas from Python types, as CustomResourceDefinitions contain them.
 
-How types read:
+Mapping of types:
 
 | Python | schema |
 |---|---|
 | `str`, `bool`, `bytes` | string, boolean, string of format byte |
 | `int`, `Int64`, `Int32` | integer of format int64, int64, int32 |
-| `float` | number; refused unless allowed, because it rounds differently in every language |
+| `float` | number; rejected unless allowed, because rounding differs between languages |
 | `Literal`, `enum.Enum` | enum |
 | `list[T]`, `tuple[T, ...]` / `set[T]` | array / array of list type set |
 | `dict[str, T]` | object with additionalProperties |
-| `int | str` | int-or-string; other unions are refused |
+| `int | str` | int-or-string; other unions are rejected |
 | `Quantity`, `Time`, `Duration` | int-or-string with a pattern, date-time, string |
 | a `Struct` | object with properties |
-| a built-in type (`PodTemplateSpec`) | its schema written out; metadata is a plain object |
-| `Any`, `RawObject` | any value, any object; nothing below is pruned |
+| a built-in type (`PodTemplateSpec`) | its schema, expanded; metadata is a plain object |
+| `Any`, `RawObject` | any value, any object; unknown fields are preserved |
 
 A field without a default is required. A default becomes the schema's default, except `None` and an empty
 list, set or map made by a factory, which only make the field optional. `X | None` is optional, not nullable.
-Docstrings of classes and fields become descriptions; a field's goes before its type's.
+Docstrings of classes and fields become descriptions; a field's docstring takes precedence over its type's.
 
-Mistakes do not stop the walk: they are collected, and `schema_of` raises them together.
+Problems are collected during the walk, and `schema_of` raises them together.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _SCALARS: Final[dict[Any, Schema]] = {
     Any: {"x-kubernetes-preserve-unknown-fields": True},
     object: {"x-kubernetes-preserve-unknown-fields": True},
 }
-_REFUSED: Final[dict[Any, str]] = {
+_UNSUPPORTED: Final[dict[Any, str]] = {
     timedelta: "write Duration (Go notation such as 1h30m)",
     Decimal: "write Quantity (exact, such as 1.5)",
     complex: "write a string or a struct of numbers",
@@ -103,17 +103,17 @@ _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "nu
 
 @dataclass(frozen=True)
 class Options:
-    """How to write schemas; the defaults are those of controller-gen."""
+    """Options of schema generation; the defaults are those of controller-gen."""
 
     allow_floats: bool = False
     embedded_object_meta: bool = False
-    """Write out name, namespace, labels, annotations and finalizers of embedded metadata."""
+    """Include name, namespace, labels, annotations and finalizers of embedded metadata."""
     max_description: int | None = None
-    """Cut descriptions to so many characters, at the end of a sentence; 0 drops them."""
+    """Maximum length of descriptions, cut at the end of a sentence; 0 removes them."""
 
 
 def schema_of(type_: Any, options: Options | None = None) -> Schema:
-    """The schema of a type; raises `DeclarationError` with every problem in it."""
+    """Return the schema of a type; raise `DeclarationError` with all its problems."""
     builder = SchemaBuilder(options)
     schema = builder.schema(type_)
     if builder.problems:
@@ -122,19 +122,19 @@ def schema_of(type_: Any, options: Options | None = None) -> Schema:
 
 
 class SchemaBuilder:
-    """Builds schemas and collects what is wrong with the types."""
+    """Builds schemas and collects the problems of the types."""
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.problems: list[Problem] = []
         self.places: dict[str, str] = {}
-        """`file:line` of every field that was built, by its path."""
+        """`file:line` of every generated field, by path."""
         self._path: list[str] = []
         self._where = ""
         self._above: list[Any] = []
 
     def schema(self, type_: Any) -> Schema:
-        """The schema of a type, with descriptions cut to the limit."""
+        """Return the schema of a type, with descriptions shortened to the limit."""
         with self._at(getattr(type_, "__name__", str(type_)), self._where):
             schema = self._build(type_)
         if self.options.max_description is not None:
@@ -142,7 +142,7 @@ class SchemaBuilder:
         return schema
 
     def problem(self, text: str) -> None:
-        """Note a problem at the place that is being built."""
+        """Add a problem at the current field."""
         self.problems.append(Problem(self._where, "".join(self._path), text))
 
     @contextmanager
@@ -183,14 +183,18 @@ class SchemaBuilder:
         if isinstance(named, type):
             return self._class(type_, named)
         if isinstance(type_, TypeVar):
-            return self._refuse(
+            return self._report_unsupported(
                 f"{type_} is not bound: give the generic class its argument, as in Base[MySpec]"
             )
-        return self._refuse(f"{type_!r} has no schema; use a Struct, a list, a dict or a scalar type")
+        return self._report_unsupported(
+            f"{type_!r} has no schema; use a Struct, a list, a dict or a scalar type"
+        )
 
     def _class(self, type_: Any, cls: type) -> Schema:
-        if cls in _REFUSED:
-            return self._refuse(f"{cls.__name__} does not fit in an API object; {_REFUSED[cls]}")
+        if cls in _UNSUPPORTED:
+            return self._report_unsupported(
+                f"{cls.__name__} does not fit in an API object; {_UNSUPPORTED[cls]}"
+            )
         own = getattr(cls, "__wire_schema__", None)
         if own is not None:
             return copy_value(own)  # type: ignore[no-any-return]
@@ -205,17 +209,17 @@ class SchemaBuilder:
             try:
                 return builtin_schema(definition, expand_meta=self.options.embedded_object_meta)
             except RecursiveSchema as error:
-                return self._refuse(f"recursive type: {error}; write RawObject instead")
+                return self._report_unsupported(f"recursive type: {error}; write RawObject instead")
         if issubclass(cls, msgspec.Struct):
             return self._struct(type_, cls)
         if any(cls is not base and issubclass(cls, base) for base in (str, int, bytes)):
             base = next(base for base in (str, int, bytes) if issubclass(cls, base))
             return dict(_SCALARS[base])
-        return self._refuse(
+        return self._report_unsupported(
             f"{cls.__qualname__} has no schema; derive it from Struct, or give it __wire_schema__"
         )
 
-    def _refuse(self, text: str) -> Schema:
+    def _report_unsupported(self, text: str) -> Schema:
         self.problem(text)
         return {}
 
@@ -233,7 +237,7 @@ class SchemaBuilder:
         )
         kinds = {type(value) for value in plain if value is not None}
         if len(kinds) != 1 or not kinds <= _JSON_TYPES.keys():
-            return self._refuse(f"values {plain!r} must all be strings, or all be integers")
+            return self._report_unsupported(f"values {plain!r} must all be strings, or all be integers")
         if kinds == {float}:
             self._float()
         schema: Schema = {"enum": plain, "type": _JSON_TYPES[kinds.pop()]}
@@ -250,18 +254,20 @@ class SchemaBuilder:
         if set(rest) == {int, str}:
             return copy_value(INT_OR_STRING)  # type: ignore[no-any-return]
         names = " | ".join(getattr(member, "__name__", str(member)) for member in rest)
-        return self._refuse(
-            f"a schema cannot say {names}; write int | str, one Struct with optional fields and "
+        return self._report_unsupported(
+            f"a schema cannot express {names}; write int | str, one Struct with optional fields and "
             "@mark(ExactlyOneOf(...)), or RawObject"
         )
 
     def _array(self, origin: type, args: tuple[Any, ...]) -> Schema:
         if origin is tuple and (len(args) != 2 or args[1] is not Ellipsis):
-            return self._refuse(
+            return self._report_unsupported(
                 "a tuple of fixed length has no schema; write list[T] or a Struct with named fields"
             )
         if not args:
-            return self._refuse(f"{origin.__name__} without an item type; write {origin.__name__}[str]")
+            return self._report_unsupported(
+                f"{origin.__name__} without an item type; write {origin.__name__}[str]"
+            )
         with self._at("[]", ""):
             items = self._build(args[0])
         schema: Schema = {"items": items, "type": "array"}
@@ -272,12 +278,12 @@ class SchemaBuilder:
 
     def _map(self, args: tuple[Any, ...]) -> Schema:
         if not args:
-            return self._refuse("dict without types; write dict[str, T]")
+            return self._report_unsupported("dict without types; write dict[str, T]")
         key = args[0]
         while get_origin(key) is Annotated or isinstance(key, NewType):
             key = get_args(key)[0] if get_origin(key) is Annotated else key.__supertype__
         if not (isinstance(key, type) and issubclass(key, str)) and get_origin(key) is not Literal:
-            return self._refuse(
+            return self._report_unsupported(
                 f"keys of a map are strings, not {getattr(key, '__name__', key)}; write dict[str, T]"
             )
         with self._at("{}", ""):
@@ -317,7 +323,7 @@ class SchemaBuilder:
             names = [getattr(item, "__name__", str(item)) for item in self._above]
             start = self._above.index(type_)
             cycle = " -> ".join([*names[start:], names[start]])
-            return self._refuse(
+            return self._report_unsupported(
                 f"recursive type: {cycle}; break the cycle, or write RawObject for the inner one"
             )
         self._above.append(type_)
@@ -332,7 +338,7 @@ class SchemaBuilder:
             fields = struct_fields(type_)
         except (NameError, TypeError, AttributeError) as error:
             with self._at("", source.where()):
-                return self._refuse(f"the types of {cls.__qualname__} cannot be read: {error}")
+                return self._report_unsupported(f"the types of {cls.__qualname__} cannot be read: {error}")
         properties: Schema = {}
         required: list[str] = []
         schema: Schema = {"properties": properties, "type": "object"}
@@ -358,7 +364,7 @@ class SchemaBuilder:
         return self._described(schema, cls)
 
     def _class_level(self, cls: type, fields: list[StructField]) -> list[Marker]:
-        """Class markers with field names turned into wire names."""
+        """Return the class markers with field names converted to wire names."""
         by_name = {field.name: field for field in fields}
         markers: list[Marker] = []
         ordered = sorted(class_markers(cls), key=lambda marker: getattr(marker, "rank", 0))
@@ -425,7 +431,7 @@ class SchemaBuilder:
                 self.problem(f"default {default!r} cannot be written as JSON: {error}")
         if "default" in schema:
             for complaint in default_complaints(schema, schema["default"]):
-                self.problem(f"default {schema['default']!r} is refused by its own schema: {complaint}")
+                self.problem(f"default {schema['default']!r} is rejected by its own schema: {complaint}")
 
     def _described(self, schema: Schema, cls: type) -> Schema:
         doc = vars(cls).get("__doc__")
@@ -435,13 +441,13 @@ class SchemaBuilder:
 
 
 _TYPE_META: Final = {
-    "api_version": "The group and version of the schema that this object is written in.",
-    "kind": "The kind of object that this is.",
+    "api_version": "API group and version of this representation of the object.",
+    "kind": "Kind of the object.",
 }
 
 
 def _stays_set(name: str) -> Schema:
-    """The rule at the parent that keeps an immutable field from being removed."""
+    """Return the rule for the parent that rejects removal of an immutable field."""
     return {
         "message": f"field {name} is immutable once set",
         "rule": f"!has(oldSelf.{name}) || has(self.{name})",
@@ -453,7 +459,7 @@ def _is_required(field: StructField, markers: list[Marker]) -> bool:
 
 
 def _field_markers(type_: Any) -> list[Marker]:
-    """Markers that stand on the field itself, also through `X | None` and aliases."""
+    """Return the markers of the field itself, also through `X | None` and aliases."""
     markers: list[Marker] = []
     while True:
         if get_origin(type_) is Annotated:
@@ -488,7 +494,7 @@ def _allows_none(type_: Any) -> bool:
 
 
 def default_complaints(schema: Schema, value: Any) -> list[str]:
-    """Why a schema refuses a default; empty when it takes it. What the schema fills in counts as given."""
+    """Return why a schema rejects a default value; nested defaults of the schema are applied first."""
     node = Node(schema)
     filled = copy_value(value)
     unknown = [f"unknown field {path}" for path in prune(filled, node)]

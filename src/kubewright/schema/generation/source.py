@@ -1,4 +1,4 @@
-"""What the source text of a class knows and the running class does not: field docs and line numbers.
+"""Field docs and line numbers of a class, read from its source file.
 
 A field is documented by a string below it, or by `#:` comments above or beside it:
 
@@ -23,7 +23,7 @@ from functools import cache
 
 @dataclass(frozen=True)
 class ClassSource:
-    """Where a class stands and what is written at its fields."""
+    """Location of a class and the docs of its fields."""
 
     file: str = ""
     line: int = 0
@@ -31,7 +31,7 @@ class ClassSource:
     docs: Mapping[str, str] = field(default_factory=dict)
 
     def where(self, name: str | None = None) -> str:
-        """`file:line` of a field, or of the class."""
+        """Return `file:line` of a field, or of the class."""
         line = self.lines.get(name, self.line) if name else self.line
         return f"{self.file}:{line}" if self.file else ""
 
@@ -40,7 +40,7 @@ _NONE = ClassSource()
 
 
 def source_of(cls: type) -> ClassSource:
-    """The source of a class."""
+    """Return the parsed source of a class; empty if it has none."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if not file or not file.endswith(".py"):
         return _NONE
@@ -98,7 +98,7 @@ def _read_class(node: ast.ClassDef, file: str, text: list[str]) -> ClassSource:
 
 
 def _comment(statement: ast.AnnAssign, text: list[str]) -> str:
-    """The `#:` comment beside a field or in the lines right above it."""
+    """Return the `#:` comment beside a field or in the lines directly above it."""
     last = (statement.end_lineno or statement.lineno) - 1
     _, mark, beside = text[last][statement.end_col_offset or 0 :].partition("#:")
     if mark:

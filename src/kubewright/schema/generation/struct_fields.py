@@ -1,6 +1,6 @@
-"""The fields of a struct class with their types resolved, wire names and defaults.
+"""Fields of a struct class with resolved types, wire names and defaults.
 
-Generic bases are followed: in `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])` the field
+Type arguments of generic bases are resolved: in `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])` the field
 `spec` has the type `GuestbookSpec`.
 """
 
@@ -29,12 +29,12 @@ class StructField:
 
     @property
     def has_default(self) -> bool:
-        """Whether the field may be left out when an object is made."""
+        """Whether the field has a default, so that the constructor does not require it."""
         return self.default is not NO_VALUE
 
 
 def struct_fields(cls: Any) -> list[StructField]:
-    """The fields of a struct class or of a generic one with arguments, in order."""
+    """Return the fields of a struct class, or of a generic one with type arguments, in order."""
     struct = get_origin(cls) or cls
     types: dict[str, tuple[Any, type]] = {}
     _collect(cls, {}, types)

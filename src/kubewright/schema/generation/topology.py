@@ -1,4 +1,4 @@
-"""What a list must be for its topology: sets of what compares, maps whose keys are always there."""
+"""Checks of list topology: items of sets must be comparable, keys of list maps required."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SCALAR_TYPES: Final = frozenset({"string", "integer", "number", "boolean"})
 
 
 def topology_complaints(schema: Schema) -> Iterator[str]:
-    """Why API servers would refuse the topology that a list's schema says, and what to write instead."""
+    """Return why an API server would reject the list type of a schema, and what to write instead."""
     items: Schema = schema.get("items", {})
     kind = schema.get("x-kubernetes-list-type")
     if kind == "set":

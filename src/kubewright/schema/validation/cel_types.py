@@ -1,8 +1,8 @@
-"""From a schema to the type that CEL rules see.
+"""CEL types of schema nodes.
 
-A field is visible to rules only if its type is known: places that only preserve unknown fields are not. Where
-a resource begins, `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are always visible. Types
-carry sizes, from the bounds of the schema or from what fits into a request, for the estimate of cost.
+Rules can access a field only if its type is declared, not if unknown fields are merely preserved. At the root of
+a resource, `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are always accessible. Types have
+maximum sizes for cost estimation, from the schema or from the request size limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_NAME: Final = 253
 
 
 def cel_type(node: Node, *, root: bool = False) -> cel.Type | None:
-    """The CEL type of a node, or `None` if rules cannot see it. `root` says that a resource begins here."""
+    """Return the CEL type of a node, or `None` if rules cannot access it; `root` marks the root of a resource."""
     key = "cel-root-type" if root else "cel-type"
     if key not in node.extra:
         node.extra[key] = _convert(node, root or node.embedded_resource)

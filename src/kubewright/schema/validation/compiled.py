@@ -1,7 +1,7 @@
-"""The compiled form of a node: the keywords of a schema, worked out once.
+"""The keywords of a schema node, compiled once.
 
-`Compiled.of(node)` is made on first use and kept with the node, and its children are made when a value first
-reaches them, so recursive definitions cost only what is touched.
+`Compiled.of(node)` is created on first use and cached on the node. Children are created on first access, so
+recursive definitions cost only what is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INVALID: Final = 4
 REPEATED: Final = 8
 
 Bad = list[int]
-"""Identities of the objects and lists that hold something invalid."""
+"""Identities (`id`) of the objects and lists that contain invalid values."""
 Check = Callable[[Any, Bad], int]
 
 _PLAIN_TYPES: Final[dict[str, type]] = {"string": str, "boolean": bool}
@@ -29,14 +29,14 @@ _STRING_KEYWORDS: Final = frozenset(("maxLength", "minLength", "pattern", "forma
 
 
 def compile_pattern(pattern: str) -> Any:
-    """Compile a user's regular expression with RE2, quietly; raises `re2.error`."""
+    """Compile a regular expression with RE2 without logging; raise `re2.error`."""
     options = re2.Options()
     options.log_errors = False
     return re2.compile(pattern, options=options)
 
 
 class Compiled:
-    """The keywords of one node, ready to use. `None` means that a keyword is absent."""
+    """Compiled keywords of one node; `None` means that a keyword is absent."""
 
     __slots__ = (
         "_additional",
@@ -111,11 +111,11 @@ class Compiled:
         self._items: Compiled | bool | None = False
         self.plain: type | None = self._plain_type()
         self.check: Check | None = None
-        """The fast test, made by `check.check_of`."""
+        """The check function, created by `fast_check.check_of`."""
 
     @classmethod
     def of(cls, node: Node) -> Compiled:
-        """The compiled form of a node, made once."""
+        """Return the compiled form of a node, created once."""
         found: Compiled | None = node.extra.get("compiled")
         if found is None:
             found = node.extra["compiled"] = cls(node)
@@ -125,7 +125,7 @@ class Compiled:
         return tuple(Compiled(self.node.nested(part)) for part in self.node.raw.get(keyword) or ())
 
     def field(self, name: str) -> Compiled | None:
-        """The field `name`, or `None` if it is not declared."""
+        """Return the schema of field `name`, or `None` if it is not declared."""
         try:
             return self._children[name]
         except KeyError:
@@ -150,7 +150,7 @@ class Compiled:
         return self._items
 
     def _plain_type(self) -> type | None:
-        """The Python type whose every value is valid and needs no work, if there is one."""
+        """Python type for which every value is valid without further checks, or `None`."""
         if self.logic or self.node.int_or_string or self.node.type not in _PLAIN_TYPES:
             return None
         if self.format_check is not None or any(

@@ -1,7 +1,7 @@
-"""Which old value a new value continues, for transition rules and for ratcheting.
+"""Correlation of new and old values, for transition rules and ratcheting.
 
 Fields correlate by name, map entries by key and elements of a `map` list by their keys. Elements of other
-lists do not correlate. A pair knows whether it is unchanged; comparing is done once and only when asked for.
+lists do not correlate. Values are compared lazily and at most once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kubewright.schema.structural import Node
 
 
 class Correlated:
-    """A new value, the old value that it continues, and the schema of both."""
+    """A new value, its old value, and the schema of both."""
 
     __slots__ = ("_children", "_equal", "_old_by_key", "node", "old", "value")
 
@@ -25,7 +25,7 @@ class Correlated:
         self._old_by_key: dict[Any, Any] | None = None
 
     def field(self, name: str) -> Correlated | None:
-        """The pair of a field or map entry that both values have."""
+        """Return the pair for a field or map entry that both values have."""
         try:
             return self._children[name]
         except KeyError:
@@ -39,7 +39,7 @@ class Correlated:
             return found
 
     def item(self, position: int) -> Correlated | None:
-        """The pair of a list element, if the list correlates its elements."""
+        """Return the pair for a list element, if the list correlates its elements."""
         try:
             return self._children[position]
         except KeyError:
@@ -53,14 +53,14 @@ class Correlated:
             return found
 
     def old_item(self, item: Any) -> Any:
-        """The old element of a `map` list with the keys of `item`, or `None`."""
+        """Return the old element of a list map with the keys of `item`, or `None`."""
         if self._old_by_key is None:
             self._old_by_key = keyed_items(self.node, self.old)
         key = item_key(self.node, item)
         return self._old_by_key.get(key) if key is not None else None
 
     def unchanged(self) -> bool:
-        """Whether the new value equals the old one, as far as the schema knows them."""
+        """Return whether new and old value are equal, as far as the schema correlates them."""
         if self._equal is None:
             self._equal = self._compare()
         return self._equal
@@ -91,7 +91,7 @@ class Correlated:
 
 
 def item_key(node: Node, item: Any) -> tuple[Any, ...] | None:
-    """The identity of an element of a `map` list, or `None` if it lacks a key or a key is not a scalar."""
+    """Return the key of a list map element, or `None` if a key field is missing or not a scalar."""
     if type(item) is not dict:
         return None
     key: list[Any] = []
@@ -104,7 +104,7 @@ def item_key(node: Node, item: Any) -> tuple[Any, ...] | None:
 
 
 def keyed_items(node: Node, items: Any) -> dict[Any, Any]:
-    """The elements of a `map` list by identity; the first of equals wins."""
+    """Return the elements of a list map by key; the first of equal keys wins."""
     found: dict[Any, Any] = {}
     if type(items) is list and node.list_type == "map":
         for item in items:
@@ -115,7 +115,7 @@ def keyed_items(node: Node, items: Any) -> dict[Any, Any]:
 
 
 def identical(left: Any, right: Any) -> bool:
-    """Equality of plain data that keeps `1`, `1.0` and `true` apart."""
+    """Compare plain data, treating `1`, `1.0` and `true` as different."""
     if type(left) is not type(right) or left != right:
         return False
     if type(left) is dict:

@@ -1,7 +1,7 @@
-"""Resources inside resources: `x-kubernetes-embedded-resource`.
+"""Embedded resources: `x-kubernetes-embedded-resource`.
 
-An embedded resource carries `apiVersion`, `kind` and `metadata` of its own, whatever its schema says.
-Coercion reads its metadata as that of any object; validation asks for the first two and checks the values.
+An embedded resource has its own `apiVersion`, `kind` and `metadata`, whether or not its schema declares them.
+Coercion treats its metadata like that of any object; validation requires `apiVersion` and `kind`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _is_embedded(node: Node) -> bool:
 
 
 def has_embedded(node: Node) -> bool:
-    """Whether this schema has an embedded resource anywhere below."""
+    """Return whether this schema contains an embedded resource."""
     return node.reaches("reaches-embedded", _is_embedded)
 
 
@@ -31,7 +31,7 @@ def coerce_embedded(
 ) -> list[str]:
     """Coerce the metadata of embedded resources in place; return the paths of unknown fields, sorted.
 
-    Raises `MetadataError` for what cannot be read, unless it is to be dropped.
+    Raise `MetadataError` for metadata that cannot be decoded, unless `repair` is set.
     """
     unknown: list[str] = []
     _coerce(value, node, path, drop_malformed, unknown)
@@ -66,16 +66,16 @@ def _coerce_resource(value: dict[str, Any], path: str, drop: bool, unknown: list
     if "metadata" in value:
         where = fe.child(path, "metadata")
         try:
-            metadata, strangers = coerce_metadata(value["metadata"], drop_malformed=drop)
+            metadata, dropped = coerce_metadata(value["metadata"], drop_malformed=drop)
         except MetadataError as error:
             raise MetadataError(str(fe.invalid(where, value["metadata"], str(error)))) from None
-        unknown += [f"{where}.{name}" for name in strangers]
+        unknown += [f"{where}.{name}" for name in dropped]
         if metadata is not None:
             value["metadata"] = metadata
 
 
 def validate_embedded(value: Any, node: Node, path: str = fe.ROOT) -> list[FieldError]:
-    """Everything wrong with the embedded resources of a value."""
+    """Return the errors of the embedded resources in a value."""
     errors: list[FieldError] = []
     if has_embedded(node) or node.embedded_resource:
         _validate(value, node, path, errors)
@@ -101,7 +101,7 @@ def _validate(value: Any, node: Node, path: str, errors: list[FieldError]) -> No
 
 
 def resource_errors(value: dict[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with `apiVersion`, `kind` and `metadata` of one embedded resource."""
+    """Return the errors of `apiVersion`, `kind` and `metadata` of one embedded resource."""
     errors = [fe.required(fe.child(path, name)) for name in ("apiVersion", "kind") if name not in value]
     if "apiVersion" in value:
         errors += _type_meta_errors(fe.child(path, "apiVersion"), value["apiVersion"], _api_version_problem)

@@ -1,21 +1,21 @@
-"""A fast test of a whole value against a schema.
+"""Fast check of a value against a schema.
 
-`check_of(compiled)` gives a function that answers in one pass, without building paths or messages, which of
-the exact passes would have anything to do:
+`check_of(compiled)` returns a function that determines in one pass, without building paths or messages, which
+of the exact passes are needed:
 
     UNKNOWN   a field that pruning would remove, or metadata that coercion would change
     UNFILLED  a missing default, or a null that would be dropped or defaulted
     INVALID   something that validation would report
     REPEATED  a set or a map list that may hold an element twice
 
-Most objects that a server handles answer 0 and are done. The exact passes (`pruning`, `defaults`,
-`validation`) run only when their bit is set. They may find nothing, but a clear bit means nothing to find.
+For most objects the result is 0. The exact passes (`pruning`, `defaulting`, `values`) run only when their bit
+is set. A set bit may be a false positive; a clear bit is exact.
 
-Objects and lists that hold something invalid are listed in `bad` by identity, so that the exact pass can go
-straight to them.
+Objects and lists that contain invalid values are added to `bad` by identity, so that the exact pass visits
+only those.
 
-Functions are specialised for their node and build their tables when a value first reaches them. A field whose
-every value of one Python type is fine costs a dictionary lookup and a comparison of types.
+Functions are specialised per node and build their tables on first use. A field for which every value of one
+Python type is valid costs a dictionary lookup and a type comparison.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
 def check_of(compiled: Compiled) -> Check:
-    """The check of a node, made once."""
+    """Return the check function of a node, created once."""
     found = compiled.check
     if found is None:
         found = compiled.check = make_check(compiled)
@@ -44,7 +44,7 @@ def check_of(compiled: Compiled) -> Check:
 
 
 def compile_all(node: Node) -> None:
-    """Compile everything that a schema reaches now instead of on first use."""
+    """Compile all nodes of a schema now instead of on first use."""
     waiting, seen = [node], {id(node)}
     while waiting:
         current = waiting.pop()
@@ -56,7 +56,7 @@ def compile_all(node: Node) -> None:
 
 
 def make_check(compiled: Compiled, root: bool = False) -> Check:
-    """Choose the check for a node; it builds its tables when it is first called."""
+    """Create the check function of a node; it builds its tables on the first call."""
     node = compiled.node
     if node.int_or_string:
         inner = _int_or_string_check(compiled)
@@ -85,7 +85,7 @@ def make_check(compiled: Compiled, root: bool = False) -> Check:
 
 
 def _misfit(value: Any, bad: Bad) -> int:
-    """A value of the wrong type. What is inside of it is unknown, too."""
+    """Return the flags of a value of the wrong type; its fields count as unknown."""
     if value is None:
         return UNFILLED | INVALID
     if type(value) is dict or type(value) is list:
@@ -95,7 +95,7 @@ def _misfit(value: Any, bad: Bad) -> int:
 
 
 def _is_int_or_string_logic(raw: dict[str, Any]) -> bool:
-    """Whether the only logic is the marker that int-or-string fields carry for older tools."""
+    """Return whether the only `anyOf` is the one that int-or-string fields have for older tools."""
     return raw.get("anyOf") == _INT_OR_STRING and not any(raw.get(word) for word in ("allOf", "oneOf", "not"))
 
 
@@ -203,7 +203,7 @@ _SILENT: Final = frozenset(
 
 
 def _untyped_check(compiled: Compiled) -> Check:
-    """A node without a type: anything goes, except what value keywords or declared children say."""
+    """Check of a node without a type: only value keywords and declared children constrain it."""
     node = compiled.node
     structured = bool(
         node.raw.get("properties") or node.raw.get("additionalProperties") or node.raw.get("items")
@@ -224,14 +224,14 @@ def _untyped_check(compiled: Compiled) -> Check:
 
 
 def _value_keywords(compiled: Compiled, value: Any) -> int:
-    """`enum` and logic of an object or a list."""
+    """Check of `enum` and of `allOf`, `anyOf`, `oneOf`, `not` for an object or a list."""
     if compiled.enum is not None and not enum_matches(compiled.enum, value):
         return INVALID
     return 0 if not compiled.logic or logic_is_valid(compiled, value) else INVALID
 
 
 def _map_check(compiled: Compiled) -> Check:
-    """A map: every value has the same schema."""
+    """Check of a map, where all values have the same schema."""
     fewest = compiled.min_properties or 0
     most = compiled.max_properties if compiled.max_properties is not None else 1 << 62
     required = frozenset(compiled.node.required)
@@ -285,7 +285,7 @@ def _object_check(compiled: Compiled, root: bool) -> Check:
     get = children.get
 
     def resolve(name: str, item: Any, bad: Bad) -> int:
-        """A field seen for the first time, or one that is not declared."""
+        """Look up a field that is new to the table, or not declared."""
         if embedded and name in _META_FIELDS:
             children[name] = known = _meta_check(compiled, name)
             return known(item, bad)
@@ -331,7 +331,7 @@ def _object_check(compiled: Compiled, root: bool) -> Check:
 
 
 def _loose_flags(declared: Any, item: Any) -> int:
-    """Under `additionalProperties: true` scalars stay and objects are emptied; `false` allows nothing."""
+    """`additionalProperties: true` preserves scalars and prunes the fields of objects; `false` allows nothing."""
     if declared is False:
         return INVALID
     return UNKNOWN if isinstance(item, dict | list) and item else 0
@@ -402,7 +402,7 @@ def _array_check(compiled: Compiled) -> Check:
 
 
 def _distinct_keys(value: list[Any], keys: tuple[str, ...]) -> bool:
-    """Whether no identity repeats; a false alarm only costs the exact pass."""
+    """Return whether all keys are distinct; a false negative only costs the exact pass."""
     try:
         if len(keys) == 1:
             key = keys[0]

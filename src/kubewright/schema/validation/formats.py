@@ -1,7 +1,7 @@
 """String formats: what `format` means in a schema.
 
-Kubernetes enforces a closed list of formats, whatever their dashes (`date-time` is `datetime`); every other
-name is accepted and ignored. `checker` gives the test for a name, `known` says whether it is on the list.
+Kubernetes enforces a closed list of formats, ignoring dashes (`date-time` is `datetime`); other names are
+accepted and ignored. `checker` returns the predicate for a format, `known` whether it is enforced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FormatCheck = Callable[[str], bool]
 
 
 def _matches(pattern: str, flags: int = 0) -> FormatCheck:
-    """A test by pattern, which is compiled when the first text is tested."""
+    """Return a predicate for a pattern that is compiled on first use."""
     match: Callable[[str], re.Match[str] | None] | None = None
 
     def matches(text: str) -> bool:
@@ -67,17 +67,17 @@ _ATOM: Final = rf"{_ATEXT}++(?:\.{_ATEXT}++)*+"
 _QUOTED: Final = r'"(?:[^"\\\r\n]|\\.)*+"'
 _SPEC: Final = rf"(?:{_ATOM}|{_QUOTED})@(?:{_ATOM}|\[[^\[\]\\]*\])"
 _NAMED: Final = rf"(?:{_QUOTED}|[^<>@,;:\\\"\[\]()]*+)\s*+<{_SPEC}>"
-# Nothing is given back: users choose the text, and it must be read once.
+# Possessive quantifiers avoid backtracking: the text is user input.
 _is_address = _matches(rf"\s*+(?:{_SPEC}|{_NAMED})\s*+", re.DOTALL)
 
 
 def _is_host_character(char: str) -> bool:
-    """A letter or a symbol of any script, or a digit."""
+    """Return whether a character is a letter or symbol of any script, or a digit."""
     return char in "0123456789" or category(char)[0] in "LS"
 
 
 def _is_hostname(text: str) -> bool:
-    """One label, with a dash at most after its first character, or labels before a top level domain."""
+    """Return whether text is a host name as Go's strfmt defines it."""
     labels = text.split(".")
     if len(text.encode()) > 255 or any(not label or len(label.encode()) > 63 for label in labels):
         return False
@@ -264,12 +264,12 @@ _CHECKS: Final[dict[str, FormatCheck]] = {
 
 
 def checker(name: str) -> FormatCheck | None:
-    """The test for strings of a format, or `None` where nothing is enforced."""
+    """Return the predicate for a string format, or `None` if it is not enforced."""
     return _CHECKS.get(name.replace("-", ""))
 
 
 def known(type_name: str, name: str) -> bool:
-    """Whether Kubernetes enforces this format on values of this type."""
+    """Return whether Kubernetes enforces this format for values of this type."""
     if type_name in ("", "string"):
         return name.replace("-", "") in _CHECKS
     if type_name == "integer":

@@ -1,4 +1,4 @@
-"""Lists that are sets or maps hold no element twice."""
+"""Duplicate items in sets and list maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubewright.schema.structural import Node
 
 
 def validate_lists(node: Node, value: Any, path: str, bad: Collection[int] | None = None) -> list[FieldError]:
-    """Duplicates in every set and map list of a value; `bad` limits the search to these objects and lists."""
+    """Return the duplicates in all sets and list maps of a value; `bad` limits the search to these containers."""
     errors: list[FieldError] = []
     _visit(node, value, path, bad, errors)
     return errors
@@ -43,7 +43,7 @@ def _visit(node: Node, value: Any, path: str, bad: Collection[int] | None, error
 
 
 def list_errors(node: Node, value: list[Any], path: str) -> list[FieldError]:
-    """Duplicates among the elements of one list."""
+    """Return the duplicates in one list."""
     if node.list_type == "set":
         return [fe.duplicate(fe.index(path, at), value[at]) for at in _second_occurrences(value)]
     if node.list_type != "map":
@@ -58,7 +58,7 @@ def list_errors(node: Node, value: list[Any], path: str) -> list[FieldError]:
 
 
 def _second_occurrences(values: list[Any]) -> list[int]:
-    """Positions where a value occurs for the second time; further repeats are not reported."""
+    """Return the positions of second occurrences; further repetitions are not reported."""
     if len(values) < 2:
         return []
     seen: dict[Any, int] = {}
@@ -73,7 +73,7 @@ def _second_occurrences(values: list[Any]) -> list[int]:
 
 
 def _identity(value: Any) -> Any:
-    """A hashable stand-in that is equal only for equal values of equal types."""
+    """Return a hashable key that is equal only for equal values of equal types."""
     if type(value) is dict:
         return dict, frozenset((name, _identity(item)) for name, item in value.items())
     if type(value) is list:

@@ -1,9 +1,9 @@
-"""Object metadata inside plain data: read it as Go would, and say what is wrong with it.
+"""Coercion and validation of ObjectMeta in custom resources.
 
-Custom objects are plain maps, but their `metadata` always has the shape of ObjectMeta, at the root and in
-embedded resources. `coerce_metadata` reads it: unknown fields fall away (and are named), empty values
-disappear, and a field of the wrong type raises `MetadataError` with the text of Go's decoder, or is dropped
-where stored data is repaired. `metadata_is_plain` tells quickly that there is nothing to coerce.
+Custom resources are plain maps, but `metadata` is always an ObjectMeta, at the root and in embedded resources.
+`coerce_metadata` decodes it: unknown fields are dropped and returned, empty values are omitted, and a field of
+the wrong type raises `MetadataError` with the message of Go's decoder, or is dropped when stored data is
+repaired. `metadata_is_plain` is a fast check whether coercion is needed.
 `validate_metadata` checks the values: names, labels, annotations, owners, finalizers.
 """
 
@@ -81,7 +81,7 @@ _KEPT_EMPTY: Final = frozenset(("apiVersion", "kind", "name", "uid"))
 
 
 class MetadataError(ValueError):
-    """Metadata that cannot be read; the text is what Go's decoder says, `converted` what converters say."""
+    """Metadata cannot be decoded; the message is that of Go's decoder, `converted` that of conversion."""
 
     def __init__(self, text: str, converted: str = "") -> None:
         super().__init__(text)
@@ -89,7 +89,7 @@ class MetadataError(ValueError):
 
 
 def metadata_is_plain(value: Any) -> bool:
-    """Whether coercion would leave this metadata as it is. A false answer only costs a coercion."""
+    """Return whether coercion would not change this metadata; a false negative only costs a coercion."""
     if type(value) is not dict:
         return False
     for name, item in value.items():
@@ -148,9 +148,9 @@ def _plain_list(name: str, items: list[Any]) -> bool:
 
 
 def coerce_metadata(value: Any, *, drop_malformed: bool = False) -> tuple[dict[str, Any] | None, list[str]]:
-    """Metadata as an ObjectMeta holds it, and the paths of unknown fields in it (relative to it).
+    """Return the coerced metadata and the relative paths of its unknown fields.
 
-    `None` stands for metadata that could not be read at all and was to be repaired.
+    The metadata is `None` if it could not be decoded and `repair` is set.
     """
     if value is None:
         return {}, []
@@ -299,7 +299,7 @@ def _mismatch(value: Any, where: str, kind: str) -> NoReturn:
 
 
 NameRule = Callable[..., list[str]]
-"""A `check_*` function of `kubewright.api.names` that knows about prefixes."""
+"""A `check_*` function of `kubewright.api.names` with a `prefix` parameter."""
 
 _MAX_ANNOTATIONS: Final = 256 * 1024
 _MAX_MANAGER: Final = 128
@@ -309,7 +309,7 @@ _MAX_SUBRESOURCE: Final = 256
 def validate_metadata(
     metadata: dict[str, Any], path: str, *, namespaced: bool, name_rule: NameRule = names.check_dns_subdomain
 ) -> list[FieldError]:
-    """Everything wrong with the metadata of an object that is created."""
+    """Return the errors of the metadata of a new object."""
     errors: list[FieldError] = []
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
     if prefix:
@@ -341,14 +341,14 @@ def validate_metadata(
 
 
 def validate_common_metadata(metadata: dict[str, Any], path: str) -> list[FieldError]:
-    """What is checked on create and on update alike: labels, annotations, owners, finalizers, managers."""
+    """Return the errors common to create and update: labels, annotations, owners, finalizers, managers."""
     errors = validate_notes(metadata, path)
     errors += finalizer_errors(metadata.get("finalizers") or [], fe.child(path, "finalizers"))
     return errors + manager_errors(metadata.get("managedFields") or [], fe.child(path, "managedFields"))
 
 
 def validate_notes(metadata: dict[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with labels, annotations and owners."""
+    """Return the errors of labels, annotations and owner references."""
     errors = label_errors(metadata.get("labels") or {}, fe.child(path, "labels"))
     annotations = metadata.get("annotations") or {}
     where = fe.child(path, "annotations")
@@ -360,7 +360,7 @@ def validate_notes(metadata: dict[str, Any], path: str) -> list[FieldError]:
 
 
 def field_manager_errors(manager: str, path: str) -> list[FieldError]:
-    """The name of a field manager that is too long or cannot be printed."""
+    """Return the errors of a field manager name: too long, or not printable."""
     errors = [fe.too_long(path, _MAX_MANAGER)] if len(manager.encode()) > _MAX_MANAGER else []
     position = 0
     for char in manager:
@@ -372,7 +372,7 @@ def field_manager_errors(manager: str, path: str) -> list[FieldError]:
 
 
 def manager_errors(entries: list[dict[str, Any]], path: str) -> list[FieldError]:
-    """Names of field managers and subresources that are too long or cannot be printed."""
+    """Return the errors of managers and subresources in managedFields."""
     errors: list[FieldError] = []
     for position, entry in enumerate(entries):
         where = f"{path}[{position}]"
@@ -383,7 +383,7 @@ def manager_errors(entries: list[dict[str, Any]], path: str) -> list[FieldError]
 
 
 def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
-    """Bad label keys and values."""
+    """Return the errors of label keys and values."""
     errors: list[FieldError] = []
     for key in sorted(labels):
         errors += [fe.invalid(path, key, text) for text in names.check_qualified_name(key)]
@@ -392,7 +392,7 @@ def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
 
 
 def owner_errors(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
-    """Bad owner references; at most one may be the controller."""
+    """Return the errors of owner references; at most one may be the controller."""
     errors: list[FieldError] = []
     controller = ""
     for owner in owners:
@@ -435,7 +435,7 @@ def _ordered_owner(owner: dict[str, Any]) -> fe.GoStruct:
 
 
 def finalizer_errors(finalizers: list[str], path: str) -> list[FieldError]:
-    """Bad finalizer names, and the two deletion modes that exclude each other."""
+    """Return the errors of finalizer names; `orphan` and `foregroundDeletion` exclude each other."""
     errors = [
         fe.invalid(path, name, text) for name in finalizers for text in names.check_qualified_name(name)
     ]

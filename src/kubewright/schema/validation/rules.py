@@ -1,10 +1,11 @@
-"""CEL rules of a schema (`x-kubernetes-validations`): compile them once, run them on every write.
+"""CEL rules of a schema (`x-kubernetes-validations`), compiled once and evaluated on every write.
 
-Rules are compiled where they are written, for the type of that place. A rule that reads `oldSelf` is a
-transition rule: it runs only when there is an old value to compare with, unless it says `optionalOldSelf`.
-Other failures on values that did not change are warnings.
+Rules are compiled for the type of the node that declares them. A rule that uses `oldSelf` is a transition rule:
+it is evaluated only if there is an old value, unless `optionalOldSelf` is set. Failures of other rules on
+unchanged values are warnings.
 
-All rules of one object share a budget; when it is used up, the object is refused and no further rule runs.
+All rules of one object share a cost budget; when it is exceeded, the object is rejected and no further rule is
+evaluated.
 """
 
 from __future__ import annotations
@@ -47,12 +48,12 @@ class Rule:
 
     @property
     def shown(self) -> str:
-        """How errors refer to the rule."""
+        """The rule as errors print it."""
         return self.message.strip() or self.text.strip()
 
 
 def compile_rules(node: Node, *, root: bool = False) -> list[Rule]:
-    """The rules written at one node, compiled once. `root` says that a resource begins here."""
+    """Return the rules of one node, compiled once; `root` marks the root of a resource."""
     key = "cel-root-rules" if root else "cel-rules"
     found: list[Rule] | None = node.extra.get(key)
     if found is None:
@@ -126,16 +127,16 @@ def _has_rules(node: Node) -> bool:
 
 
 def has_rules(node: Node) -> bool:
-    """Whether there is a rule at this node or below."""
+    """Return whether this node or a descendant has rules."""
     return _has_rules(node) or node.reaches("reaches-rules", _has_rules)
 
 
 class _OutOfBudgetError(Exception):
-    """The object's budget is used up."""
+    """The cost budget of the object is exceeded."""
 
 
 class RuleRun:
-    """One evaluation of all rules of an object. `errors` and `warnings` are what it found."""
+    """One evaluation of all rules of an object, with its `errors` and `warnings`."""
 
     __slots__ = ("budget", "errors", "ratchet", "warnings")
 
@@ -148,7 +149,7 @@ class RuleRun:
     def validate(
         self, node: Node, value: Any, old: Any = None, path: str = fe.ROOT, *, root: bool = False
     ) -> RuleRun:
-        """Run every rule on a value; `old` is what it replaces."""
+        """Evaluate all rules on a value; `old` is the previous value."""
         pair = Correlated(value, old, node) if old is not None and self.ratchet else None
         try:
             self._visit(node, value, old, path, root, pair, None)
@@ -273,7 +274,7 @@ class RuleRun:
             self.errors.append(error)
 
     def _message(self, rule: Rule, variables: dict[str, Any]) -> str:
-        """The text of a messageExpression, or nothing if it fails or gives no usable text."""
+        """Return the result of a messageExpression, or an empty string if it fails or is unusable."""
         assert rule.message_program is not None
         try:
             text = rule.message_program(variables, budget=self.budget)

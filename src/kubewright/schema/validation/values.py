@@ -1,11 +1,11 @@
-"""Validation of a value against the keywords of a schema, with every error and in Kubernetes' words.
+"""Validation of a value against schema keywords, with the messages of kube-apiserver.
 
-The walk follows the structure of the value. A name such as `spec.ports[0].name` is carried down for the
-messages ("... in body should match ..."); the field of an error is that name below the path where the value
-itself sits, which is the root for an object and `status` for a status that is validated alone.
+The walk follows the structure of the value. Names such as `spec.ports[0].name` appear in messages ("... in body
+should match ..."); the field of an error is that name below the path of the validated value, which is the root
+for an object and `status` for a status that is validated alone.
 
-Given the old value (`Correlated`), an error is dropped when the value it sits in is unchanged: what was
-stored before a schema became stricter may stay until it is touched.
+With an old value (`Correlated`), errors of unchanged values are dropped: values that were stored before a
+schema became stricter remain valid until they change (ratcheting).
 
 Numbers follow Go: a whole number is an int64, everything else a float64.
 """
@@ -27,7 +27,7 @@ INT64_MAX: Final = (1 << 63) - 1
 _MAX_SAFE: Final = float((1 << 53) - 1)
 _MAX_FLOAT32: Final = 2.0**128 - 2.0**103
 _PLAIN_STRING, _PLAIN_OTHER = 7, 6
-"""How many checks a string or a boolean without further keywords passes."""
+"""Number of checks that a string or boolean without further keywords passes."""
 
 
 def validate_value(
@@ -37,9 +37,9 @@ def validate_value(
     correlated: Correlated | None = None,
     bad: frozenset[int] | None = None,
 ) -> list[FieldError]:
-    """All schema errors of a value; `base` is where the value sits in its object.
+    """Return all schema errors of a value; `base` is the path of the value in its object.
 
-    `bad` lists the objects and lists with errors, where they are known: all others are passed over.
+    If `bad` is given, only the objects and lists in it are visited.
     """
     run = _Run(base, bad)
     errors: list[FieldError] = []
@@ -62,7 +62,7 @@ def logic_is_valid(compiled: Compiled, value: Any) -> bool:
 
 
 def number_is_valid(compiled: Compiled, value: float) -> bool:
-    """Whether a number fits type, format, bounds and enumeration."""
+    """Return whether a number satisfies type, format, bounds and enum."""
     errors: list[FieldError] = []
     run = _Run(fe.ROOT)
     run.check_type(compiled, value, "", errors)
@@ -71,7 +71,7 @@ def number_is_valid(compiled: Compiled, value: float) -> bool:
 
 
 def enum_matches(enum: list[Any], value: Any) -> bool:
-    """Whether a value is one of an enumeration; numbers are converted to the listed type first."""
+    """Return whether a value is in an enum; numbers are converted to the listed type first."""
     for listed in enum:
         if type(listed) is int and type(value) is float and math.isfinite(value):
             if int(value) == listed:
@@ -85,7 +85,7 @@ def enum_matches(enum: list[Any], value: Any) -> bool:
 
 
 def type_of(value: Any) -> str:
-    """The JSON schema type of a value."""
+    """Return the JSON schema type of a value."""
     if type(value) is str:
         return "string"
     if type(value) is bool:
@@ -100,8 +100,8 @@ def type_of(value: Any) -> str:
 
 
 class _Run:
-    """One validation. Methods append to `errors` and return how many checks passed: that decides which
-    alternative of an `anyOf` or `oneOf` has its errors shown."""
+    """One validation. Methods append to `errors` and return the number of passed checks, which decides which
+    alternative of an `anyOf` or `oneOf` reports its errors."""
 
     __slots__ = ("bad", "base")
 
@@ -116,7 +116,7 @@ class _Run:
     def correlated(
         self, compiled: Compiled, value: Any, name: str, pair: Correlated | None, errors: list[FieldError]
     ) -> int:
-        """Validate, and forget the errors of a value that has not changed."""
+        """Validate, and drop the errors of an unchanged value."""
         if pair is None:
             return self.value(compiled, value, name, None, errors)
         found: list[FieldError] = []
@@ -230,7 +230,7 @@ class _Run:
     def _bound(
         self, compiled: Compiled, bound: float, value: float, what: str, name: str, errors: list[FieldError]
     ) -> tuple[float, float]:
-        """Value and bound in one type; a bound that the type cannot hold is an error of its own."""
+        """Convert value and bound to one type; a bound outside the range of the type is an error."""
         problem = _range_problem(compiled, float(bound), what, name)
         if problem:
             errors.append(fe.invalid(self.base, "", problem))
@@ -392,14 +392,14 @@ class _Run:
 
 
 def _is_fine(compiled: Compiled, value: Any, bad: frozenset[int]) -> bool:
-    """Whether the fast pass already found a value valid."""
+    """Return whether the fast check found the value valid."""
     if type(value) is dict or type(value) is list:
         return id(value) not in bad
     return compiled.check is not None and not compiled.check(value, []) & INVALID
 
 
 def _is_whole(value: float) -> bool:
-    """Whether a float stands for an integer, with the tolerance that Go's swagger library has."""
+    """Return whether a float is integral, with the tolerance of Go's swagger library."""
     if not math.isfinite(value) or not -_MAX_SAFE <= value <= _MAX_SAFE:
         return False
     rounded = float(math.trunc(value))
@@ -412,7 +412,7 @@ def _plain(number: float) -> str:
 
 
 def _range_problem(compiled: Compiled, value: float, what: str, name: str) -> str:
-    """Why a number is outside the range of the schema's numeric type and format, or nothing."""
+    """Return why a number is outside the range of its type and format, or an empty string."""
     fits = True
     if compiled.number_type == "integer":
         if type(value) is float and not (value.is_integer() and abs(value) < 1e21):
