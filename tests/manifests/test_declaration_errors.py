@@ -75,7 +75,7 @@ FIELDS = [
     ("Annotated[list[str], ListMap('name')]", "write ListSet"),
     ("Annotated[list[Item], ListSet]", "write ListMap"),
     ("set[Item]", "write ListMap"),
-    ("Annotated[str, Default(5)]", "refused by its own schema"),
+    ("Annotated[str, Default(5)]", "rejected by its own schema"),
     ("Annotated[Item, Default({'nme': 'x'})]", "unknown field"),
     ("type", "has no schema"),
 ]

@@ -1,4 +1,5 @@
-"""Structural schemas: generation from Python types, defaulting, pruning, validation, CEL rules, CRD validation.
+"""Structural schemas: generation from Python types, defaulting, pruning, validation, CEL rules, CRD
+validation.
 
     schema = SchemaVersion(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     unknown = schema.decode(obj)            # default, prune, coerce metadata

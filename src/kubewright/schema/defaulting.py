@@ -1,7 +1,7 @@
 """Defaulting: missing fields are set to the default of their schema, outermost first.
 
-A default applies if the field is missing, or null and not nullable. A default inside an object applies only if
-the object exists: give the object the default `{}` to have it created.
+A default applies if the field is missing, or null and not nullable. A default inside an object applies only
+if the object exists: give the object the default `{}` to have it created.
 """
 
 from __future__ import annotations

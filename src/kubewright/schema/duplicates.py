@@ -37,7 +37,7 @@ def duplicate_fields(data: bytes | str) -> list[str]:
 
 
 def merged_duplicates(data: bytes | str) -> Any:
-    """Merge duplicate keys as Go's decoder of typed structs does: objects are merged, other values replaced."""
+    """Merge duplicate keys as Go's decoder does: objects are merged, other values replaced."""
 
     def merge(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         merged: dict[str, Any] = {}

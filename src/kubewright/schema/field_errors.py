@@ -1,8 +1,8 @@
 """Short constructors for field errors and field paths.
 
-A path is the text of `details.causes[].field`: `spec.ports[0].name`, `metadata.labels`. The
-root of an object is `ROOT`, which prints as `<nil>`. `child`, `index` and `key` extend a path. Validation code
-imports this module as `fe`: `fe.required(path)`, `fe.invalid(path, value, detail)` return a
+A path is the text of `details.causes[].field`: `spec.ports[0].name`, `metadata.labels`. The root of an object
+is `ROOT`, which prints as `<nil>`. `child`, `index` and `key` extend a path. Validation code imports this
+module as `fe`: `fe.required(path)`, `fe.invalid(path, value, detail)` return a
 `kubewright.api.field_errors.FieldError`.
 """
 

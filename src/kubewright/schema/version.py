@@ -75,7 +75,8 @@ class SchemaVersion:
         scale: ScalePaths | None = None,
         preserve_unknown: bool = False,
     ) -> None:
-        """`preserve_unknown` is `spec.preserveUnknownFields` of CRDs created as v1beta1: nothing is pruned."""
+        """`preserve_unknown` is `spec.preserveUnknownFields` of CRDs created as v1beta1: nothing is
+        pruned."""
         self.node = schema if isinstance(schema, Node) else Node(schema, definitions)
         self.scale = scale
         self.preserve_unknown = preserve_unknown
@@ -87,8 +88,8 @@ class SchemaVersion:
     def decode(self, obj: dict[str, Any], *, repair: bool = False, keep_nulls: bool = False) -> list[str]:
         """Default, prune, drop nulls and coerce metadata, in place; return the paths of unknown fields.
 
-        For requests; with `repair` for stored objects, where undecodable metadata is dropped instead of rejected.
-        With `keep_nulls`, for applied configurations, nulls are kept and validated.
+        For requests; with `repair` for stored objects, where undecodable metadata is dropped instead of
+        rejected. With `keep_nulls`, for applied configurations, nulls are kept and validated.
         """
         try:
             return self._decode(obj, self._check(obj, []), repair, keep_nulls)

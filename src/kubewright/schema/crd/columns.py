@@ -47,7 +47,7 @@ class PrinterColumns:
     __slots__ = ("_columns", "definitions")
 
     def __init__(self, declared: Sequence[dict[str, Any]] | None) -> None:
-        """Compile `additionalPrinterColumns`. Columns after an invalid path are ignored, as in kube-apiserver."""
+        """Compile `additionalPrinterColumns`. Columns after an invalid path are ignored."""
         self.definitions: list[dict[str, Any]] = [dict(NAME_COLUMN)]
         self._columns: list[tuple[str, JSONPath]] = []
         for column in declared or [AGE_COLUMN]:

@@ -25,7 +25,7 @@ def enum_errors(path: str, value: str, accepted: tuple[str, ...]) -> list[FieldE
 def conversion_errors(
     conversion: dict[str, Any] | None, old: dict[str, Any] | None = None, *, established: bool = False
 ) -> list[FieldError]:
-    """Return the errors of `spec.conversion`; `old` is the stored one, `established` whether the CRD is served."""
+    """Return the errors of `spec.conversion`; `established` is whether the CRD is served."""
     if conversion is None:
         return []
     path, strategy = "spec.conversion", conversion.get("strategy") or ""

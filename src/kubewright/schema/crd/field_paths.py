@@ -24,7 +24,7 @@ class FieldPathError(ValueError):
 
 
 def resolve_field_path(path: str, node: Node, *, subscripts: bool = True) -> tuple[str, Node | None]:
-    """Return the path as field errors print it, and the schema of the field; `None` if it can be any value."""
+    """Return the path as field errors print it, and the schema of the field if it is declared."""
     tokens = [token for token in _TOKEN.findall(path) if token]
     found, current, position = fe.ROOT, node, 0
     place: Node | None = current

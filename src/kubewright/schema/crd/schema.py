@@ -127,7 +127,7 @@ def schema_errors(
 
 
 def _root_errors(schema: Schema, path: str) -> list[FieldError]:
-    """With a status subresource, only keywords that also apply to the status alone are allowed at the root."""
+    """With a status subresource, only keywords that also apply to the status are allowed at the root."""
     for name, keyword, zero in SCHEMA_FIELDS:
         value = schema.get(keyword, zero)
         if value == zero:
@@ -423,7 +423,7 @@ def _rule_text_errors(rule: dict[str, Any], schema: Schema, path: str) -> list[F
 
 
 def map_key_errors(schema: Schema, path: str) -> list[FieldError]:
-    """Items of sets and list maps must not be nullable, and keys of list maps are required or have a default."""
+    """Items of sets and list maps are not nullable; keys of list maps are required or have a default."""
     items, list_type = schema.get("items"), schema.get("x-kubernetes-list-type")
     if not isinstance(items, dict) or list_type not in ("set", "map"):
         return []

@@ -1,7 +1,7 @@
 """Validation of structural schemas.
 
-In a structural schema every node has a type, `allOf`, `anyOf`, `oneOf` and `not` only constrain fields that are
-declared outside of them, and metadata is implicit. Errors are sorted by their text.
+In a structural schema every node has a type, `allOf`, `anyOf`, `oneOf` and `not` only constrain fields that
+are declared outside of them, and metadata is implicit. Errors are sorted by their text.
 """
 
 from __future__ import annotations

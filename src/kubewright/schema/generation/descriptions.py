@@ -23,7 +23,7 @@ def limit_descriptions(schema: Schema, length: int) -> None:
 
 
 def shorten(text: str, length: int) -> str:
-    """Return the longest prefix of at most `length` characters that ends with a sentence, or else with a word."""
+    """Return the longest prefix of at most `length` characters that ends at a sentence or word."""
     if len(text) <= length:
         return text
     if length <= 0:

@@ -1,7 +1,7 @@
 """Fields of a struct class with resolved types, wire names and defaults.
 
-Type arguments of generic bases are resolved: in `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])` the field
-`spec` has the type `GuestbookSpec`.
+Type arguments of generic bases are resolved: in `class Guestbook(CustomResource[GuestbookSpec,
+GuestbookStatus])` the field `spec` has the type `GuestbookSpec`.
 """
 
 from __future__ import annotations

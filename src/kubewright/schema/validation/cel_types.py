@@ -1,8 +1,8 @@
 """CEL types of schema nodes.
 
-Rules can access a field only if its type is declared, not if unknown fields are merely preserved. At the root of
-a resource, `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are always accessible. Types have
-maximum sizes for cost estimation, from the schema or from the request size limit.
+Rules can access a field only if its type is declared, not if unknown fields are merely preserved. At the root
+of a resource, `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` are always accessible. Types
+have maximum sizes for cost estimation, from the schema or from the request size limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_NAME: Final = 253
 
 
 def cel_type(node: Node, *, root: bool = False) -> cel.Type | None:
-    """Return the CEL type of a node, or `None` if rules cannot access it; `root` marks the root of a resource."""
+    """Return the CEL type of a node, or `None` if rules cannot access it; `root` marks a resource."""
     key = "cel-root-type" if root else "cel-type"
     if key not in node.extra:
         node.extra[key] = _convert(node, root or node.embedded_resource)

@@ -331,7 +331,8 @@ def _object_check(compiled: Compiled, root: bool) -> Check:
 
 
 def _loose_flags(declared: Any, item: Any) -> int:
-    """`additionalProperties: true` preserves scalars and prunes the fields of objects; `false` allows nothing."""
+    """`additionalProperties: true` preserves scalars and prunes the fields of objects; `false` allows
+    nothing."""
     if declared is False:
         return INVALID
     return UNKNOWN if isinstance(item, dict | list) and item else 0

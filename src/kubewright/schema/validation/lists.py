@@ -11,7 +11,7 @@ from kubewright.schema.structural import Node
 
 
 def validate_lists(node: Node, value: Any, path: str, bad: Collection[int] | None = None) -> list[FieldError]:
-    """Return the duplicates in all sets and list maps of a value; `bad` limits the search to these containers."""
+    """Return the duplicates in all sets and list maps of a value; `bad` limits the search."""
     errors: list[FieldError] = []
     _visit(node, value, path, bad, errors)
     return errors

@@ -1,10 +1,10 @@
 """Coercion and validation of ObjectMeta in custom resources.
 
-Custom resources are plain maps, but `metadata` is always an ObjectMeta, at the root and in embedded resources.
-`coerce_metadata` decodes it: unknown fields are dropped and returned, empty values are omitted, and a field of
-the wrong type raises `MetadataError` with the message of Go's decoder, or is dropped when stored data is
-repaired. `metadata_is_plain` is a fast check whether coercion is needed.
-`validate_metadata` checks the values: names, labels, annotations, owners, finalizers.
+Custom resources are plain maps, but `metadata` is always an ObjectMeta, at the root and in embedded
+resources. `coerce_metadata` decodes it: unknown fields are dropped and returned, empty values are omitted,
+and a field of the wrong type raises `MetadataError` with the message of Go's decoder, or is dropped when
+stored data is repaired. `metadata_is_plain` is a fast check whether coercion is needed. `validate_metadata`
+checks the values: names, labels, annotations, owners, finalizers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """CEL rules of a schema (`x-kubernetes-validations`), compiled once and evaluated on every write.
 
-Rules are compiled for the type of the node that declares them. A rule that uses `oldSelf` is a transition rule:
-it is evaluated only if there is an old value, unless `optionalOldSelf` is set. Failures of other rules on
-unchanged values are warnings.
+Rules are compiled for the type of the node that declares them. A rule that uses `oldSelf` is a transition
+rule: it is evaluated only if there is an old value, unless `optionalOldSelf` is set. Failures of other rules
+on unchanged values are warnings.
 
-All rules of one object share a cost budget; when it is exceeded, the object is rejected and no further rule is
-evaluated.
+All rules of one object share a cost budget; when it is exceeded, the object is rejected and no further rule
+is evaluated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Validation of a value against schema keywords, with the messages of kube-apiserver.
 
-The walk follows the structure of the value. Names such as `spec.ports[0].name` appear in messages ("... in body
-should match ..."); the field of an error is that name below the path of the validated value, which is the root
-for an object and `status` for a status that is validated alone.
+The walk follows the structure of the value. Names such as `spec.ports[0].name` appear in messages ("... in
+body should match ..."); the field of an error is that name below the path of the validated value, which is
+the root for an object and `status` for a status that is validated alone.
 
 With an old value (`Correlated`), errors of unchanged values are dropped: values that were stored before a
 schema became stricter remain valid until they change (ratcheting).
