@@ -1,4 +1,4 @@
-"""API services: `apiregistration.k8s.io`. Their name says which group and version they serve."""
+"""APIService."""
 
 from __future__ import annotations
 
@@ -9,64 +9,49 @@ from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_1035_label, check_path_segment
 from kubewright.apiserver.resource import Object, Operation
 from kubewright.apiserver.writes import now_text
+from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, field
-from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain, named
+from kubewright.controlplane.kinds.validation import (
+    DNS_SUBDOMAIN,
+    Check,
+    Enum,
+    Errors,
+    Format,
+    Range,
+    Required,
+    Rules,
+    UpdateRules,
+)
 from kubewright.schema import field_errors as fe
 
-_STATUSES = ("True", "False", "Unknown")
+
+def _name_errors(obj: Object, path: str) -> Errors:
+    spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
+    expected = f"{spec.get('version') or ''}.{spec.get('group') or ''}"
+    if not name or name == expected or check_path_segment(name):
+        return []
+    text = f'must be `spec.version+"."+spec.group`: {quote(expected)}'
+    return [fe.invalid("metadata.name", name, text)]
 
 
-def _default(service: Object) -> None:
-    reference = field(service, "spec.service")
-    if reference is not None and reference.get("port") is None:
-        reference["port"] = 443
+def _group_errors(spec: Object, path: str) -> Errors:
+    if spec.get("group") or spec.get("version") == "v1":
+        return []
+    return [fe.required(f"{path}.group", "only v1 may have an empty group and it better be legacy kube")]
 
 
-def _errors(service: Object) -> Errors:
-    spec, name = service.get("spec") or {}, service["metadata"].get("name") or ""
-    group, version = spec.get("group") or "", spec.get("version") or ""
+def _local_errors(spec: Object, path: str) -> Errors:
+    bundle = spec.get("caBundle")
     errors: Errors = []
-    if name and name != f"{version}.{group}" and not check_path_segment(name):
-        text = f'must be `spec.version+"."+spec.group`: {quote(f"{version}.{group}")}'
-        errors.append(fe.invalid("metadata.name", name, text))
-    if not group and version != "v1":
-        text = "only v1 may have an empty group and it better be legacy kube"
-        errors.append(fe.required("spec.group", text))
-    if group:
-        errors += dns_subdomain(group, "spec.group")
-    errors += named(check_dns_1035_label, version, "spec.version")
-    for path, most in (("groupPriorityMinimum", 20_000), ("versionPriority", 1000)):
-        value = spec.get(path) or 0
-        if not 0 < value <= most:
-            text = f"must be positive and less than {most}"
-            errors.append(fe.invalid(f"spec.{path}", value, text))
-    return errors + _target_errors(spec)
-
-
-def _target_errors(spec: Object) -> Errors:
-    reference, bundle = spec.get("service"), spec.get("caBundle") or ""
-    insecure = bool(spec.get("insecureSkipTLSVerify"))
-    where = "spec.insecureSkipTLSVerify"
-    errors: Errors = []
-    if reference is None:
-        if bundle:
-            size = f"{_decoded_size(bundle)} bytes"
-            text = "local APIServices may not have a caBundle"
-            errors.append(fe.invalid("spec.caBundle", size, text))
-        if insecure:
-            text = "local APIServices may not have insecureSkipTLSVerify"
-            errors.append(fe.invalid(where, True, text))
+    if spec.get("service") is not None:
         return errors
-    for name in ("namespace", "name"):
-        if not reference.get(name):
-            errors.append(fe.required(f"spec.service.{name}", ""))
-    port = reference.get("port") or 0
-    if not 1 <= port <= 65535:
-        text = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(fe.invalid("spec.service.port", port, text))
-    if insecure and bundle:
-        errors.append(fe.invalid(where, True, "may not be true if caBundle is present"))
+    if bundle:
+        text = "local APIServices may not have a caBundle"
+        errors.append(fe.invalid(f"{path}.caBundle", f"{_decoded_size(bundle)} bytes", text))
+    if spec.get("insecureSkipTLSVerify"):
+        text = "local APIServices may not have insecureSkipTLSVerify"
+        errors.append(fe.invalid(f"{path}.insecureSkipTLSVerify", True, text))
     return errors
 
 
@@ -77,17 +62,47 @@ def _decoded_size(text: str) -> int:
         return len(text)
 
 
-def _status_errors(new: Object, old: Object) -> Errors:
-    return [
-        fe.not_supported(f"status.conditions[{position}].status", condition.get("status"), _STATUSES)
-        for position, condition in enumerate(field(new, "status.conditions", ()))
-        if condition.get("status") not in _STATUSES
-    ]
+def _bundle_errors(spec: Object, path: str) -> Errors:
+    if spec.get("service") is None or not (spec.get("insecureSkipTLSVerify") and spec.get("caBundle")):
+        return []
+    return [fe.invalid(f"{path}.insecureSkipTLSVerify", True, "may not be true if caBundle is present")]
 
 
-class _ServiceStrategy(KindStrategy):
+def _priority(limit: int) -> Range:
+    return Range(1, limit, f"must be positive and less than {limit}", absent=0)
+
+
+RULES = Rules(
+    {
+        "": _name_errors,
+        "spec": [
+            Check(_group_errors, absent={}),
+            {
+                "group": DNS_SUBDOMAIN,
+                "version": Format(check_dns_1035_label, absent=""),
+                "groupPriorityMinimum": _priority(20_000),
+                "versionPriority": _priority(1000),
+            },
+            _local_errors,
+            {
+                "service?.namespace": Required(),
+                "service?.name": Required(),
+                "service?.port": Range(
+                    1, 65535, "port is not valid: must be between 1 and 65535, inclusive", absent=0
+                ),
+            },
+            _bundle_errors,
+        ],
+    }
+)
+STATUS_RULES = Rules({"status.conditions[*].status": Enum("True", "False", "Unknown", absent="")})
+
+
+class APIServiceStrategy(KindStrategy):
+    """Marks APIServices without a service, which this server serves itself, as available."""
+
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """What is served here is available from the start."""
+        """Set the status of a local APIService."""
         if field(obj, "spec.service") is None:
             condition = {
                 "type": "Available",
@@ -99,15 +114,13 @@ class _ServiceStrategy(KindStrategy):
             obj["status"] = {"conditions": [condition]}
 
 
-def _service_text(service: Object) -> str:
-    reference = field(service, "spec.service")
-    if reference is None:
-        return "Local"
-    return f"{reference.get('namespace', '')}/{reference.get('name', '')}"
+def _service_text(obj: Object) -> str:
+    service = field(obj, "spec.service")
+    return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
 
 
-def _available_text(service: Object) -> str:
-    for condition in field(service, "status.conditions", ()):
+def _available_text(obj: Object) -> str:
+    for condition in field(obj, "status.conditions", ()):
         if condition.get("type") == "Available":
             status, reason = str(condition.get("status", "")), condition.get("reason")
             return f"{status} ({reason})" if reason and status != "True" else status
@@ -116,16 +129,16 @@ def _available_text(service: Object) -> str:
 
 KINDS = {
     "apiservices": Kind(
-        strategy=_ServiceStrategy,
-        default=_default,
-        validate=_errors,
-        validate_status=_status_errors,
+        strategy=APIServiceStrategy,
+        default=Defaults({"spec.service.port": 443}),
+        validate=RULES,
+        validate_status=UpdateRules(STATUS_RULES),
         validate_name=check_path_segment,
         allow_unconditional_update=False,
         status_keeps_metadata=True,
         columns=(
-            column("Service", _service_text, description="What answers requests."),
-            column("Available", _available_text, description="Whether it answers."),
+            column("Service", _service_text, description="Service that serves the group version."),
+            column("Available", _available_text, description="Whether the service is available."),
             AGE,
         ),
     ),

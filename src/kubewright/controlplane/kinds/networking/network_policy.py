@@ -1,153 +1,156 @@
-"""Network policies: which traffic pods accept and send."""
+"""NetworkPolicy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from kubewright.api import names
 from kubewright.apiserver.resource import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
+from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, field, label_selector_text
+from kubewright.controlplane.kinds.validation import (
+    PORT_NAME,
+    Check,
+    Entry,
+    Enum,
+    Errors,
+    MaxItems,
+    Rules,
+    When,
+)
 from kubewright.controlplane.kinds.validation.addresses import (
+    Network,
     legacy_range_errors,
     parse_range,
     range_warnings,
 )
-from kubewright.controlplane.kinds.validation.formats import Errors, choice, named, port_number
+from kubewright.controlplane.kinds.validation.formats import port_number
 from kubewright.schema import field_errors as fe
 
-PROTOCOLS = ("TCP", "UDP", "SCTP")
-POLICY_TYPES = ("Ingress", "Egress")
 
-
-def _default_policy(policy: Object) -> None:
-    spec = policy.get("spec")
-    if not isinstance(spec, dict):
-        return
+def _default_policy_types(spec: Object) -> None:
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
-    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
-        for port in rule.get("ports") or ():
-            if port.get("protocol") is None:
-                port["protocol"] = "TCP"
 
 
-def _policy_errors(policy: Object, known: frozenset[str] = frozenset()) -> Errors:
-    spec = policy.get("spec") or {}
-    errors = selector_errors(spec.get("podSelector"), "spec.podSelector")
-    for direction, peers in (("ingress", "from"), ("egress", "to")):
-        for position, rule in enumerate(spec.get(direction) or ()):
-            path = f"spec.{direction}[{position}]"
-            for index, port in enumerate(rule.get("ports") or ()):
-                errors += _policy_port_errors(port, f"{path}.ports[{index}]")
-            for index, peer in enumerate(rule.get(peers) or ()):
-                errors += _peer_errors(peer, known, f"{path}.{peers}[{index}]")
-    types = spec.get("policyTypes") or []
-    if len(types) > 2:
-        text = "may not specify more than two policyTypes"
-        return [*errors, fe.invalid("spec.policyTypes", types, text)]
-    for position, kind in enumerate(types):
-        if kind not in POLICY_TYPES:
-            errors.append(fe.not_supported(f"spec.policyTypes[{position}]", kind, POLICY_TYPES))
-    return errors
-
-
-def _policy_port_errors(entry: Object, path: str) -> Errors:
-    errors = choice(entry.get("protocol"), PROTOCOLS, f"{path}.protocol", required=False)
-    port, end = entry.get("port"), entry.get("endPort")
-    where = f"{path}.endPort"
+def _port_errors(entry: Object, path: str) -> Errors:
+    port, end, end_path = entry.get("port"), entry.get("endPort"), f"{path}.endPort"
+    errors: Errors = []
     if port is None:
         if end is not None:
-            errors.append(fe.invalid(where, end, "may not be specified when `port` is not specified"))
+            errors.append(fe.invalid(end_path, end, "may not be specified when `port` is not specified"))
     elif isinstance(port, int):
         errors += port_number(port, f"{path}.port")
         if end is not None:
             if end < port:
-                errors.append(fe.invalid(where, port, "must be greater than or equal to `port`"))
-            errors += port_number(end, where)
+                errors.append(fe.invalid(end_path, port, "must be greater than or equal to `port`"))
+            errors += port_number(end, end_path)
     else:
         if end is not None:
-            errors.append(fe.invalid(where, end, "may not be specified when `port` is non-numeric"))
-        errors += named(names.check_port_name, port, f"{path}.port")
+            errors.append(fe.invalid(end_path, end, "may not be specified when `port` is non-numeric"))
+        errors += PORT_NAME.errors(port, f"{path}.port")
     return errors
 
 
-def _peer_errors(peer: Object, known: frozenset[str], path: str) -> Errors:
-    errors: Errors = []
-    selectors = [name for name in ("podSelector", "namespaceSelector") if peer.get(name) is not None]
-    for name in selectors:
-        errors += selector_errors(peer[name], f"{path}.{name}")
-    block = peer.get("ipBlock")
-    if block is not None:
-        errors += _block_errors(block, known, f"{path}.ipBlock")
-    if block is None and not selectors:
-        errors.append(fe.required(path, "must specify a peer"))
-    elif block is not None and selectors:
-        errors.append(fe.forbidden(path, "may not specify both ipBlock and another peer"))
-    return errors
+def _peer_errors(peer: Object, path: str) -> Errors:
+    has_selector = peer.get("podSelector") is not None or peer.get("namespaceSelector") is not None
+    has_block = peer.get("ipBlock") is not None
+    if not has_block and not has_selector:
+        return [fe.required(path, "must specify a peer")]
+    if has_block and has_selector:
+        return [fe.forbidden(path, "may not specify both ipBlock and another peer")]
+    return []
 
 
-def _block_errors(block: Object, known: frozenset[str], path: str) -> Errors:
-    whole = block.get("cidr") or ""
-    if not whole:
+def _block_errors(block: Object, path: str, known: frozenset[str]) -> Errors:
+    cidr = block.get("cidr") or ""
+    if not cidr:
         return [fe.required(f"{path}.cidr", "")]
-    errors = legacy_range_errors(whole, f"{path}.cidr", known)
-    parsed = parse_range(whole)
-    if parsed is None:
-        return errors
-    network = parsed[1]
-    for position, part in enumerate(block.get("except") or ()):
-        where = f"{path}.except[{position}]"
+    errors = legacy_range_errors(cidr, f"{path}.cidr", known)
+    parsed = parse_range(cidr)
+    for index, part in enumerate(block.get("except") or () if parsed is not None else ()):
+        where = f"{path}.except[{index}]"
         errors += legacy_range_errors(part, where, known)
-        inner = parse_range(part)
-        if inner is None:
-            continue
-        excluded = inner[1]
-        if not _contains(network, excluded) or network.prefixlen >= excluded.prefixlen:
+        excluded = parse_range(part)
+        if parsed is not None and excluded is not None and not _is_strict_subset(excluded[1], parsed[1]):
             errors.append(fe.invalid(where, part, "must be a strict subset of `cidr`"))
     return errors
 
 
-def _contains(network: Any, other: Any) -> bool:
-    return bool(network.version == other.version and other.network_address in network)
+def _is_strict_subset(part: Network, network: Network) -> bool:
+    return (
+        network.version == part.version
+        and part.network_address in network
+        and network.prefixlen < part.prefixlen
+    )
 
 
-def _blocks(policy: Object) -> Iterator[tuple[str, Object]]:
+_PORT: Entry = [{"protocol": When(bool, Enum("TCP", "UDP", "SCTP"))}, _port_errors]
+_PEER: Entry = [
+    {
+        "podSelector": selector_errors,
+        "namespaceSelector": selector_errors,
+        "ipBlock": Check(_block_errors, context=True),
+    },
+    _peer_errors,
+]
+RULES = Rules(
+    {
+        "spec.podSelector": selector_errors,
+        "spec.ingress[*].ports[*]": _PORT,
+        "spec.ingress[*].from[*]": _PEER,
+        "spec.egress[*].ports[*]": _PORT,
+        "spec.egress[*].to[*]": _PEER,
+        "spec.policyTypes": MaxItems(2, "may not specify more than two policyTypes", stop=True),
+        "spec.policyTypes[*]": Enum("Ingress", "Egress"),
+    }
+)
+
+
+def _blocks(obj: Object) -> Iterator[tuple[str, Object]]:
     for direction, peers in (("ingress", "from"), ("egress", "to")):
-        for position, rule in enumerate(field(policy, f"spec.{direction}", ())):
+        for position, rule in enumerate(field(obj, f"spec.{direction}", ())):
             for index, peer in enumerate(rule.get(peers) or ()):
                 if peer.get("ipBlock") is not None:
                     yield f"spec.{direction}[{position}].{peers}[{index}].ipBlock", peer["ipBlock"]
 
 
-def _policy_update_errors(new: Object, old: Object) -> Errors:
+def _update_errors(new: Object, old: Object) -> Errors:
+    """Accept address ranges of the old object, which may be older than the rules for new ones."""
     known = {
         text for _, block in _blocks(old) for text in (block.get("cidr", ""), *(block.get("except") or ()))
     }
-    return _policy_errors(new, frozenset(known))
+    return RULES(new, context=frozenset(known))
 
 
-def _policy_warnings(policy: Object, old: Object | None) -> Iterable[str]:
-    for path, block in _blocks(policy):
+def _warnings(obj: Object, old: Object | None) -> Iterable[str]:
+    for path, block in _blocks(obj):
         yield from range_warnings(block.get("cidr", ""), f"{path}.cidr")
-        for position, part in enumerate(block.get("except") or ()):
-            yield from range_warnings(part, f"{path}.except[{position}]")
+        for index, part in enumerate(block.get("except") or ()):
+            yield from range_warnings(part, f"{path}.except[{index}]")
 
 
-NETWORK_POLICY = Kind(
-    default=_default_policy,
-    validate=_policy_errors,
-    validate_update=_policy_update_errors,
-    warnings=_policy_warnings,
-    generation_fields=("spec",),
-    columns=(
-        column(
-            "Pod-Selector",
-            lambda obj: label_selector_text(field(obj, "spec.podSelector", {})),
-            description="The pods that the policy is about.",
+def _pod_selector_text(obj: Object) -> str:
+    return label_selector_text(field(obj, "spec.podSelector", {}))
+
+
+KINDS = {
+    "networkpolicies": Kind(
+        default=Defaults(
+            {
+                "spec": _default_policy_types,
+                "spec.ingress[*].ports[*].protocol": "TCP",
+                "spec.egress[*].ports[*].protocol": "TCP",
+            }
         ),
-        AGE,
+        validate=lambda obj: RULES(obj, context=frozenset()),
+        validate_update=_update_errors,
+        warnings=_warnings,
+        generation_fields=("spec",),
+        columns=(
+            column("Pod-Selector", _pod_selector_text, description="Selector of the pods of the policy."),
+            AGE,
+        ),
     ),
-)
+}

@@ -13,7 +13,7 @@ from kubewright.controlplane.kinds.core.podspec.resources import is_native
 from kubewright.controlplane.kinds.core.podspec.volumes import template_metadata_errors
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy, check_complete_name
 from kubewright.controlplane.kinds.printing import AGE, column, field
-from kubewright.controlplane.kinds.storage.storage_class import driver_name_errors
+from kubewright.controlplane.kinds.storage.csi_driver import driver_name_errors
 from kubewright.controlplane.kinds.validation.addresses import parse_range
 from kubewright.controlplane.kinds.validation.conditions import condition_list_errors
 from kubewright.controlplane.kinds.validation.formats import (

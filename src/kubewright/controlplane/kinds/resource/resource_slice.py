@@ -9,7 +9,7 @@ from kubewright.cel.library.semver import is_semver
 from kubewright.controlplane.kinds.core.podspec.scheduling import node_selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, field, shown
-from kubewright.controlplane.kinds.storage.storage_class import driver_name_errors
+from kubewright.controlplane.kinds.storage.csi_driver import driver_name_errors
 from kubewright.controlplane.kinds.validation.formats import (
     Errors,
     dns_label,

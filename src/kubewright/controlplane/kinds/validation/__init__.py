@@ -35,13 +35,15 @@ Missing fields
     A rule ignores a missing field, unless it is `Required` or has a value for `absent`, the zero value of a
     Go field that is not a pointer: `Minimum(1, absent=0)`. A missing object is validated like an empty one,
     as a Go struct would be; write `?` after the name of a pointer (`"spec.healthCheck?.path"`) to skip it.
-    The rules after a `Required` apply only if the field is set.
+    The rules after a `Required` apply only if the field is set, those after a rule with `stop` only if
+    it holds.
 
 Rules (`validation.rules`)
-    `Required`, `Forbidden`, `Minimum`, `Maximum`, `Range`, `Enum`, `MaxLength`, `MaxItems`, `Format` and
-    the constants made with it (`DNS_LABEL`, `DNS_SUBDOMAIN`, `QUALIFIED_NAME`, ...), `Union` (exactly one
-    member, or at most one), `Unique` (list maps and sets; an entry of `list[*]`), `MapKeys`, `Switch` (a
-    table per value of a discriminator), `When` (a table under a condition).
+    `Required`, `Forbidden`, `Minimum`, `Maximum`, `Range`, `Enum`, `MaxLength`, `MaxItems`,
+    `ExclusiveWildcard`, `Format` and the constants made with it (`DNS_LABEL`, `DNS_SUBDOMAIN`,
+    `QUALIFIED_NAME`, ...), `Union` (exactly one member, or at most one), `Unique` (list maps and sets; an
+    entry of `list[*]`), `MapKeys`, `Switch` (a table per value of a discriminator), `When` (a table under a
+    condition).
 
 Hooks
     Any function of a value and its path that returns errors, such as those of `validation.formats`. Use
@@ -74,6 +76,7 @@ from .rules import (
     Check,
     Enum,
     Errors,
+    ExclusiveWildcard,
     Forbidden,
     Format,
     MapKeys,
@@ -105,6 +108,7 @@ __all__ = [
     "Entry",
     "Enum",
     "Errors",
+    "ExclusiveWildcard",
     "Forbidden",
     "Format",
     "Immutable",

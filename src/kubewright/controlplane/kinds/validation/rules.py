@@ -30,6 +30,8 @@ class Rule:
     """One condition on one value."""
 
     absent: Any = None
+    stop: bool = False
+    """Whether the following rules of the field apply only if this one holds."""
 
     def condition(self, value: str, bind: Bind) -> str:
         """Return an expression over the variable `value` that is true when the rule is violated."""
@@ -140,18 +142,37 @@ class MaxLength(Rule):
 
 @dataclass(frozen=True)
 class MaxItems(Rule):
-    """The list must not have more than `limit` items."""
+    """The list must not have more than `limit` items.
+
+    With `detail` the error is `Invalid value: ...: detail` instead of `Too many`; `show` returns the value in
+    that message. With `stop` the rules after this one, such as those of the items, are not applied.
+    """
 
     limit: int
     detail: str = ""
+    stop: bool = False
+    show: Callable[[Any], Any] | None = None
 
     def condition(self, value: str, bind: Bind) -> str:
         return f"len({value}) > {self.limit}"
 
     def errors(self, value: Any, path: str) -> Errors:
         if self.detail:
-            return [fe.invalid(path, value, self.detail)]
+            return [fe.invalid(path, value if self.show is None else self.show(value), self.detail)]
         return [fe.too_many(path, len(value), self.limit)]
+
+
+@dataclass(frozen=True)
+class ExclusiveWildcard(Rule):
+    """A list with `*` must not have other items, which the message calls `items`."""
+
+    items: str
+
+    def condition(self, value: str, bind: Bind) -> str:
+        return f"len({value}) > 1 and '*' in {value}"
+
+    def errors(self, value: Any, path: str) -> Errors:
+        return [fe.invalid(path, value, f"if '*' is present, must not specify other {self.items}")]
 
 
 @dataclass(frozen=True)
@@ -175,12 +196,13 @@ class Format(Rule):
 
 @dataclass(frozen=True)
 class Forbidden(Rule):
-    """The field must not be set."""
+    """The field must not be set. An empty `pointer` field counts as set."""
 
     detail: str
+    pointer: bool = False
 
     def condition(self, value: str, bind: Bind) -> str:
-        return f"{value} not in (None, [], '')"
+        return f"{value} is not None" if self.pointer else f"{value} not in (None, [], '')"
 
     def errors(self, value: Any, path: str) -> Errors:
         return [fe.forbidden(path, self.detail)]
@@ -213,12 +235,15 @@ class Union(Rule):
 class Unique:
     """Items of a list (`"ports[*]"`) must differ in the field `key`; an empty `key` compares whole items.
 
-    A repeated value is reported at the item's field `at`, or at the item if that is empty.
+    A repeated value is reported at the item's field `at`, or at the item if that is empty; with `last`, after
+    the errors of all items. With `stop` the following rules of a repeated item are not applied.
     """
 
     key: str = ""
     at: str | None = None
     ignore_empty: bool = False
+    last: bool = False
+    stop: bool = False
 
 
 @dataclass(frozen=True)

@@ -145,9 +145,13 @@ class _Generator:
 
     def node(self, node: _Node, var: str, path: str, depth: int, context: str) -> None:
         """Emit everything about the object in `var`, which is not `None`."""
-        for child in node.children:
+        for position, child in enumerate(node.children):
             if not isinstance(child, tuple):
                 self.rule(child, var, path, depth, context)
+                if isinstance(child, Rule) and child.stop and position + 1 < len(node.children):
+                    self.emit(depth, "else:")
+                    self.node(_subtree(node.children[position + 1 :]), var, path, depth + 1, context)
+                    return
                 continue
             segment, inner = child
             if segment == "[*]":
@@ -201,9 +205,14 @@ class _Generator:
         below = f"{path}[{{{index}}}]"
         for position, child in enumerate(node.children):
             if isinstance(child, Unique):
-                self.unique(child, seen[position], item, below, depth + 1)
+                if not child.last:
+                    self.unique(child, seen[position], item, below, depth + 1)
             else:
                 self.node(_subtree([child]), item, below, depth + 1, context)
+        for position, child in enumerate(node.children):
+            if isinstance(child, Unique) and child.last:
+                self.emit(depth, f"for {index}, {item} in enumerate({var}):")
+                self.unique(child, seen[position], item, below, depth + 1)
 
     def unique(self, rule: Unique, seen: str, item: str, path: str, depth: int) -> None:
         key = self.variable("k")
@@ -215,6 +224,8 @@ class _Generator:
             depth += 1
         self.emit(depth, f"if {key} in {seen}:")
         self.emit(depth + 1, f"e.append(_duplicate(f'{where}', {key}))")
+        if rule.stop:
+            self.emit(depth + 1, "continue")
         self.emit(depth, f"{seen}.add({key})")
 
     def rule(self, rule: Any, var: str, path: str, depth: int, context: str) -> None:
@@ -260,19 +271,33 @@ def _subtree(children: list[Any]) -> _Node:
 
 
 class Immutable:
-    """The field must not change. `once_set`: it may be set once."""
+    """The field must not change. `once_set`: it may be set once.
 
-    __slots__ = ("detail", "once_set")
+    `show` returns the value in the message. `forbidden`: the error is `Forbidden`, without the value.
+    """
 
-    def __init__(self, detail: str = IMMUTABLE, *, once_set: bool = False) -> None:
+    __slots__ = ("detail", "forbidden", "once_set", "show")
+
+    def __init__(
+        self,
+        detail: str = IMMUTABLE,
+        *,
+        once_set: bool = False,
+        forbidden: bool = False,
+        show: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.detail = detail
         self.once_set = once_set
+        self.forbidden = forbidden
+        self.show = show
 
     def __call__(self, new: Any, old: Any, path: str) -> Errors:
         """Return an error if a field has changed."""
         if new == old or (self.once_set and not old):
             return []
-        return [fe.invalid(path, new, self.detail)]
+        if self.forbidden:
+            return [fe.forbidden(path, self.detail)]
+        return [fe.invalid(path, new if self.show is None else self.show(new), self.detail)]
 
 
 ChangeTable = Mapping[str, Callable[[Any, Any, str], Errors]]
