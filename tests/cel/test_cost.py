@@ -1,4 +1,4 @@
-"""Costs: what Kubernetes counts at run time and estimates before, number by number."""
+"""Run-time costs and static estimates equal those of Kubernetes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions that try to use up time, memory or the stack: each is refused or stopped."""
+"""Expressions that try to exhaust CPU, memory or the stack are rejected or stopped."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_runaway_expressions_are_stopped_by_their_budget(text: str) -> None:
         ENV.compile(text)(BIG, Budget())
 
 
-REFUSED = [
+REJECTED = [
     "(" * 1000 + "1" + ")" * 1000,
     "[" * 1000 + "]" * 1000,
     "-" * 3 + "(" * 400 + "1" + ")" * 400,
@@ -77,8 +77,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text", REFUSED, ids=[text[:20] for text in REFUSED])
-def test_deep_and_huge_texts_are_refused(text: str) -> None:
+@pytest.mark.parametrize("text", REJECTED, ids=[text[:20] for text in REJECTED])
+def test_deep_and_huge_texts_are_rejected(text: str) -> None:
     with pytest.raises((CelCompileError, CelError)):
         ENV.compile(text)({"l": [], "s": "", "d": {}, "m": {}})
 
@@ -113,6 +113,6 @@ def test_catastrophic_patterns_are_linear() -> None:
     assert ENV.compile("s.matches('^(a+)+$')")({"s": "a" * 5000 + "!"}) is False
 
 
-def test_a_pattern_that_needs_too_much_memory_is_refused() -> None:
+def test_a_pattern_that_needs_too_much_memory_is_rejected() -> None:
     with pytest.raises((CelError, CelCompileError)):
         ENV.compile("s.matches('((a{1000}){1000}){1000}')")({"s": "a"})

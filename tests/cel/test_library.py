@@ -9,12 +9,12 @@ import pytest
 from kubewright.cel import (
     AUTHORIZER,
     JSON_PATCH,
+    AccessCheck,
     Authorizer,
     CelCheckError,
     CelError,
     Decision,
     Env,
-    Question,
 )
 
 ENV = Env()
@@ -190,10 +190,10 @@ def test_error(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_an_authorizer_is_asked() -> None:
-    asked: list[Question] = []
+def test_authorizer_checks() -> None:
+    asked: list[AccessCheck] = []
 
-    def decide(question: Question) -> Decision:
+    def decide(question: AccessCheck) -> Decision:
         asked.append(question)
         return Decision(question.verb == "get", reason="because")
 
@@ -207,7 +207,7 @@ def test_an_authorizer_is_asked() -> None:
         env.compile("authorizer.path('/healthz').check('post').reason()")({"authorizer": Authorizer(decide)})
         == "because"
     )
-    assert asked[0] == Question(
+    assert asked[0] == AccessCheck(
         verb="get",
         group="apps",
         resource="deployments",
@@ -219,13 +219,13 @@ def test_an_authorizer_is_asked() -> None:
     assert asked[1].path == "/healthz"
 
 
-def test_two_checks_are_all_an_expression_can_pay_for() -> None:
+def test_the_cost_limit_allows_two_access_checks() -> None:
     env = Env({"authorizer": AUTHORIZER})
     check = "authorizer.path('/a').check('get').allowed()"
-    answers = {"authorizer": Authorizer(lambda question: Decision(True))}
-    assert env.compile(f"{check} && {check}")(answers)
+    variables = {"authorizer": Authorizer(lambda check: Decision(True))}
+    assert env.compile(f"{check} && {check}")(variables)
     with pytest.raises(Exception, match="cost limit exceeded"):
-        env.compile(f"{check} && {check} && {check}")(answers)
+        env.compile(f"{check} && {check} && {check}")(variables)
 
 
 def test_constant_formats_are_checked_before_they_run() -> None:

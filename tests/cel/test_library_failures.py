@@ -1,4 +1,4 @@
-"""What the functions say about values that come with the data: parsing that fails, and where it ends."""
+"""Error messages of library functions for invalid values."""
 
 # ruff: noqa: E501 - tables of cases read better in one line
 
@@ -46,7 +46,7 @@ def run(expression: str, text: str) -> Any:
         ("::1.2.3.400", "IPv4 field has value >255"),
     ],
 )
-def test_an_address_that_is_none_says_why(text: str, problem: str) -> None:
+def test_invalid_address_errors(text: str, problem: str) -> None:
     with pytest.raises(CelError) as failure:
         run("string(ip(text))", text)
     assert str(failure.value) == (
@@ -66,14 +66,14 @@ def test_an_address_that_is_none_says_why(text: str, problem: str) -> None:
         ("fe80::1%eth0/64", "IPv6 zones cannot be present in a prefix"),
     ],
 )
-def test_a_prefix_that_is_none_says_why(text: str, problem: str) -> None:
+def test_invalid_prefix_errors(text: str, problem: str) -> None:
     twice = 2 * "network address parse error during conversion from string: "
     with pytest.raises(CelError) as failure:
         run("string(cidr(text))", text)
     assert str(failure.value) == f'{twice}netip.ParsePrefix("{text}"): {problem}'
 
 
-def test_a_prefix_that_is_asked_for_no_address_has_no_such_function() -> None:
+def test_contains_ip_with_an_invalid_address_matches_no_overload() -> None:
     assert run("cidr('10.0.0.0/8').containsIP(text)", "10.1.1.1") is True
     with pytest.raises(CelError, match=r"^no such overload$"):
         run("cidr('10.0.0.0/8').containsIP(text)", "bad")
@@ -127,13 +127,13 @@ def test_sums_of_quantities_stay_integers_as_long_as_they_fit() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_words_of_a_failure(expression: str, text: str, message: str) -> None:
+def test_error_messages(expression: str, text: str, message: str) -> None:
     with pytest.raises(CelError) as failure:
         run(expression, text)
     assert str(failure.value) == message
 
 
-def test_texts_that_are_numbers_and_zones_of_their_own_kind() -> None:
+def test_number_and_time_zone_literals() -> None:
     assert run("double(text)", "0x1p4") == 16.0
     assert run("timestamp('2020-06-15T12:30:00Z').getHours(text)", "25:00") == 13
 
@@ -151,7 +151,7 @@ def test_texts_that_are_numbers_and_zones_of_their_own_kind() -> None:
         ("dyn(1).matches(text)", ""),
     ],
 )
-def test_values_that_no_function_takes_are_named_with_the_function(expression: str, call: str) -> None:
+def test_no_matching_overload_names_the_function(expression: str, call: str) -> None:
     with pytest.raises(CelError) as failure:
         run(expression, "x")
     assert str(failure.value) == f"no such overload{call}"

@@ -138,7 +138,7 @@ def test_the_wanted_result_type_is_checked() -> None:
         Env({"self": INT}).check("self + 1", expected=BOOL)
 
 
-def test_recursive_types_are_walked_where_an_expression_goes() -> None:
+def test_recursive_types_are_resolved_on_demand() -> None:
     def fields() -> Mapping[str, Type]:
         return {"next": node, "at": timestamp_type(), "n": INT}
 
@@ -191,7 +191,7 @@ def test_dotted_variables_and_mappings_that_compute() -> None:
 
 
 @given(st.text(alphabet="abc_-./0", min_size=1, max_size=12))
-def test_escapes_come_back(name: str) -> None:
+def test_escapes_round_trip(name: str) -> None:
     escaped = escape(name)
     if escaped is not None:
         assert escaped.isidentifier()

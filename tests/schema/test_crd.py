@@ -1,4 +1,4 @@
-"""Validation of CRDs: what is refused, where, and in which words."""
+"""Validation of CRDs: which errors are reported, with path and message."""
 
 # ruff: noqa: E501 - tables of cases read better in one line
 
@@ -129,7 +129,7 @@ def test_defaults() -> None:
         ),
     ],
 )
-def test_refused(changes: dict[str, Any], expected: str) -> None:
+def test_rejected(changes: dict[str, Any], expected: str) -> None:
     assert expected in texts(crd(props(spec=props(a=STRING)), **changes))
 
 
@@ -250,7 +250,7 @@ def test_the_cost_of_rules_is_limited() -> None:
     assert texts(crd(props(a=bounded))) == []
 
 
-def test_an_update_is_not_asked_for_what_was_already_wrong() -> None:
+def test_an_update_does_not_report_existing_errors() -> None:
     old = crd(props(a={"type": "array", "items": OBJECT, "x-kubernetes-list-type": "set"}))
     assert texts(old) != []
     assert texts(copy.deepcopy(old), old) == []
@@ -258,7 +258,7 @@ def test_an_update_is_not_asked_for_what_was_already_wrong() -> None:
     assert texts(copy.deepcopy(untyped), untyped) != []
 
 
-def test_what_never_changes() -> None:
+def test_immutable_fields() -> None:
     old = crd(OBJECT)
     old["status"]["conditions"] = [{"type": "Established", "status": "True"}]
     new = copy.deepcopy(old)
@@ -307,7 +307,7 @@ def test_protected_groups_need_approval() -> None:
     assert texts(made) == []
 
 
-def test_warnings_about_formats_that_nobody_checks() -> None:
+def test_warnings_about_formats_that_are_not_enforced() -> None:
     made = crd(
         props(
             a={**STRING, "format": "colour"},
@@ -319,7 +319,7 @@ def test_warnings_about_formats_that_nobody_checks() -> None:
     assert crd_warnings(made, made) == []
 
 
-def test_the_root_is_narrow_when_there_is_a_status() -> None:
+def test_root_keywords_are_restricted_with_a_status_subresource() -> None:
     [text] = texts(crd({**OBJECT, "maxProperties": 3}, subresources={"status": {}}))
     assert text.startswith(
         f'{AT}: Invalid value: {{"ID":"","Schema":"","Ref":null,"Description":"","Type":"object",'
@@ -341,7 +341,7 @@ def test_the_default_of_an_integer_or_string_may_have_any_type() -> None:
     assert texts(crd(props(a={**either, "maximum": 3, "default": 4}))) != []
 
 
-def test_what_no_schema_may_have_is_named() -> None:
+def test_unsupported_keywords() -> None:
     assert texts(crd(props(a={**STRING, "$schema": "x"}))) == [
         f"{AT}: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"
     ]

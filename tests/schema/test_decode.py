@@ -24,7 +24,7 @@ def obj(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec}
 
 
-def test_unknown_fields_go_and_are_named() -> None:
+def test_unknown_fields_are_pruned_and_returned() -> None:
     schema = version(
         a=STRING,
         list={"type": "array", "items": {"type": "object", "properties": {"x": STRING}}},
@@ -76,7 +76,7 @@ def test_defaults_are_not_shared_between_objects() -> None:
     assert second["spec"]["m"] == {"a": "1"}
 
 
-def test_nulls_without_a_meaning_are_dropped() -> None:
+def test_non_nullable_nulls_are_dropped() -> None:
     schema = version(
         a=STRING, m={"type": "object", "additionalProperties": STRING}, l={"type": "array", "items": STRING}
     )
@@ -109,7 +109,7 @@ def test_nulls_without_a_meaning_are_dropped() -> None:
         ("x", "json: cannot unmarshal string into Go value of type v1.ObjectMeta"),
     ],
 )
-def test_metadata_that_cannot_be_read_is_refused_or_repaired(metadata: Any, text: str) -> None:
+def test_metadata_that_cannot_be_read_is_rejected_or_repaired(metadata: Any, text: str) -> None:
     schema = version()
     with pytest.raises(MetadataError) as caught:
         schema.decode({"metadata": metadata})
@@ -121,7 +121,7 @@ def test_metadata_that_cannot_be_read_is_refused_or_repaired(metadata: Any, text
         assert not metadata.keys() & stored["metadata"].keys()
 
 
-def test_metadata_loses_what_is_empty_or_unknown() -> None:
+def test_empty_and_unknown_metadata_fields_are_dropped() -> None:
     body = {
         "metadata": {
             "name": "n",
@@ -155,7 +155,7 @@ def test_embedded_resources_have_metadata_of_their_own() -> None:
     assert schema.process(good) == ([], ([], []))
 
 
-def test_embedded_metadata_that_cannot_be_read_is_refused_with_its_place() -> None:
+def test_embedded_metadata_that_cannot_be_read_is_rejected_with_its_place() -> None:
     with pytest.raises(MetadataError) as caught:
         version(tpl=EMBEDDED).decode(
             obj(tpl={"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": 1}}})

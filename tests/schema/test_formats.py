@@ -68,7 +68,7 @@ def test_accepted(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BAD.items() for text in texts])
-def test_refused(name: str, text: str) -> None:
+def test_rejected(name: str, text: str) -> None:
     check = checker(name)
     assert check is not None
     assert not check(text)

@@ -270,12 +270,12 @@ def test_a_recursive_type_shows_its_cycle() -> None:
     assert problem.where.startswith(__file__)
 
 
-def test_a_recursive_built_in_type_is_refused() -> None:
+def test_a_recursive_built_in_type_is_rejected() -> None:
     with pytest.raises(DeclarationError, match="recursive type: JSONSchemaProps"):
         schema_of(JSONSchemaProps)
 
 
-def test_types_that_are_used_twice_are_no_cycle() -> None:
+def test_using_a_type_twice_is_not_a_cycle() -> None:
     class Pair(Struct):
         one: Nested
         two: Nested
@@ -294,7 +294,7 @@ def test_built_in_types_are_written_out() -> None:
     assert "labels" in expanded["properties"]["metadata"]["properties"]
 
 
-def test_a_schema_is_the_callers_to_change() -> None:
+def test_schemas_are_not_shared() -> None:
     schema_of(PodTemplateSpec)["properties"].clear()
     schema_of(Quantity).clear()
     schema_of(Condition)["properties"].clear()
@@ -303,7 +303,7 @@ def test_a_schema_is_the_callers_to_change() -> None:
     assert schema_of(Condition)["properties"]
 
 
-def test_a_type_of_ones_own_says_its_schema() -> None:
+def test_a_custom_type_declares_its_schema() -> None:
     class Colour:
         __wire_schema__ = {"type": "string", "maxLength": 7}
 

@@ -1,4 +1,4 @@
-"""Types and their schemas agree: what one makes the other takes.
+"""Values of a type are valid under its schema, and the reverse.
 
 Types are made at random, with a strategy for Python values beside each. Both directions are tried: a value of
 the type, written to the wire, is valid under the schema; and a value drawn from the schema can be read as the

@@ -1,4 +1,4 @@
-"""CEL rules through the walk: what runs when, and what is said when it fails."""
+"""CEL rules of a schema: when they are evaluated, and their error messages."""
 
 # ruff: noqa: E501 - tables of cases read better in one line
 
@@ -24,7 +24,7 @@ def errors(schema: SchemaVersion, spec: Any, old: Any = None) -> list[str]:
     return [str(error) for error in schema.validate({"spec": spec}, before).errors]
 
 
-def test_the_text_of_a_failure() -> None:
+def test_failure_messages() -> None:
     properties = {"min": INT, "max": INT, "s": STRING}
     spec = {"min": 2, "max": 1, "s": "x"}
     assert errors(version(properties, {"rule": "self.min <= self.max"}), spec) == [
@@ -90,7 +90,7 @@ def test_transition_rules_need_an_old_value() -> None:
     assert errors(optional, {"n": 9}, {"n": 1}) == []
 
 
-def test_elements_of_map_lists_meet_their_old_selves() -> None:
+def test_list_map_elements_are_correlated_by_key() -> None:
     item = {
         "type": "object",
         "required": ["k"],
@@ -151,7 +151,7 @@ def test_nulls_are_passed_over() -> None:
     assert errors(schema, {"a": None}) == []
 
 
-def test_budgets_stop_what_runs_away() -> None:
+def test_the_budget_stops_expensive_rules() -> None:
     numbers = {"type": "array", "items": INT}
     cartesian = {"rule": "self.l.all(x, self.l.all(y, self.l.all(z, x + y + z >= 0)))"}
     verdict = errors(version({"l": numbers}, cartesian), {"l": list(range(300))})
@@ -184,7 +184,7 @@ def test_constants_that_cannot_be_converted_are_found_with_the_rule() -> None:
     )
 
 
-def test_a_field_that_is_null_is_not_there_but_a_key_is() -> None:
+def test_null_fields_are_absent_but_null_map_values_are_present() -> None:
     nullable = {**STRING, "nullable": True}
     inner = {"type": "object", "nullable": True, "properties": {"b": nullable}}
     properties = {

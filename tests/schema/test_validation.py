@@ -1,4 +1,4 @@
-"""Every keyword, in the words that clients compare."""
+"""Validation keywords and their messages."""
 
 # ruff: noqa: E501 - tables of cases read better in one line
 
@@ -94,7 +94,7 @@ def test_keyword(schema: dict[str, Any], value: Any, expected: list[tuple[str, s
     assert [(error.field, error.message) for error in errors] == expected
 
 
-def test_reasons_say_what_sort_of_error_it_is() -> None:
+def test_error_types() -> None:
     properties = {
         "a": {"type": "string"},
         "b": {"type": "string", "maxLength": 1},
@@ -172,7 +172,7 @@ def test_a_list_that_had_duplicates_may_keep_them() -> None:
     assert version.validate({"tags": ["a", "a"]}, {"tags": ["a"]}).errors != []
 
 
-def test_a_status_write_answers_for_the_duplicates_it_brings() -> None:
+def test_a_status_update_reports_the_duplicates_it_adds() -> None:
     unique = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
     part = {"type": "object", "properties": {"names": unique}}
     version = SchemaVersion({"type": "object", "properties": {"spec": part, "status": part}})

@@ -1,4 +1,4 @@
-"""The CEL language as Kubernetes runs it: parse, check against declared types, estimate and limit cost, run.
+"""The Common Expression Language of Kubernetes: parser, type checker, cost estimation and limits, evaluation.
 
     env = Env({"self": object_type("self", {"replicas": INT, "max": INT})})
     checked = env.check("self.replicas <= self.max", expected=BOOL)     # CelSyntaxError, CelCheckError
@@ -8,19 +8,19 @@
     program = checked.compile()                                         # or env.compile(text)
     program({"self": {"replicas": 1, "max": 3}}, budget=Budget())       # CelError, CostExceeded
 
-Programs run over plain decoded JSON (dict, list, str, int, float, bool, None) and never copy or change it.
-Types say where the data means more than JSON can: a `timestamp_type()`, `duration_type()` or `bytes_type()`
-field holds a string that an expression sees as a timestamp, a duration or bytes.
+Programs evaluate plain decoded JSON (dict, list, str, int, float, bool, None) and never copy or change it.
+A field of `timestamp_type()`, `duration_type()` or `bytes_type()` is a string in JSON and a timestamp, a
+duration or bytes in the expression.
 
 `Env(variables, types=..., bindings=False)`: `variables` maps names to types; `types` lists objects that an
 expression may construct (`OBJECT` and `JSON_PATCH` are those of mutating policies); `bindings` turns on
 `cel.bind`, which Kubernetes does for device selectors only. `check(text, expected=T)` raises
-`CelResultError` if the result is no T.
+`CelResultError` if the result is not a T.
 
-A `Budget(limit)` counts the cost of all programs that are run with it; each run is also limited by itself
-(`per_call`). `budget.used` and `budget.remaining` say where it stands.
+A `Budget(limit)` counts the cost of all programs that are evaluated with it (`budget.used`,
+`budget.remaining`); each evaluation also has its own limit (`per_call`).
 
-Types are made with `object_type`, `list_type`, `map_type`, `string_type`, `bytes_type`, `timestamp_type`,
+Types are created with `object_type`, `list_type`, `map_type`, `string_type`, `bytes_type`, `timestamp_type`,
 `duration_type`, `int_or_string_type`, `optional_type` and the constants `BOOL INT UINT DOUBLE STRING BYTES
 TIMESTAMP DURATION NULL DYN`. `kubewright.cel.limits` has the numbers of Kubernetes.
 """

@@ -16,9 +16,9 @@ from .errors import Issue as Issue
 from .frame import Budget as Budget
 from .library.authorization import AUTHORIZER as AUTHORIZER
 from .library.authorization import RESOURCE_CHECK as RESOURCE_CHECK
+from .library.authorization import AccessCheck as AccessCheck
 from .library.authorization import Authorizer as Authorizer
 from .library.authorization import Decision as Decision
-from .library.authorization import Question as Question
 from .library.authorization import ResourceCheck as ResourceCheck
 from .types import BOOL as BOOL
 from .types import BYTES as BYTES

@@ -1,9 +1,9 @@
-"""The expression tree: what the parser makes, the checker annotates and the compiler reads.
+"""The expression tree: created by the parser, annotated by the checker, read by the compiler.
 
-Every node knows its offset in the text (`pos`) and, once checked, its `type`. Macros are already expanded:
-`all`, `map` and their kin are `Comprehension` nodes that keep the name of their macro as `kind`, so that the
-compiler can choose a tight loop. A node may be shared by two parents (the target of `optMap`), so passes over
-the tree remember what they have seen.
+Every node has its offset in the text (`pos`) and, once checked, its `type`. Macros are already expanded:
+`all`, `map` and others are `Comprehension` nodes with the name of the macro as `kind`, so that the compiler
+can choose a specialised loop. Two parents may share a node (the target of `optMap`), so passes over the tree
+track visited nodes.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class StructExpr(Expr):
 
 
 class Comprehension(Expr):
-    """A fold over a list or map; `kind` names the macro it came from."""
+    """A fold over a list or map; `kind` is the name of the macro."""
 
     __slots__ = (
         "accu_init",
@@ -159,12 +159,12 @@ class Comprehension(Expr):
 
     @property
     def is_bind(self) -> bool:
-        """Whether this only gives a name to a value (`cel.bind`, `optMap`)."""
+        """Whether this only binds a variable (`cel.bind`, `optMap`)."""
         return self.kind == "bind"
 
 
 def children(expr: Expr) -> list[Expr]:
-    """The nodes directly below a node."""
+    """Return the direct children of a node."""
     if isinstance(expr, Select):
         return [expr.operand]
     if isinstance(expr, Call):

@@ -1,4 +1,4 @@
-"""The static cost of one call, from what is known about the sizes of its arguments.
+"""Static cost of one call, from the known sizes of its arguments.
 
 Rules are keyed by overload id, else by function name; a call without a rule costs one. A rule also bounds the
 size of the result, since that is an argument of the next call. Unknown sizes count as 2^64-1.
@@ -20,7 +20,7 @@ _MAX_FORMAT: Final = 64
 
 
 class CostRange(NamedTuple):
-    """The least and the most something costs, or measures."""
+    """Minimum and maximum of a cost or size."""
 
     min: int
     max: int
@@ -66,7 +66,7 @@ class Estimate(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An argument as the cost of a call sees it."""
+    """An argument with its size."""
 
     expr: Expr
     size: CostRange | None
@@ -74,12 +74,12 @@ class Node(NamedTuple):
 
     @property
     def known(self) -> CostRange:
-        """The size, or anything."""
+        """The size, or the unbounded range."""
         return self.size if self.size is not None else UNKNOWN
 
     @property
     def element_size(self) -> CostRange | None:
-        """The size of an element if this is a list; `None` if it is none."""
+        """The size of an element if this is a list, otherwise `None`."""
         if not self.expr.type.params or self.expr.type.kind not in (Kind.LIST, Kind.MAP):
             return None
         declared = self.declared.params[0] if self.declared is not None and self.declared.params else None

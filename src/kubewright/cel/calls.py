@@ -1,8 +1,8 @@
-"""Code for calls: operators chosen by the checked types, functions by their overload.
+"""Code generation for calls: operators by checked types, functions by overload.
 
-Where the checker knows the types of all arguments, the one overload is called directly. Where it does not
-(dyn), the overload is found by the values at run time. Constant arguments are folded in: patterns are
-compiled once, membership in a constant list is a set lookup, conversions of constants are done here.
+If the checker knows the types of all arguments, the single overload is called directly. Otherwise (dyn) the
+overload is selected by the values at run time. Constant arguments are folded: patterns are compiled once,
+membership in a constant list is a set lookup, conversions of constants are evaluated here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXACT: Final = frozenset({Kind.INT, Kind.UINT, Kind.BOOL, Kind.TIMESTAMP, Kind.
 
 
 def call(compiler: Compiler, expr: Call) -> Code:
-    """Code for any call."""
+    """Return the code of a call."""
     function = expr.function
     special = _SPECIAL.get(function)
     if special is not None:
@@ -90,7 +90,7 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
                 try:
                     return impl(value)
                 except (TypeError, AttributeError):
-                    raise _refused(overload, (value,)) from None
+                    raise _invalid_value(overload, (value,)) from None
 
             return Code(unary, cost)
         if len(runs) == 2:
@@ -101,7 +101,7 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
                 try:
                     return impl(first, second)
                 except (TypeError, AttributeError):
-                    raise _refused(overload, (first, second)) from None
+                    raise _invalid_value(overload, (first, second)) from None
 
             return Code(binary, cost)
 
@@ -110,7 +110,7 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
             try:
                 return impl(*args)
             except (TypeError, AttributeError):
-                raise _refused(overload, args) from None
+                raise _invalid_value(overload, args) from None
 
         return Code(call_any, cost)
     count = price
@@ -124,7 +124,7 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
                 return impl(*args)
             result = impl(*args)
         except (TypeError, AttributeError):
-            raise _refused(overload, args) from None
+            raise _invalid_value(overload, args) from None
         charge(frame, count(args, result))
         return result
 
@@ -133,8 +133,8 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
     return Code(run_charged, cost)
 
 
-def _refused(overload: Overload, args: Iterable[Any]) -> Exception:
-    """The error for a value that is not what its declared type promised, such as a null."""
+def _invalid_value(overload: Overload, args: Iterable[Any]) -> Exception:
+    """Return the error for a value that does not have its declared type, such as a null."""
     if overload.accepts(args):
         raise AssertionError(f"{overload} failed on values it accepts")
     return no_overload()
@@ -189,7 +189,7 @@ _NAME_ONLY: Final = frozenset({"size"})
 
 
 def _signature(function: str, args: Iterable[Any]) -> str:
-    """How an error names a call: with the types of its arguments, but for the oldest functions."""
+    """Return a call as errors print it: with argument types, except for the standard functions."""
     if function in _NAME_ONLY:
         return function
     if function in _BARE or not function.replace(".", "").isidentifier():
@@ -261,7 +261,7 @@ def _logic(compiler: Compiler, expr: Call, *, decisive: bool) -> Code:
 
 
 def branch_cost(expr: Expr, code: Code) -> int:
-    """The cost of a branch of `?:`; a plain selection is one cheaper there."""
+    """Return the cost of a branch of `?:`, where a plain selection costs one less."""
     from kubewright.cel.compiler import is_attribute
 
     plain = is_attribute(expr) and not (isinstance(expr, Call) and expr.function == "_?_:_")
@@ -287,7 +287,7 @@ def _conditional(compiler: Compiler, expr: Call) -> Code:
 
 
 def _opt_map(compiler: Compiler, expr: Call) -> Code:
-    """`target.optMap(x, body)`: the target is evaluated once and charged as Kubernetes does, twice."""
+    """`target.optMap(x, body)`: the target is evaluated once and, as in Kubernetes, charged twice."""
     has_value, present, _ = expr.args
     assert isinstance(has_value, Call)
     assert has_value.target is not None
@@ -409,7 +409,7 @@ def _optional_access(compiler: Compiler, expr: Call) -> Code:
     look = optional_field if of_object else optional_select
 
     def select(frame: Frame) -> Optional:
-        """What is not there costs nothing to read."""
+        """Accessing an absent value costs nothing."""
         found = look(run(frame), key_run(frame))
         if found.has_value:
             frame[0] += 1

@@ -1,8 +1,8 @@
-"""What a call costs when it runs: the numbers of Kubernetes, from the sizes of arguments and result.
+"""Run-time cost of calls, from the sizes of arguments and result, as in Kubernetes.
 
-`charge_for(function, overload)` gives a function of the argument tuple and the result, or `None` for the many
-calls that cost one. Costs of calls that build or walk much are charged by `before`, a lower bound known from
-the arguments alone, so that the budget stops them before the work is done.
+`charge_for(function, overload)` returns a function of the argument tuple and the result, or `None` for calls
+that cost one. Expensive calls are charged by `before`, a lower bound known from the arguments alone, so that
+the budget stops them before the work is done.
 """
 
 from __future__ import annotations
@@ -204,14 +204,14 @@ _BY_FUNCTION: Final[dict[str, Charge]] = {
     "@sortByAssociatedKeys": _self_compare(1),
 }
 _AFTERWARDS: Final = frozenset({"join", "slice", "reverse"})
-"""Their cost needs the result; the result is no larger than the arguments, or bounded."""
+"""Functions whose cost depends on the result, which is not larger than the arguments or is bounded."""
 
 
 def charge_for(function: str, overload_id: str) -> Charge | None:
-    """How to count a call; `None` means one."""
+    """Return the cost function of a call; `None` means cost 1."""
     return _BY_OVERLOAD.get(overload_id) or _BY_FUNCTION.get(function)
 
 
 def before(function: str) -> bool:
-    """Whether the cost is known from the arguments, so that it can be charged before the work."""
+    """Return whether the cost depends only on the arguments, so that it can be charged before the call."""
     return function not in _AFTERWARDS and function != "lists.range"

@@ -1,8 +1,8 @@
-"""Type checking: gives every node its type and every call the overloads that may apply.
+"""Type checker: assigns every node its type and every call its candidate overloads.
 
-All problems are collected and worded as Kubernetes words them. A node that is wrong gets the error type,
-which goes with everything, so that one problem is reported once. After the walk, type parameters that stayed
-free become dyn, and literals that evaluation would refuse (`duration('x')`, bad patterns) are reported too.
+All problems are collected, with the messages of Kubernetes. An invalid node gets the error type, which is
+assignable to everything, so that a problem is reported once. After the walk, unbound type parameters become
+dyn, and invalid literals (`duration('x')`, bad patterns) are reported.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Checker:
         self._checked: dict[int, Expr] = {}
 
     def check(self, root: Expr) -> None:
-        """Annotate the tree; problems are in `issues` afterwards."""
+        """Annotate the tree and collect problems in `issues`."""
         self._visit(root)
         for expr in self._checked.values():
             expr.type = self._types.resolve(expr.type, free_as_dyn=True)
@@ -101,7 +101,7 @@ class Checker:
                 self.report(expr.args[0].pos, f"invalid {expr.function} argument")
 
     def _check_format(self, expr: Call) -> None:
-        """A constant template is checked against the types of its arguments."""
+        """Check a constant template against the types of its arguments."""
         if not isinstance(expr.target, Literal) or not isinstance(expr.args[0], ListExpr):
             return
         arguments = expr.args[0].elements
@@ -125,7 +125,7 @@ class Checker:
             )
 
     def _check_aggregates(self, root: Expr) -> None:
-        """Literal lists and maps hold one type, except in the arguments of `format`."""
+        """Literal lists and maps must be homogeneous, except in the arguments of `format`."""
         seen: set[int] = set()
         stack = [root]
         while stack:

@@ -1,4 +1,4 @@
-"""A piece of compiled code: a function of a frame with the part of its cost that is always the same."""
+"""Compiled code: a function of a frame, with its fixed cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Code(NamedTuple):
 
 
 def constant(value: Any) -> Code:
-    """Code that yields a value for nothing."""
+    """Return code for a constant, at no cost."""
     return Code(lambda frame: value, 0, constant=True)
 
 

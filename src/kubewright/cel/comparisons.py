@@ -1,7 +1,7 @@
-"""Code for comparisons and tests of text, chosen by the checked types.
+"""Code generation for comparisons and string predicates, specialised by checked types.
 
 Numbers and strings of known type are compared by Python's operators; everything else by `values.equal`, after
-its size is charged. A null where the type promised a value is an error, not a crash.
+its size is charged. A null where the type declares a value is an evaluation error.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _text_comparison(left: Run, right: Run, compare: Binary) -> Run:
 
 
 def _null_comparison(left: Any, right: Any, compare: Binary) -> bool:
-    """Equality goes for any values; there is no order with a null."""
+    """Equality is defined for all values; null has no order."""
     if compare is operator.eq or compare is operator.ne:
         return equal(left, right) is (compare is operator.eq)
     raise no_overload()
 
 
 def comparison(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> Code | None:
-    """`<` and its kin where the types are known, or `None`."""
+    """Code for `<`, `<=`, `>`, `>=` if the types are known, or `None`."""
     left, right = (code.run for code in codes)
     cost = codes[0].cost + codes[1].cost
     kinds = {operand.type.kind for operand in operands}
@@ -99,7 +99,7 @@ def comparison(expr: Call, operands: Sequence[Expr], codes: Sequence[Code]) -> C
 
 
 def _ordered(compare: Binary, left: Run, right: Run, right_code: Code) -> Run:
-    """Comparison of numbers that Python orders as CEL does; null is not among them."""
+    """Compare numbers that Python orders as CEL does; null is an error."""
     value = value_of(right_code) if right_code.constant else None
 
     def against_constant(frame: Frame) -> bool:

@@ -1,13 +1,13 @@
-"""A checked expression to a Python closure.
+"""Compiler: a checked expression to Python closures.
 
-Every node becomes a function of a frame (see `frame`). Types found by the checker choose the function: a
-field of a known object is one subscript, a comparison of integers one operator. `Code` pairs a function with
-the fixed part of its cost; a parent adds up the fixed costs of what it always evaluates, so a straight piece
-of an expression is charged once, by whoever decides that it runs: the program, a branch of `&&`, `||` or
-`?:`, a loop.
+Every node becomes a function of a frame (see `frame`), specialised by the checked types: a field of a known
+object is one subscript, a comparison of integers one operator. `Code` pairs a function with the fixed part of
+its cost. A parent adds the fixed costs of children that are always evaluated, so that a straight-line part of
+an expression is charged once, where its evaluation is decided: the program, a branch of `&&`, `||` or `?:`, a
+loop.
 
-Values read from variables are raw JSON. `raw` compiles a node that may yield them (a variable, a field, an
-element); `code` converts what comes out if the type asks for it, so selections never convert whole objects.
+Variables are raw JSON. `raw` compiles a node that may return raw JSON (a variable, a field, an element);
+`code` converts the result if the type requires it, so that selections never convert whole objects.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _PLAIN_KEYS: Final = (str, bool, int)
 
 
 class Variable(NamedTuple):
-    """Where a variable lives, and whether its value is raw JSON."""
+    """Slot of a variable, and whether its value is raw JSON."""
 
     slot: int
     raw: bool
 
 
 class Compiler:
-    """Compiles one expression; `slots` says how large its frame is."""
+    """Compiles one expression; `slots` is the size of its frame."""
 
     def __init__(self, names: list[str], messages: Mapping[str, Type]) -> None:
         self._scopes: list[dict[str, Variable]] = [
@@ -59,7 +59,7 @@ class Compiler:
         self._messages = messages
 
     def enter(self, variables: Mapping[str, bool]) -> list[int]:
-        """Open a scope with these local variables (name to raw); returns their slots."""
+        """Open a scope with these local variables (name to raw); return their slots."""
         scope: dict[str, Variable] = {}
         for name, raw in variables.items():
             scope[name] = Variable(self.slots, raw)
@@ -78,7 +78,7 @@ class Compiler:
         raise CelError(f"undeclared reference to '{name}'")
 
     def code(self, expr: Expr) -> Code:
-        """Code for a node that yields a CEL value."""
+        """Return the code of a node, with a CEL value as result."""
         compiled, raw = self.raw(expr)
         if raw:
             convert = converter(expr.type)
@@ -87,7 +87,7 @@ class Compiler:
         return compiled
 
     def raw(self, expr: Expr) -> tuple[Code, bool]:
-        """Code for a node, and whether it may yield raw JSON."""
+        """Return the code of a node, and whether its result may be raw JSON."""
         if isinstance(expr, Ident):
             return self._ident(expr)
         if isinstance(expr, Select):
@@ -117,7 +117,7 @@ class Compiler:
         return Code(lambda frame: frame[slot], 1), variable.raw
 
     def attribute(self, expr: Expr) -> tuple[Code, bool]:
-        """Code for what a selection starts from; a computed start costs one more than itself."""
+        """Return the code of the operand of a selection; a computed operand costs one more."""
         code, raw = self.raw(expr)
         return (code if is_attribute(expr) else Code(code.run, code.cost + 1)), raw
 
@@ -146,7 +146,7 @@ class Compiler:
         return Code(_key_run(code.run, expr.field), code.cost + 1), raw
 
     def _path(self, expr: Select) -> tuple[int, list[str]] | None:
-        """The slot and keys of a chain of object fields that starts at a variable."""
+        """Return the slot and keys of a chain of field selections on a variable."""
         keys: list[str] = []
         current: Expr = expr
         while isinstance(current, Select) and current.qualified is None and not current.test_only:
@@ -244,7 +244,7 @@ class Compiler:
 
 
 def is_attribute(expr: Expr) -> bool:
-    """Whether a node is a variable or a selection, which Kubernetes counts as one step with parts."""
+    """Return whether a node is a variable or selection, which Kubernetes counts as one attribute."""
     if isinstance(expr, Select):
         return not expr.test_only
     return isinstance(expr, Ident) or (
@@ -275,7 +275,7 @@ def _missing(key: str) -> CelError:
 
 
 def _path_run(slot: int, keys: list[str]) -> Run:
-    """Fields of fields; one that is null is one that is not there."""
+    """Select nested fields; a null field is absent."""
     if len(keys) == 1:
         (only,) = keys
 
@@ -324,7 +324,7 @@ def _path_run(slot: int, keys: list[str]) -> Run:
 
 
 def _unfit(value: Any, keys: list[str]) -> CelError:
-    """Why the way of some keys into a value ends at what is no object."""
+    """Return the error of selecting keys from a value that is not an object."""
     for key in keys:
         if not isinstance(value, Mapping):
             break

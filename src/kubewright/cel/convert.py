@@ -1,9 +1,8 @@
-"""Decoded JSON to CEL values, where they differ.
+"""Conversion between decoded JSON and CEL values.
 
-A program runs on the data as it is. Only where an expression reaches a value whose type says more than JSON
-can (a timestamp, a duration, bytes, a double written without a dot, a list that is a set) is that value
-converted, and only then. `converter` makes the function for a type, or `None` where nothing needs
-converting; `to_json` is the way back.
+A program evaluates JSON data directly. A value is converted only when an expression accesses it and its type
+is not a JSON type (a timestamp, a duration, bytes, a double written without a dot, a list of type set).
+`converter` returns the conversion function of a type, or `None` if none is needed; `to_json` is the inverse.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Converter = Callable[[Any], Any]
 
 
 def converter(item: Type) -> Converter | None:
-    """How values of this type are converted."""
+    """Return the conversion function of a type, or `None`."""
     return _build(item, {}) if item.needs_conversion else None
 
 
@@ -110,7 +109,7 @@ def _optional(item: Type, known: dict[int, Converter]) -> Converter:
 
 
 def to_json(value: Any) -> Any:
-    """A CEL value as data that JSON can hold; raises `CelError` for types and opaque values."""
+    """Convert a CEL value to JSON data; raise `CelError` for types and opaque values."""
     if value is None or isinstance(value, str | bool | float):
         return value
     if isinstance(value, int):

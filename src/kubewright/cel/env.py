@@ -1,4 +1,4 @@
-"""The environment an expression is written for, and the steps from text to result.
+"""The environment of an expression, and the steps from text to result.
 
 text --check--> Checked (type, references, cost) --compile--> Program --call--> value
 """
@@ -35,7 +35,7 @@ OBJECT: Final = object_type("Object", {}, open_fields=True)
 
 
 class Program:
-    """A compiled expression. Call it with the values of its variables; it may be called from many threads."""
+    """A compiled expression, called with the values of its variables; thread-safe."""
 
     __slots__ = ("_cost", "_names", "_padding", "_run", "source")
 
@@ -49,9 +49,9 @@ class Program:
         self._padding: list[Any] = [None] * (slots - 3 - len(names))
 
     def __call__(self, activation: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """The value, or `CelError`, or `CostExceeded`.
+        """Return the value; raise `CelError` or `CostExceeded`.
 
-        The cost is added to the budget whatever the outcome. Without a budget the limit of one call applies.
+        The cost is added to the budget even on errors. Without a budget the limit of one call applies.
         """
         try:
             values = [activation[name] for name in self._names]
@@ -77,7 +77,7 @@ class Program:
 
 
 class Checked:
-    """An expression that fits its environment."""
+    """A checked expression."""
 
     __slots__ = ("_cost", "_env", "references", "source", "tree", "type")
 
@@ -92,13 +92,13 @@ class Checked:
 
     @property
     def cost(self) -> CostRange:
-        """The static estimate, from the sizes that the types of the variables carry."""
+        """The static estimate, from the sizes of the types of the variables."""
         if self._cost is None:
             self._cost = Estimator(self._env.variables).cost(self.tree)
         return self._cost
 
     def compile(self) -> Program:
-        """The program; raises `CelError` if a constant part of it cannot be evaluated."""
+        """Return the program; raise `CelError` if a constant part of it cannot be evaluated."""
         names = sorted(self.references)
         compiler = Compiler(names, self._env.messages)
         try:
@@ -130,11 +130,11 @@ class Env:
         self._options = ParseOptions(bindings=bindings)
 
     def parse(self, text: str) -> Expr:
-        """The tree of an expression; raises `CelSyntaxError`."""
+        """Return the expression tree; raise `CelSyntaxError`."""
         return parse(text, self._options)[0]
 
     def check(self, text: str, expected: Type | None = None) -> Checked:
-        """The checked expression; raises `CelSyntaxError`, `CelCheckError` or `CelResultError`."""
+        """Return the checked expression; raise `CelSyntaxError`, `CelCheckError` or `CelResultError`."""
         tree, source = parse(text, self._options)
         checker = Checker(
             source,

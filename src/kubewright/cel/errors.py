@@ -1,11 +1,11 @@
-"""What can go wrong with an expression, as a tree.
+"""Exceptions of parsing, checking and evaluation.
 
-    CelCompileError        the text is refused; `.issues` lists every problem with its place
+    CelCompileError        the expression is rejected; `.issues` lists every problem with its position
       CelSyntaxError       it does not parse
       CelCheckError        it does not fit the declared types
-    CelResultError         it is fine, but its result is not of the wanted type
-    CelError               evaluation failed: `str()` is the reason in the words of Kubernetes
-    CostExceeded           evaluation used up its budget; `&&` and `||` never absorb it
+    CelResultError         it is valid, but its result does not have the expected type
+    CelError               evaluation failed: `str()` is the message of kube-apiserver
+    CostExceeded           evaluation exceeded its budget; `&&` and `||` never absorb it
 
 `str()` of a compile error is the text that Kubernetes prints after "compilation failed: ".
 """
@@ -23,7 +23,7 @@ MAX_SNIPPET = 16384
 
 
 class Issue(NamedTuple):
-    """One problem and where it is; `line` counts from 1, `column` from 0 in code points."""
+    """One problem with its position; `line` counts from 1, `column` from 0 in code points."""
 
     line: int
     column: int
@@ -31,7 +31,7 @@ class Issue(NamedTuple):
 
 
 class CelCompileError(ValueError):
-    """An expression that cannot be accepted."""
+    """The expression does not compile."""
 
     def __init__(self, source: str, issues: Sequence[Issue], total: int | None = None) -> None:
         self.source = source
@@ -41,15 +41,15 @@ class CelCompileError(ValueError):
 
 
 class CelSyntaxError(CelCompileError):
-    """The text is not CEL."""
+    """The expression does not parse."""
 
 
 class CelCheckError(CelCompileError):
-    """The expression is CEL, but not for the declared variables, types and functions."""
+    """The expression does not match the declared variables, types and functions."""
 
 
 class CelResultError(ValueError):
-    """The result has another type than the place of the expression asks for."""
+    """The result does not have the expected type."""
 
     def __init__(self, source: str, expected: Type, actual: Type) -> None:
         super().__init__(f"cel expression must evaluate to a {expected}")
@@ -70,7 +70,7 @@ class CostExceeded(Exception):
 
 
 def render(source: str, issues: Sequence[Issue], total: int) -> str:
-    """All issues, each with the line it is on and a mark below its column."""
+    """Return all issues, each with its source line and a mark below its column."""
     lines = source.split("\n")
     parts = [_render_one(lines, issue) for issue in issues]
     if total > len(issues):

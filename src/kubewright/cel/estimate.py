@@ -1,9 +1,9 @@
-"""The static cost of an expression: bounds from the sizes its types declare, before any data is seen.
+"""Static cost estimation from the sizes that types declare.
 
-The walk carries, for every node, what is known about its size: computed from the expression (a literal, a
-concatenation) or declared by a type (a field reached from a variable keeps its `declared` type, which has the
-bounds of the schema). Sizes of elements of computed lists and maps are carried as `entries`. The numbers are
-those of Kubernetes, since they decide which rules a CRD may have; unknown sizes count as 2^64-1.
+The walk tracks the size of every node: computed from the expression (a literal, a concatenation) or declared
+by a type (a field selected from a variable keeps its `declared` type, which has the bounds of the schema).
+Sizes of elements of computed lists and maps are tracked as `entries`. The numbers are those of Kubernetes,
+since they decide which rules a CRD is allowed to have; unknown sizes count as 2^64-1.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Estimator:
         self._declared: dict[int, Type | None] = {}
 
     def cost(self, expr: Expr) -> CostRange:
-        """The cost of a node with all below it."""
+        """Return the cost of a node including its subtree."""
         known = self._costs.get(id(expr))
         if known is None:
             known = self._costs[id(expr)] = self._cost(expr)
@@ -100,10 +100,10 @@ class Estimator:
         return self._bind(expr) if expr.is_bind else self._loop(expr)
 
     def _global(self, name: str) -> Type | None:
-        """The declared type of a variable.
+        """Return the declared type of a variable.
 
-        Kubernetes measures whatever is not a local variable, even the name of a type, by the root of the
-        schema, which is the type of `self`.
+        Kubernetes uses the root of the schema, the type of `self`, for everything that is not a local
+        variable, even for type names.
         """
         found = self._variables.get(name)
         return self._variables.get("self") if found is None or is_optional(found) else found
@@ -120,7 +120,7 @@ class Estimator:
         return self._declared.get(id(expr))
 
     def size(self, expr: Expr) -> CostRange | None:
-        """What is known of the size of a node's value."""
+        """Return the known size of a node's value."""
         known = self._sizes.get(id(expr))
         if known is not None:
             return known
@@ -144,7 +144,7 @@ class Estimator:
         return self.size(expr) or UNKNOWN
 
     def entries(self, expr: Expr) -> Entries | None:
-        """What is known of the elements of a computed list or map."""
+        """Return the known sizes of the elements of a computed list or map."""
         known = self._entries.get(id(expr))
         if known is None and isinstance(expr, Ident):
             local = self._local(expr.name)

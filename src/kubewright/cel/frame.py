@@ -1,8 +1,8 @@
 """The state of one evaluation, and the budget that limits it.
 
-Compiled code runs on a frame, a plain list: cost so far, cost limit, work so far, then one slot a variable.
-Cost is what Kubernetes counts. Work counts what Kubernetes leaves free, the nodes of deep data that equality
-or conversion walks, so that a cheap expression cannot be made to walk a large object over and over.
+Compiled code runs on a frame, a plain list: cost, cost limit, work, then one slot per variable. Cost is what
+Kubernetes counts. Work counts what Kubernetes does not: the nodes of nested data that equality or conversion
+visits, so that a cheap expression cannot traverse a large object repeatedly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Frame = list[Any]
 
 FIRST_SLOT: Final = 3
 WORK_LIMIT: Final = 5_000_000
-"""Nodes of data walked without cost: about a second."""
+"""Limit of nodes visited without cost: about one second."""
 
 
 class Budget:
@@ -33,19 +33,19 @@ class Budget:
 
     @property
     def remaining(self) -> int:
-        """What is left; negative once it is overdrawn."""
+        """Remaining cost; negative once the budget is exceeded."""
         return self.limit - self.used
 
 
 def charge(frame: Frame, cost: int) -> None:
-    """Add a cost and stop if it is too much."""
+    """Add a cost; raise `CostExceeded` beyond the limit."""
     frame[0] += cost
     if frame[0] > frame[1]:
         raise CostExceeded
 
 
 def work(frame: Frame, value: Any) -> None:
-    """Count the nodes of deep data before it is walked."""
+    """Count the nodes of nested data before it is traversed."""
     if not isinstance(value, list | dict):
         return
     stack = [value]

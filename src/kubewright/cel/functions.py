@@ -1,7 +1,7 @@
-"""Functions: what a name may be called with, and what runs then.
+"""Function declarations: overloads with types and implementations.
 
 A function is a name with overloads; an overload has an id (costs are keyed by it), the types of its arguments
-and its result, and a Python function of the argument values. Libraries write overloads as text:
+and its result, and a Python implementation. Libraries declare overloads as text:
 
     overload("charAt", "string_char_at_int", "string.(int) -> string", char_at)
 
@@ -37,7 +37,7 @@ _WORD: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*[A-Za-z0-9_]|[A-Za-z])\s*"
 
 
 class Overload:
-    """One way to call a function."""
+    """One overload of a function."""
 
     __slots__ = ("args", "function", "generic", "id", "impl", "matchers", "member", "result")
 
@@ -60,7 +60,7 @@ class Overload:
         self.matchers = tuple(map(matcher, args))
 
     def accepts(self, values: Iterable[Any]) -> bool:
-        """Whether these values have the types of the arguments, as far as values tell."""
+        """Return whether the run-time types of these values match the arguments."""
         return all(match is None or match(value) for match, value in zip(self.matchers, values, strict=True))
 
     def __repr__(self) -> str:
@@ -78,12 +78,12 @@ class FunctionTable:
             self._functions.setdefault(item.function, []).append(item)
 
     def find(self, name: str) -> list[Overload] | None:
-        """The overloads of a function."""
+        """Return the overloads of a function."""
         return self._functions.get(name)
 
 
 def overload(function: str, id: str, signature: str, impl: Implementation | None = None) -> Overload:
-    """An overload from its signature."""
+    """Return an overload declared by its signature."""
     left, _, result = signature.partition("->")
     member, args = _arguments(left)
     return Overload(function, id, member, args, read_type(result)[0], impl)
@@ -108,7 +108,7 @@ def _arguments(text: str) -> tuple[bool, tuple[Type, ...]]:
 
 
 def read_type(text: str) -> tuple[Type, str]:
-    """A type from the start of a text, and the rest."""
+    """Parse a type at the start of a text; return it and the rest."""
     match = _WORD.match(text)
     assert match, text
     name, rest = match[1], text[match.end() :]
@@ -144,7 +144,7 @@ def _params(item: Type) -> frozenset[str]:
 
 
 def matcher(item: Type) -> Callable[[Any], bool] | None:
-    """A test whether a value is of this type; `None` if any value is."""
+    """Return a predicate for values of this type, or `None` if every value matches."""
     if item.kind is Kind.OPAQUE:
         if item.name == "optional_type":
             return lambda value: isinstance(value, Optional)

@@ -1,8 +1,8 @@
-"""Text to tokens.
+"""Lexer: text to tokens.
 
-One regular expression finds the next token; strings keep their raw text until the parser unescapes them. What
-no token matches is reported the way ANTLR words it, skipped, and lexing goes on, so that one pass finds all
-such places. Token names in messages (`NUM_INT`, `'('`) are those of the CEL grammar.
+One regular expression finds the next token; strings keep their raw text until the parser unescapes them. Text
+that matches no token is reported with ANTLR's message and skipped, so that one pass finds all such errors.
+Token names in messages (`NUM_INT`, `'('`) are those of the CEL grammar.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Source:
             start = text.find("\n", start + 1)
 
     def issue(self, pos: int, message: str) -> Issue:
-        """An issue at this offset; a negative offset has no place."""
+        """Return an issue at this offset; a negative offset has no position."""
         if pos < 0:
             return Issue(-1, -1, message)
         line = bisect_right(self._starts, pos)
@@ -73,7 +73,7 @@ class Source:
 
 
 def tokenize(source: Source, issues: list[Issue]) -> list[Token]:
-    """All tokens with a closing EOF; appends an issue for each text that is no token."""
+    """Return all tokens and a final EOF; append an issue for each text that matches no token."""
     text = source.text
     tokens: list[Token] = []
     pos, end = 0, len(text)
@@ -106,7 +106,7 @@ def _skip(text: str, pos: int) -> int:
 
 
 def shown(text: str) -> str:
-    """Token text as messages show it."""
+    """Return token text as messages print it."""
     return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 

@@ -1,8 +1,8 @@
-"""The numbers Kubernetes puts on CEL: what an expression may cost, and how large data can be.
+"""Limits that Kubernetes sets for CEL: cost of expressions and size of data.
 
-Costs have no unit of their own; one unit is roughly 50 ns of the reference implementation. Static limits
-judge an estimate made from the declared sizes before an expression is accepted; runtime limits judge what
-an evaluation really used. Where a schema gives no bound, the largest request body (3 MiB) is the bound.
+One unit of cost is roughly 50 ns of the reference implementation. Static limits apply to the estimate made
+from declared sizes before an expression is accepted; runtime limits apply to the actual cost of an
+evaluation. Without a bound in the schema, the maximum request body (3 MiB) is the bound.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ MIN_CONTAINER_SIZE: Final = 2
 
 
 def max_items(min_item_size: int) -> int:
-    """How many list items of this serialized size fit into a request."""
+    """Return how many list items of this serialized size fit into a request."""
     return (MAX_REQUEST_SIZE - 2) // (min_item_size + 1)
 
 
 def max_properties(min_value_size: int) -> int:
-    """How many map entries with values of this serialized size fit into a request."""
+    """Return how many map entries with values of this serialized size fit into a request."""
     return (MAX_REQUEST_SIZE - 2) // (min_value_size + 6)
 
 
 def max_cardinality(min_size: int) -> int:
-    """How often data of this serialized size can occur in a request."""
+    """Return how often data of this serialized size can occur in a request."""
     return MAX_REQUEST_SIZE // (min_size + 1)

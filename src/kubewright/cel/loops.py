@@ -1,7 +1,7 @@
-"""Code for comprehensions: one tight loop for each kind of macro.
+"""Code generation for comprehensions: a specialised loop per macro.
 
-A loop charges the fixed cost of an iteration for every element. If the whole loop fits into what is left of
-the limit, it charges once at its end; otherwise it charges and checks each time round, so it cannot overrun.
+A loop charges the fixed cost of an iteration for every element. If the whole loop fits into the remaining
+limit, it charges once at its end; otherwise it charges and checks in each iteration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def comprehension(compiler: Compiler, expr: Comprehension) -> Code:
-    """Code for any comprehension."""
+    """Return the code of a comprehension."""
     if expr.is_bind:
         return _bind(compiler, expr)
     source, raw = compiler.raw(expr.iter_range)
@@ -67,7 +67,7 @@ def _elements(value: Any, two: bool) -> Iterable[Any]:
 
 
 def _over(cost: int, frame: Frame) -> bool:
-    """Whether a loop of this fixed cost may run past the limit."""
+    """Return whether a loop of this fixed cost can exceed the limit."""
     return bool(frame[0] + cost > frame[1])
 
 
@@ -77,7 +77,7 @@ def _operand(step: Expr, position: int) -> Expr:
 
 
 def _quantifier(compiler: Compiler, expr: Comprehension, source: Code, slots: list[int]) -> Code:
-    """`all` and `exists`: the first decisive element ends the loop, errors count only if none decides."""
+    """`all` and `exists`: the first decisive element ends the loop; errors count only without one."""
     predicate_expr = _operand(expr.step, 1)
     predicate = compiler.code(predicate_expr)
     test, decisive = predicate.run, expr.kind == "exists"
@@ -157,7 +157,7 @@ def _exists_one(compiler: Compiler, expr: Comprehension, source: Code, slots: li
 
 
 def _gather(compiler: Compiler, expr: Comprehension, source: Code, slots: list[int]) -> Code:
-    """`map`, `filter` and the transforms: collect values, under a condition or not."""
+    """`map`, `filter` and the transforms: collect values, optionally under a condition."""
     step = expr.step
     condition: Code | None = None
     if expr.kind.endswith("_if"):

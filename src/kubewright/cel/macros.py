@@ -1,8 +1,8 @@
 """Macros: calls that the parser rewrites into comprehensions and presence tests.
 
-Each macro is known by its name, whether it has a receiver, and its number of arguments; anything else with
-that name stays an ordinary call. The expansions have the shape of the CEL specification because checking
-and cost follow from that shape; the compiler recognises them by `kind`.
+A macro is identified by its name, whether it has a receiver, and its number of arguments; other calls with
+that name are ordinary calls. The expansions are those of the CEL specification because checking and cost
+depend on them; the compiler recognises them by `kind`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNUSED = "#unused"
 
 
 class MacroError(Exception):
-    """Arguments that a macro cannot take."""
+    """Invalid arguments of a macro."""
 
     def __init__(self, pos: int, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class MacroError(Exception):
 
 
 def expand(pos: int, name: str, target: Expr | None, args: list[Expr], bindings: bool) -> Expr | None:
-    """The expansion of a call, or `None` if it is no macro."""
+    """Return the expansion of a call, or `None` if it is not a macro."""
     if target is None:
         if name == "has" and len(args) == 1:
             return _has(pos, args[0])

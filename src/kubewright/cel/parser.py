@@ -1,9 +1,9 @@
-"""Tokens to an expression tree.
+"""Parser: tokens to an expression tree.
 
-Two functions call each other: `_expression` handles operators by precedence, `_operand` a unary operator, a
-primary and all that follows it (`.x`, `[i]`, calls). Chains of `&&` and `||` become balanced trees, so a long
-one is not deep. Nesting and size are limited as in Kubernetes; an expression that passes can be walked by
-plain recursion. The first thing that does not fit the grammar ends the parse, worded as ANTLR words it.
+Two functions call each other: `_expression` parses operators by precedence, `_operand` a unary operator, a
+primary and its suffixes (`.x`, `[i]`, calls). Chains of `&&` and `||` become balanced trees, so that long
+chains are not deep. Nesting and size are limited as in Kubernetes, so later passes can recurse. The first
+syntax error ends the parse, with ANTLR's message.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _SYMBOLIC: Final = frozenset(name for name in _GRAMMAR_ORDER if name[0].isupper(
 
 
 class _Stop(Exception):
-    """The parse cannot go on; the issue is recorded."""
+    """Parsing cannot continue; the issue is recorded."""
 
 
 class ParseOptions:
-    """What the grammar leaves to the environment."""
+    """Parser options of an environment."""
 
     __slots__ = ("bindings",)
 
@@ -57,7 +57,7 @@ class ParseOptions:
 
 
 def parse(text: str, options: ParseOptions | None = None) -> tuple[Expr, Source]:
-    """The tree of an expression, or `CelSyntaxError` with all issues."""
+    """Return the expression tree; raise `CelSyntaxError` with all issues."""
     source = Source(text)
     if len(text) > limits.MAX_EXPRESSION_SIZE:
         message = (
@@ -113,11 +113,11 @@ class _Parser:
         return tree
 
     def report(self, pos: int, message: str) -> None:
-        """Record an issue and go on."""
+        """Record an issue and continue."""
         self._issues.append(self._source.issue(pos, message))
 
     def _syntax(self, message: str) -> None:
-        """Report what does not fit, unless that only follows from what was reported just before."""
+        """Report a syntax error, unless it is a consequence of the previous one."""
         if not self._recovering:
             self.report(self._token.pos, f"Syntax error: {message}")
             if len(self._issues) > MAX_REPORTED:
@@ -125,7 +125,7 @@ class _Parser:
         self._recovering = True
 
     def _unexpected(self, kinds: Iterable[str]) -> bool:
-        """Report a token that cannot stand here; true if leaving it out makes the text fit."""
+        """Report an unexpected token; return whether skipping it makes the input valid."""
         kinds = tuple(kinds)
         text = shown(self._token.text)
         if self._token.kind != EOF and self._peek() in kinds:
@@ -137,13 +137,13 @@ class _Parser:
         return False
 
     def _skip(self) -> None:
-        """Leave out tokens up to one that can go on from here."""
+        """Skip tokens up to one that is valid here."""
         while self._token.kind not in _PRECEDENCE and self._token.kind not in self._closers:
             self._index += 1
             self._token = self._tokens[self._index]
 
     def _missing(self) -> Expr:
-        """Stands for an operand that is not there."""
+        """Return a placeholder for a missing operand."""
         return Literal(self._token.pos, None, NULL)
 
     def _next(self) -> Token:
@@ -167,7 +167,7 @@ class _Parser:
         return self._next() if found or self._token.kind == kind else self._token
 
     def _closing(self, kind: str) -> None:
-        """The end of a list or map, which may follow a comma."""
+        """Parse the end of a list or map, optionally after a comma."""
         if self._token.kind not in (kind, ",") and not self._recovering:
             self._unexpected([kind, ","])
         self._match(kind)
@@ -228,7 +228,7 @@ class _Parser:
         return self._member(self._primary(), depth)
 
     def _dangling(self, operator: Token) -> Expr:
-        """A unary operator with nothing to work on."""
+        """Report a unary operator without an operand."""
         if operator.kind == "!":
             self._syntax(f"extraneous input '{shown(self._token.text)}' expecting {_names(_OPERAND)}")
         else:
@@ -289,7 +289,7 @@ class _Parser:
         raise _Stop
 
     def _inside(self, closer: str) -> Expr:
-        """An expression that ends at a closer, or before one further out."""
+        """Parse an expression up to a closing token of this or an outer level."""
         self._closers.append(closer)
         inner = self._expression()
         self._closers.pop()
@@ -468,7 +468,7 @@ class _Parser:
 
     @staticmethod
     def _decimal(digits: str) -> int:
-        """Python refuses to read very long numbers; any of them is out of range here."""
+        """Parse an int; very long numbers, which Python rejects, are out of range."""
         significant = digits.lstrip("0") or "0"
         return int(significant) if len(significant) <= 20 else MAX_UINT + 1
 

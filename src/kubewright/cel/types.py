@@ -1,12 +1,12 @@
-"""The types an expression is checked against, and the sizes its cost is estimated from.
+"""Types for checking, with sizes for cost estimation.
 
 A `Type` is a kind with a name and parameters: `list(string)` has kind LIST and one parameter. Objects have
-named fields, which may be given as a function so that a large or recursive schema is only walked where an
-expression goes. A type also carries what a schema knows about the data: `max_size` (characters, items or
-entries at most), `min_json` (bytes of the smallest serialized value) and how a list is to be compared
-(`list_type` atomic, set or map). Two types are the same if kind, name and parameters are; sizes do not count.
+named fields, which may be a function so that only the used part of a large or recursive schema is converted.
+A type also has properties from the schema: `max_size` (maximum characters, items or entries), `min_json`
+(bytes of the smallest serialized value) and how lists are compared (`list_type` atomic, set or map). Two
+types are equal if kind, name and parameters are; sizes are ignored.
 
-Names of properties that are no CEL identifiers are escaped: `a-b` is read as `self.a__dash__b`.
+Property names that are not CEL identifiers are escaped: `a-b` is `self.a__dash__b`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubewright.cel import limits
 
 
 class Kind(IntEnum):
-    """What sort of value a type stands for."""
+    """Kinds of types."""
 
     ERROR = 0
     DYN = 1
@@ -55,7 +55,7 @@ Fields = Mapping[str, "Type"]
 
 
 class Type:
-    """A CEL type; make them with the functions of this module."""
+    """A CEL type; created by the functions of this module."""
 
     __slots__ = (
         "_declared",
@@ -110,7 +110,7 @@ class Type:
         return self._fields
 
     def field(self, name: str) -> Field | None:
-        """The field an expression means by `name`; keywords may be written without their escape."""
+        """Return the field called `name` in an expression; keywords need no escape."""
         found = self.fields.get(name)
         if found is None and name in RESERVED:
             found = self.fields.get(f"__{name}__")
@@ -119,7 +119,7 @@ class Type:
         return found
 
     def same(self, other: Type) -> bool:
-        """Whether both are exactly the same type."""
+        """Return whether both types are identical."""
         if self is other:
             return True
         if self.kind != other.kind or self.name != other.name or len(self.params) != len(other.params):
@@ -128,7 +128,7 @@ class Type:
 
     @property
     def needs_conversion(self) -> bool:
-        """Whether decoded JSON of this type differs from its CEL value somewhere inside."""
+        """Whether decoded JSON of this type differs anywhere from its CEL value."""
         if self._needs_conversion is None:
             self._needs_conversion = _needs_conversion(self, set())
         return self._needs_conversion
@@ -239,15 +239,15 @@ def object_type(
     min_json: int = limits.MIN_CONTAINER_SIZE,
     open_fields: bool = False,
 ) -> Type:
-    """An object with these fields by their names in the data; escapes are made here.
+    """Return an object type with these fields, by their unescaped names.
 
-    `open_fields` lets any other field pass as dyn.
+    With `open_fields`, undeclared fields are dyn.
     """
     return Type(Kind.OBJECT, name, fields=fields, max_size=0, min_json=min_json, open_fields=open_fields)
 
 
 def find_message(messages: Mapping[str, Type], name: str) -> Type | None:
-    """The object type of this name; below an open one any dotted name is an open object as well."""
+    """Return the object type of this name; below an open object, any dotted name is an open object."""
     found = messages.get(name)
     if found is None and "." in name:
         root = messages.get(name.partition(".")[0])
@@ -295,7 +295,7 @@ _PLAIN: Final = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 
 def escape(name: str) -> str | None:
-    """The CEL identifier for a property name, or `None` if it cannot be written in CEL."""
+    """Return the CEL identifier of a property name, or `None` if it cannot be escaped."""
     if name in RESERVED:
         return f"__{name}__"
     escaped = _TO_ESCAPE.sub(lambda match: _ESCAPES[match[0]], name)
@@ -303,7 +303,7 @@ def escape(name: str) -> str | None:
 
 
 def unescape(name: str) -> str:
-    """The property name that an identifier stands for."""
+    """Return the property name of an identifier."""
     inner = name[2:-2]
     if name == f"__{inner}__" and inner in RESERVED:
         return inner

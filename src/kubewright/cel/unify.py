@@ -1,8 +1,8 @@
-"""Whether one type may stand for another, learning what type parameters mean on the way.
+"""Type assignability and unification of type parameters.
 
-`Substitution.assign(a, b)` answers for a pair and binds free parameters; a failed attempt leaves no trace.
-The rules are those of the CEL checker: dyn goes with everything, null with objects, opaque types, timestamps
-and durations, lists and maps by their parameters.
+`Substitution.assign(a, b)` checks a pair and binds free parameters; a failed attempt changes nothing. The
+rules are those of the CEL checker: dyn is assignable to everything, null to objects, opaque types, timestamps
+and durations; lists and maps are compared by their parameters.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Substitution:
         self._fresh = 0
 
     def fresh(self) -> Type:
-        """A new free type parameter."""
+        """Return a new free type parameter."""
         self._fresh += 1
         return Type(Kind.PARAM, f"_var{self._fresh - 1}")
 
     def instantiate(self, names: frozenset[str], items: Sequence[Type]) -> list[Type]:
-        """The types with their named parameters replaced by new ones."""
+        """Return the types with their named parameters replaced by new ones."""
         renamed = {name: self.fresh() for name in sorted(names)}
         return [_rename(item, renamed) for item in items]
 
@@ -41,7 +41,7 @@ class Substitution:
         return self.assign_all((left,), (right,))
 
     def assign_all(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
-        """Whether each of `left` is assignable to its partner; binds only if all are."""
+        """Return whether each of `left` is assignable to its counterpart; bind only if all are."""
         mark = len(self._trail)
         if len(left) == len(right) and all(map(self._assign, left, right)):
             return True
@@ -130,7 +130,7 @@ class Substitution:
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """The less specific of two types that go together."""
+    """Return the less specific of two compatible types."""
     return left if _less_specific(left, right) else right
 
 

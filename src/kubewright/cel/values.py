@@ -1,11 +1,11 @@
-"""The values an expression computes with, and what every one of them can do.
+"""Run-time values and their equality.
 
-Most are plain Python: bool, int, float, str, bytes, None, list, dict. Where CEL tells apart what Python does
-not, there is a class: `UInt` (an int that remembers its type), `Timestamp` and `Duration` (nanoseconds),
-`Optional`, `TypeValue`, and `SetList`/`MapList` for lists whose equality ignores order. Other modules add
-opaque values (URL, IP, ...) as subclasses of `Opaque`.
+Most values are plain Python: bool, int, float, str, bytes, None, list, dict. Classes exist where CEL
+distinguishes what Python does not: `UInt` (an int that remembers its type), `Timestamp` and `Duration`
+(nanoseconds), `Optional`, `TypeValue`, and `SetList`/`MapList` for lists whose equality ignores order. Other
+modules add opaque values (URL, IP, ...) as subclasses of `Opaque`.
 
-Python says `True == 1`; CEL does not. Compare values of unknown type with `equal`, never with `==`.
+`True == 1` in Python, but not in CEL: compare values of unknown type with `equal`, never with `==`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class UInt(int):
 
 
 class Duration:
-    """A span of time in nanoseconds, within 64 bits."""
+    """A duration in nanoseconds, within 64 bits."""
 
     __slots__ = ("ns",)
 
@@ -71,7 +71,7 @@ class Duration:
 class Timestamp:
     """A point in time in nanoseconds since 1970, from year 1 to year 9999.
 
-    `offset`, in seconds, is the zone it was written in; it counts for nothing but `string(timestamp)`.
+    `offset` is the zone of its literal, in seconds; only `string(timestamp)` uses it.
     """
 
     __slots__ = ("ns", "offset")
@@ -116,7 +116,7 @@ NONE: Final = Optional(None, has_value=False)
 
 
 class Opaque:
-    """A value that only its own functions look into."""
+    """A value that only its own functions inspect."""
 
     __slots__ = ()
     cel_type: Type
@@ -127,7 +127,7 @@ class Opaque:
 
 
 class TypeValue:
-    """A type as a value, what `type(x)` gives."""
+    """A type as a value, the result of `type(x)`."""
 
     __slots__ = ("name",)
 
@@ -151,7 +151,7 @@ class SetList(list[Any]):
 
 
 class MapList(list[Any]):
-    """A list of type map: elements are told apart by their key fields, `+` replaces and adds."""
+    """A list of type map: elements are identified by their key fields, `+` replaces and adds."""
 
     __slots__ = ("keys",)
 
@@ -230,7 +230,7 @@ def _map_key(item: Any, keys: tuple[str, ...]) -> Any:
 
 
 def hashable_set(items: list[Any]) -> set[Any] | None:
-    """The distinct values as a Python set, if they are scalars that Python compares as CEL does."""
+    """Return the values as a Python set if they are scalars that Python compares as CEL does."""
     kinds = set(map(type, items))
     if kinds <= {str} or kinds <= {bool} or kinds <= {bytes} or kinds <= _NUMBERS:
         return set(items)
@@ -260,7 +260,7 @@ def add_lists(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def type_of_value(value: Any) -> Type:
-    """The type of a value as far as the value tells."""
+    """Return the run-time type of a value."""
     known = _TYPES.get(type(value))
     if known is not None:
         return known
@@ -289,7 +289,7 @@ _TYPES: Final[dict[type, Type]] = {
 
 
 def no_overload(function: str = "") -> CelError:
-    """The error for arguments no overload takes."""
+    """Return the error for arguments that match no overload."""
     return CelError("no such overload" + (f": {function}" if function else ""))
 
 
@@ -308,7 +308,7 @@ def checked_uint(value: int) -> UInt:
 
 
 def size_of(value: Any) -> int:
-    """What costs are counted by: length of strings, bytes, lists and maps, otherwise 1."""
+    """Return the size for cost: length of strings, bytes, lists and maps, otherwise 1."""
     kind = type(value)
     if kind is str or kind is bytes or kind is list or kind is dict or kind in _LISTS:
         return len(value)
@@ -319,7 +319,7 @@ def size_of(value: Any) -> int:
 
 
 def is_zero(value: Any) -> bool:
-    """Whether a value is the zero of its type, as optional.ofNonZeroValue understands it."""
+    """Return whether a value is the zero value of its type, for `optional.ofNonZeroValue`."""
     if value is None:
         return True
     if isinstance(value, Duration | Timestamp):

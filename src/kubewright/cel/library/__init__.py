@@ -1,4 +1,4 @@
-"""The functions of the standard environment of Kubernetes 1.36, one module a concept."""
+"""Function libraries of the CEL environment of Kubernetes 1.36, one module per library."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MODULES = (
 
 @cache
 def standard_functions() -> FunctionTable:
-    """Every function an expression may call."""
+    """Return all functions of the environment."""
     return FunctionTable(overload for module in _MODULES for overload in module.OVERLOADS)
 
 
@@ -75,7 +75,7 @@ def patch_functions() -> FunctionTable:
 
 @cache
 def type_names() -> dict[str, Type]:
-    """The types an expression may name as values."""
+    """Return the types that can be used as values."""
     named = {
         item.name: item for item in (BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, TYPE, UINT)
     }

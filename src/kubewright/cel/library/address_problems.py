@@ -1,6 +1,6 @@
-"""Why a text is no IP address or prefix, in the words that clients of Kubernetes know.
+"""Error messages for invalid IP addresses and prefixes, as Go's net/netip words them.
 
-Valid addresses are read by the standard library; these functions are asked only about what it refused.
+Valid addresses are parsed by the standard library; these functions explain what it rejected.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _FIELDS: Final = 8
 
 
 def shown(text: str) -> str:
-    """A text in quotes."""
+    """Return a text in quotes."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def address_problem(text: str) -> str:
-    """What keeps a text from being an address."""
+    """Return why a text is not an address."""
     problem, rest = _problem(text)
     return f"ParseAddr({shown(text)}): {problem}" + (f" (at {shown(rest)})" if rest else "")
 

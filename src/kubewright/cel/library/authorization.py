@@ -1,7 +1,7 @@
 """Authorization checks: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-Who decides is given by the caller: an `Authorizer` value wraps a function from a `Question` to a `Decision`.
-The variable is bound like any other; without one an expression cannot ask.
+The caller supplies the authorizer: an `Authorizer` value wraps a function from `AccessCheck` to `Decision`,
+bound to the variable `authorizer`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ AUTHORIZER: Final[Type] = opaque_type(_PREFIX + "Authorizer")
 RESOURCE_CHECK: Final[Type] = opaque_type(_PREFIX + "ResourceCheck")
 
 
-class Question(msgspec.Struct, frozen=True):
-    """What is asked: may the requesting user, or a service account, do this?"""
+class AccessCheck(msgspec.Struct, frozen=True):
+    """An access check for the requesting user or a service account."""
 
     verb: str = ""
     path: str | None = None
@@ -38,11 +38,11 @@ class Question(msgspec.Struct, frozen=True):
     field_selector: str | None = None
     label_selector: str | None = None
     service_account: tuple[str, str] | None = None
-    """Namespace and name, if the question is not about the user of the request."""
+    """Namespace and name of a service account, instead of the requesting user."""
 
 
 class Decision(Opaque):
-    """The answer."""
+    """The result of an access check."""
 
     __slots__ = ("allowed", "error", "reason")
     cel_type = opaque_type(_PREFIX + "Decision")
@@ -53,36 +53,36 @@ class Decision(Opaque):
         self.error = error
 
 
-Decide = Callable[[Question], Decision]
+Decide = Callable[[AccessCheck], Decision]
 
 
 class Authorizer(Opaque):
     """The `authorizer` variable."""
 
-    __slots__ = ("decide", "question")
+    __slots__ = ("check", "decide")
     cel_type = AUTHORIZER
 
-    def __init__(self, decide: Decide, question: Question | None = None) -> None:
+    def __init__(self, decide: Decide, check: AccessCheck | None = None) -> None:
         self.decide = decide
-        self.question = question or Question()
+        self.check = check or AccessCheck()
 
 
 class PathCheck(Authorizer):
-    """A question about a URL path."""
+    """A check of a URL path."""
 
     __slots__ = ()
     cel_type = opaque_type(_PREFIX + "PathCheck")
 
 
 class GroupCheck(Authorizer):
-    """A question about an API group, not finished."""
+    """A check of an API group, without a resource yet."""
 
     __slots__ = ()
     cel_type = opaque_type(_PREFIX + "GroupCheck")
 
 
 class ResourceCheck(Authorizer):
-    """A question about a resource; also the `authorizer.requestResource` variable."""
+    """A check of a resource; also the type of `authorizer.requestResource`."""
 
     __slots__ = ()
     cel_type = RESOURCE_CHECK
@@ -91,11 +91,11 @@ class ResourceCheck(Authorizer):
 def _path(value: Authorizer, path: str) -> PathCheck:
     if not path.strip():
         raise CelError("path must not be empty")
-    return PathCheck(value.decide, msgspec.structs.replace(value.question, path=path))
+    return PathCheck(value.decide, msgspec.structs.replace(value.check, path=path))
 
 
 def _group(value: Authorizer, group: str) -> GroupCheck:
-    return GroupCheck(value.decide, msgspec.structs.replace(value.question, group=group))
+    return GroupCheck(value.decide, msgspec.structs.replace(value.check, group=group))
 
 
 def _account(value: Authorizer, namespace: str, name: str) -> Authorizer:
@@ -103,26 +103,24 @@ def _account(value: Authorizer, namespace: str, name: str) -> Authorizer:
         raise CelError("Invalid service account name")
     if names.check_dns_label(namespace):
         raise CelError("Invalid service account namespace")
-    return Authorizer(
-        value.decide, msgspec.structs.replace(value.question, service_account=(namespace, name))
-    )
+    return Authorizer(value.decide, msgspec.structs.replace(value.check, service_account=(namespace, name)))
 
 
 def _resource(value: GroupCheck, resource: str) -> ResourceCheck:
     if not resource.strip():
         raise CelError("resource must not be empty")
-    return ResourceCheck(value.decide, msgspec.structs.replace(value.question, resource=resource))
+    return ResourceCheck(value.decide, msgspec.structs.replace(value.check, resource=resource))
 
 
 def _with(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
     def narrow(value: ResourceCheck, text: str) -> ResourceCheck:
-        return ResourceCheck(value.decide, msgspec.structs.replace(value.question, **{part: text}))
+        return ResourceCheck(value.decide, msgspec.structs.replace(value.check, **{part: text}))
 
     return narrow
 
 
 def _check(value: Authorizer, verb: str) -> Decision:
-    return value.decide(msgspec.structs.replace(value.question, verb=verb))
+    return value.decide(msgspec.structs.replace(value.check, verb=verb))
 
 
 _A, _P, _G, _R, _D = TYPE_NAMES

@@ -1,4 +1,4 @@
-"""Conversions between types: `int(x)`, `string(x)`, `type(x)` and their kin."""
+"""Type conversions: `int(x)`, `string(x)`, `type(x)` and others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _HEXADECIMAL: Final = re.compile(
 _UNDERSCORE: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _SPECIAL: Final = re.compile(r"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
 _PLAIN_DIGITS: Final = 6
-"""Numbers with more digits before the point are shown with an exponent."""
+"""Numbers with more digits before the point are formatted with an exponent."""
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 

@@ -23,7 +23,7 @@ from kubewright.cel.values import (
 )
 
 MAX_RANGE: Final = 1_000_000
-"""Numbers that `lists.range` makes at most: as many as one expression may pay for."""
+"""Maximum size of `lists.range`: the cost limit of one expression."""
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 
@@ -110,7 +110,7 @@ def slice_of(items: list[Any], start: int, end: int) -> list[Any]:
 
 
 def flatten(items: list[Any], depth: int = 1) -> list[Any]:
-    """`items.flatten(depth)`; as deep as data can be nested."""
+    """`items.flatten(depth)`."""
     if depth < 0:
         raise CelError("level must be non-negative")
     for _ in range(depth):

@@ -1,4 +1,4 @@
-"""Named formats: `format.dns1123Label().validate(text)` gives what is wrong with a text, if anything."""
+"""Named formats: `format.dns1123Label().validate(text)` returns the errors of a text, if any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IP addresses and CIDR ranges. Zones and IPv4-mapped IPv6 addresses are refused."""
+"""IP addresses and CIDR ranges. Zones and IPv4-mapped IPv6 addresses are rejected."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _contains_ip(value: CIDR, ip: IP) -> bool:
 
 
 def _ip_argument(text: str) -> IP:
-    """The address a text names; what names none is an argument of the wrong type."""
+    """Parse an address argument; an invalid one is an argument of the wrong type."""
     try:
         return parse_ip(text)
     except CelError:

@@ -1,6 +1,6 @@
 """Operators on values of any type: arithmetic, order, indexing, membership and size.
 
-Integers are 64 bits and say so when they overflow; numbers of different types compare by value.
+Integers have 64 bits, and overflow is an error; numbers of different types compare by value.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def greater_equals(left: Any, right: Any) -> bool:
 
 
 def list_item(items: list[Any], index: Any) -> Any:
-    """`items[index]`; a number of another type will do if it is whole."""
+    """`items[index]`; other numeric types are accepted if integral."""
     kind = type(index)
     if kind is float and index.is_integer():
         index = int(index)
@@ -206,21 +206,21 @@ def has_key(mapping: dict[Any, Any], key: Any) -> bool:
 
 
 def show_key(key: Any) -> str:
-    """A key as errors show it."""
+    """Return a key as errors print it."""
     if type(key) is bool:
         return "true" if key else "false"
     return str(key)
 
 
 def no_such_key(container: Any, key: Any) -> CelError:
-    """The error of a selection from a value that has no such key, or no keys at all."""
+    """Return the error of selecting a missing key, or from a value without keys."""
     if isinstance(container, list) and type(key) is str:
         return CelError("unsupported index type 'string' in list")
     return CelError(f"no such key: {show_key(key)}")
 
 
 def index_any(container: Any, key: Any) -> Any:
-    """`container[key]` of values not known before."""
+    """`container[key]` of dynamic values."""
     if isinstance(container, list):
         return list_item(container, key)
     if type(container) is dict:

@@ -1,4 +1,4 @@
-"""Optional values: making them, asking them, chaining them."""
+"""Optional values: constructors, accessors, chaining."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def none() -> Optional:
 
 
 def unwrap(items: list[Any]) -> list[Any]:
-    """`optional.unwrap(items)`: the values that are there."""
+    """`optional.unwrap(items)`: the values that are present."""
     found = []
     for item in items:
         if not isinstance(item, Optional):
@@ -32,7 +32,7 @@ def unwrap(items: list[Any]) -> list[Any]:
 
 
 def select(container: Any, key: Any) -> Optional:
-    """`container.?key` and `container[?key]`: the value if there is one."""
+    """`container.?key` and `container[?key]`: the value if present."""
     if isinstance(container, Optional):
         if not container.has_value:
             return NONE
@@ -49,7 +49,7 @@ def select(container: Any, key: Any) -> Optional:
 
 
 def field(container: Any, name: str) -> Optional:
-    """`container.?name` of an object: a field that is null is one that is not there."""
+    """`container.?name` of an object; a null field is absent."""
     found = select(container, name)
     return NONE if found.has_value and found.value is None else found
 

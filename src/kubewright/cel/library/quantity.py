@@ -24,10 +24,10 @@ Scaled: TypeAlias = tuple[int, int]
 
 
 class QuantityValue(Opaque):
-    """A quantity as an expression sees it.
+    """A quantity value.
 
-    `scaled` is the amount where Kubernetes keeps it in 64 bits. Only such an amount can be an integer, and
-    only if it was written without a fraction: `1000m`, `1.0` and `1Ei` are none.
+    `scaled` is the amount if Kubernetes stores it in 64 bits. Only such an amount can be converted to an
+    integer, and only if it was written without a fraction: `1000m`, `1.0` and `1Ei` cannot.
     """
 
     __slots__ = ("amount", "scaled")

@@ -1,4 +1,4 @@
-"""Regular expressions, RE2 only: matching takes time linear in the text whatever the pattern."""
+"""Regular expressions by RE2, which matches in linear time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REASONS: Final = {
     "invalid named capture group": "invalid named capture",
     "trailing \\": "trailing backslash at end of expression: ``",
 }
-"""What Go calls the problems that the library names differently."""
+"""Go's messages for errors that RE2 words differently."""
 
 
 def _reason(error: Exception) -> str:
@@ -37,7 +37,7 @@ def _reason(error: Exception) -> str:
 
 @lru_cache(maxsize=512)
 def compiled(pattern: str) -> Any:
-    """The compiled pattern; raises `CelError`."""
+    """Return the compiled pattern; raise `CelError`."""
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:

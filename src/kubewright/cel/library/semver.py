@@ -1,4 +1,4 @@
-"""Semantic versions (2.0), strictly or, on request, after adding what is commonly left out."""
+"""Semantic versions (2.0), strict or, with `normalize`, after completing short versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_TEXT: Final = 1000
 
 
 class Semver(Opaque):
-    """A version; build metadata is kept and takes no part in comparisons."""
+    """A version; build metadata is stored and ignored in comparisons."""
 
     __slots__ = ("numbers", "pre")
     cel_type = opaque_type("kubernetes.Semver")

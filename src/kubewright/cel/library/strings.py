@@ -1,6 +1,6 @@
 """Functions on strings: searching, cutting, changing case, joining, quoting, `format`.
 
-Positions and lengths count code points. Results cannot grow beyond a limit, whatever the arguments.
+Positions and lengths count code points. The size of results is limited.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubewright.cel.types import Kind, Type
 from kubewright.cel.values import Duration, Timestamp, TypeValue, UInt, type_of_value
 
 MAX_RESULT: Final = 10_000_000
-"""Characters of a string made by one call: more than the cost of a call allows to read."""
+"""Maximum length of a string that one call creates; larger than the cost limit allows to read."""
 _MAX_PRECISION: Final = 1000
 _PRECISION: Final = "could not parse formatting clause: error while parsing precision: "
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
@@ -38,7 +38,7 @@ def _out_of_range(index: int) -> CelError:
 
 
 def bounded(size: int) -> None:
-    """Refuse to make a string that is too long to be useful."""
+    """Raise `CelError` if the result would exceed the size limit."""
     if size > MAX_RESULT:
         raise CelError(f"string size {size} exceeds limit {MAX_RESULT}")
 
@@ -300,7 +300,7 @@ def format_string(template: str, args: list[Any]) -> str:
 
 
 def format_clauses(template: str) -> Iterator[str]:
-    """The letters of the clauses of a template; raises `CelError` for one that is none."""
+    """Return the clause letters of a template; raise `CelError` for an invalid clause."""
     position = 0
     while (position := template.find("%", position)) >= 0:
         position += 1
@@ -331,7 +331,7 @@ _CLAUSES: Final[dict[str, tuple[frozenset[Kind], str]]] = {
 
 
 def clause_problem(letter: str, item: Type) -> str | None:
-    """Why a clause cannot show values of a type."""
+    """Return why a clause cannot format values of a type, or an empty string."""
     kinds, rule = _CLAUSES[letter]
     if item.kind in kinds or item.kind <= Kind.DYN:
         return None

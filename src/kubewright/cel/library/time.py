@@ -1,7 +1,7 @@
-"""Timestamps and durations: reading, writing and taking them apart.
+"""Timestamps and durations: parsing, formatting and accessors.
 
-Timestamps are RFC 3339 with up to nine digits of a second, from year 1 to 9999; durations are written as Go
-writes them (`1h30m`, `1.5s`). Accessors take an IANA zone name or an offset like `-08:00`; UTC without one.
+Timestamps are RFC 3339 with up to nine digits of a second, from year 1 to 9999; durations have
+Go's notation (`1h30m`, `1.5s`). Accessors take an IANA zone name or an offset such as `-08:00`; default UTC.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def conversion_error(source: str, target: str) -> CelError:
 
 
 def checked_timestamp(ns: int, offset: int = 0) -> Timestamp:
-    """A timestamp if it is between the years 1 and 9999."""
+    """Return a timestamp; raise `CelError` outside the years 1 to 9999."""
     if MIN_SECONDS <= ns // NANOS <= MAX_SECONDS:
         return Timestamp(ns, offset)
     raise CelError("timestamp overflow")
 
 
 def checked_duration(ns: int) -> Duration:
-    """A duration if it fits into 64 bits of nanoseconds."""
+    """Return a duration; raise `CelError` beyond 64 bits of nanoseconds."""
     if MIN_INT <= ns <= MAX_INT:
         return Duration(ns)
     raise CelError("duration overflow")
@@ -94,7 +94,7 @@ def parse_timestamp(text: str) -> Timestamp:
 
 
 def read_timestamp(text: str) -> Timestamp:
-    """The timestamp a date-time or date field of a resource holds; its formats are a little wider."""
+    """Return the timestamp of a date-time or date field, whose formats are less strict than CEL's."""
     try:
         match = _LENIENT.fullmatch(text)
         if match:
@@ -126,7 +126,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def read_duration(text: str) -> Duration:
-    """The duration a field of format duration holds: Go's form, or words like `3 days`."""
+    """Return the duration of a field of format duration: Go's notation, or words such as `3 days`."""
     try:
         return Duration(parse_duration_ns(text))
     except ValueError:
@@ -171,7 +171,7 @@ def timestamp_of_seconds(seconds: int) -> Timestamp:
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo | timedelta:
-    """A time zone, or a plain distance from UTC where it is more than a time zone may have."""
+    """Return a time zone, or an offset in seconds beyond the range of `datetime.timezone`."""
     if ":" not in name:
         if name == "Local":
             return datetime.now().astimezone().tzinfo or UTC

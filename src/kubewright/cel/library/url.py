@@ -1,4 +1,4 @@
-"""URLs: absolute ones, or paths that start with a slash, read the way Go's net/url reads them."""
+"""URLs, absolute or starting with a slash, parsed as Go's net/url does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class URL(Opaque):
 
 
 def _reason(text: str) -> str | tuple[str, str, str, str, str]:
-    """The parts of a URL, or why it is none."""
+    """Return the parts of a URL, or why it is invalid."""
     if not text:
         return "empty url"
     if any(char < " " or char == "\x7f" for char in text):
@@ -99,7 +99,7 @@ def _host_problem(host: str) -> str | None:
 
 
 def malformation(text: str) -> str:
-    """Why a text is no URL at all, not even a relative one; else empty."""
+    """Return why a text is not a URL, not even a relative one, or an empty string."""
     parts = _reason(text)
     if not isinstance(parts, str) or parts == "empty url":
         return ""
@@ -123,7 +123,7 @@ def is_url(text: str) -> bool:
 
 
 def problem(text: str) -> str | None:
-    """Why a text is no URL, in one sentence."""
+    """Return the error message of an invalid URL."""
     parts = _reason(text)
     return f'parse "{text}": {parts}' if isinstance(parts, str) else None
 

@@ -139,7 +139,7 @@ def stored_type(type_: cel.Type) -> cel.Type:
 class Unanswered(Exception):
     """An expression asked the authorizer something that has no answer yet."""
 
-    def __init__(self, question: cel.Question) -> None:
+    def __init__(self, question: cel.AccessCheck) -> None:
         super().__init__(question)
         self.question = question
 
@@ -150,12 +150,12 @@ class Permissions:
     def __init__(self, authorizer: Authorizer, request: AdmissionRequest) -> None:
         self._authorizer = authorizer
         self._request = request
-        self._answers: dict[cel.Question, cel.Decision] = {}
+        self._answers: dict[cel.AccessCheck, cel.Decision] = {}
 
     def values(self) -> dict[str, Any]:
         """The variables through which expressions ask."""
         request = self._request
-        about = cel.Question(
+        about = cel.AccessCheck(
             group=request.resource.group,
             resource=request.resource.resource,
             subresource=request.subresource,
@@ -167,13 +167,13 @@ class Permissions:
             "authorizer.requestResource": cel.ResourceCheck(self._decide, about),
         }
 
-    def _decide(self, question: cel.Question) -> cel.Decision:
+    def _decide(self, question: cel.AccessCheck) -> cel.Decision:
         answer = self._answers.get(question)
         if answer is None:
             raise Unanswered(question)
         return answer
 
-    async def answer(self, question: cel.Question) -> None:
+    async def answer(self, question: cel.AccessCheck) -> None:
         """Ask the authorizer."""
         user = self._request.user
         if question.service_account is not None:
