@@ -89,7 +89,7 @@ def serve_forever(directory: str) -> None:
     import gc
 
     from kubewright.apiserver import APIServer, Resource, StatusSubresource, Version, serve
-    from kubewright.apiserver.http import run
+    from kubewright.apiserver.http.server import run
     from kubewright.schema.structural import Node
     from kubewright.storage.memory import MemoryStorage
 

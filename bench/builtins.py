@@ -11,7 +11,7 @@ from kubewright.api import builtin_resources
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.protobuf import ProtobufCodec
+from kubewright.apiserver.encoding.protobuf import ProtobufCodec
 from kubewright.schema.structural import Node
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from bench import Benchmark
-from kubewright.apiserver import SYSTEM, Request
+from kubewright.apiserver import SYSTEM, HTTPRequest
 from kubewright.controlplane import ControlPlane
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -46,7 +46,7 @@ def _plane() -> ControlPlane:
 
 
 def _post(plane: ControlPlane, path: str, body: bytes) -> None:
-    request = Request("POST", path, user=SYSTEM, body=body)
+    request = HTTPRequest("POST", path, user=SYSTEM, body=body)
     response = _loop().run_until_complete(plane.server.handle(request))
     if response.status >= 400:
         raise RuntimeError(response.body.decode())

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from bench._process import Server
 from bench.soak.kinds import GROUP, Object
-from kubewright.apiserver.tls import Authority, server_context
+from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 TYPES = {
@@ -62,7 +62,7 @@ class Webhooks:
     """Mutates gears, refuses those that say so, and has nothing against anything else."""
 
     def __init__(self) -> None:
-        authority = Authority.create("soak-webhooks")
+        authority = CertificateAuthority.create("soak-webhooks")
         self._pair = authority.issue("webhooks", hosts=("127.0.0.1",), server=True)
         self._bundle = base64.b64encode(authority.certificate).decode()
         self._port = 0

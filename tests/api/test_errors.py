@@ -7,7 +7,8 @@ import pytest
 
 from kubewright.api import errors
 from kubewright.api.errors import APIError
-from kubewright.api.field_errors import FieldError, go_json, quote
+from kubewright.api.field_errors import FieldError
+from kubewright.api.go_format import marshal_json, quote
 from kubewright.api.gvk import GroupKind, GroupResource
 
 PODS = GroupResource("", "pods")
@@ -172,4 +173,4 @@ def test_quoting() -> None:
     assert quote("\u2028\U000e0001\t\\") == '"\\u2028\\U000e0001\\t\\\\"'
     samples: list[tuple[Any, str]] = [(None, "null"), (1.5, "1.5"), (["é", 1], '["é",1]')]
     for value, text in samples:
-        assert go_json(value) == text
+        assert marshal_json(value) == text

@@ -18,7 +18,7 @@ from kubewright.api.builtin_schemas import definitions, module_of
 from kubewright.api.codec import decode, encode, from_plain, to_plain
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.objects import Object, Struct
-from kubewright.apiserver.protobuf import ProtobufCodec
+from kubewright.apiserver.encoding.protobuf import ProtobufCodec
 from kubewright.schema.structural import Node
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,9 +11,9 @@ import pytest
 from kubewright.apiserver import (
     SYSTEM,
     APIServer,
-    Request,
+    HTTPRequest,
+    HTTPResponse,
     Resource,
-    Response,
     StatusSubresource,
     User,
     Version,
@@ -51,11 +51,11 @@ class Talk:
 
     async def send(
         self, method: str, path: str, body: Any = None, *, user: User | None = None, **headers: str
-    ) -> Response:
+    ) -> HTTPResponse:
         data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.server.handle(
-            Request(method, path, user=user or self.user, headers=given, body=data)
+            HTTPRequest(method, path, user=user or self.user, headers=given, body=data)
         )
 
     async def __call__(self, method: str, path: str, body: Any = None, **settings: Any) -> tuple[int, Any]:

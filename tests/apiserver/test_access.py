@@ -13,17 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from multidict import CIMultiDict
 
 from kubewright.api.errors import Forbidden, Unauthorized
-from kubewright.apiserver import AuthenticatorChain, AuthorizerUnion, PrivilegedGroups, Request, User
-from kubewright.apiserver.authentication.delegated import DelegatedTokens
-from kubewright.apiserver.authentication.requestheader import RequestHeaders
-from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
-from kubewright.apiserver.authentication.tokens import StaticTokens
-from kubewright.apiserver.authentication.x509 import ClientCertificates, PeerCertificate
-from kubewright.apiserver.authorization import AlwaysAllowPaths, Attributes, Decision
+from kubewright.apiserver import AuthenticatorChain, AuthorizerUnion, HTTPRequest, PrivilegedGroups, User
+from kubewright.apiserver.authentication.delegated import TokenReviewAuthenticator
+from kubewright.apiserver.authentication.impersonation import Impersonator
+from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
+from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator
+from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
+from kubewright.apiserver.authentication.x509 import PeerCertificate, X509Authenticator
+from kubewright.apiserver.authorization import AlwaysAllowPaths, AuthorizationAttributes, Decision
 from kubewright.apiserver.authorization.delegated import DelegatedAuthorizer
-from kubewright.apiserver.authorization.rbac import RBAC, BindingRules
-from kubewright.apiserver.impersonation import Impersonation
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.authorization.rbac import BindingRuleResolver, RBACAuthorizer
+from kubewright.apiserver.http.tls import CertificateAuthority
 
 
 def der(pair) -> bytes:
@@ -33,46 +33,46 @@ def der(pair) -> bytes:
 
 
 async def test_client_certificates():
-    authority, other = Authority.create(), Authority.create("other")
-    known = ClientCertificates(authority.certificate)
+    authority, other = CertificateAuthority.create(), CertificateAuthority.create("other")
+    known = X509Authenticator(authority.certificate)
     pair = authority.issue("ada", groups=("dev", "ops"))
-    user = await known.authenticate(Request("GET", "/", peer_certificate=PeerCertificate(der(pair))))
+    user = await known.authenticate(HTTPRequest("GET", "/", peer_certificate=PeerCertificate(der(pair))))
     assert (user.name, user.groups) == ("ada", ("dev", "ops", "system:authenticated"))
     stranger = PeerCertificate(der(other.issue("ada")))
-    assert await known.authenticate(Request("GET", "/", peer_certificate=stranger)) is None
+    assert await known.authenticate(HTTPRequest("GET", "/", peer_certificate=stranger)) is None
     serving = PeerCertificate(der(authority.issue("web", hosts=("localhost",), server=True)))
     with pytest.raises(Unauthorized):
-        await known.authenticate(Request("GET", "/", peer_certificate=serving))
+        await known.authenticate(HTTPRequest("GET", "/", peer_certificate=serving))
 
 
 async def test_front_proxy_headers_need_the_proxys_certificate():
-    authority = Authority.create()
-    headers = RequestHeaders(authority.certificate, allowed_names=("proxy",))
+    authority = CertificateAuthority.create()
+    headers = RequestHeaderAuthenticator(authority.certificate, allowed_names=("proxy",))
     given = {"X-Remote-User": "ada", "X-Remote-Group": "dev", "X-Remote-Extra-Scopes%2Fa": "x"}
     peer = PeerCertificate(der(authority.issue("proxy")))
-    user = await headers.authenticate(Request("GET", "/", headers=given, peer_certificate=peer))
+    user = await headers.authenticate(HTTPRequest("GET", "/", headers=given, peer_certificate=peer))
     assert (user.name, user.groups, dict(user.extra)) == ("ada", ("dev",), {"scopes/a": ("x",)})
-    assert await headers.authenticate(Request("GET", "/", headers=given)) is None
+    assert await headers.authenticate(HTTPRequest("GET", "/", headers=given)) is None
     wrong = PeerCertificate(der(authority.issue("mallory")))
     with pytest.raises(Unauthorized):
-        await headers.authenticate(Request("GET", "/", headers=given, peer_certificate=wrong))
+        await headers.authenticate(HTTPRequest("GET", "/", headers=given, peer_certificate=wrong))
 
 
-def bearer(token: str) -> Request:
-    return Request("GET", "/", headers={"Authorization": f"Bearer {token}"})
+def bearer(token: str) -> HTTPRequest:
+    return HTTPRequest("GET", "/", headers={"Authorization": f"Bearer {token}"})
 
 
 async def test_tokens(tmp_path):
     path = tmp_path / "tokens.csv"
     path.write_text('secret,ada,1,"dev,ops"\nother,bob,2\n')
-    chain = AuthenticatorChain([StaticTokens.from_file(path)])
+    chain = AuthenticatorChain([StaticTokenAuthenticator.from_file(path)])
     assert (await chain.authenticate(bearer("secret"))).groups == ("dev", "ops", "system:authenticated")
-    assert (await chain.authenticate(Request("GET", "/"))).name == "system:anonymous"
+    assert (await chain.authenticate(HTTPRequest("GET", "/"))).name == "system:anonymous"
     with pytest.raises(Unauthorized):
         await chain.authenticate(bearer("wrong"))
     path.write_text("only-a-token\n")
     with pytest.raises(ValueError, match=r"tokens\.csv:1"):
-        StaticTokens.from_file(path)
+        StaticTokenAuthenticator.from_file(path)
 
 
 async def test_service_account_tokens():
@@ -89,7 +89,7 @@ async def test_service_account_tokens():
         right = alive[0] and claims["kubernetes.io"]["serviceaccount"]["uid"] == "u"
         return "" if right else "the account is another one"
 
-    tokens = ServiceAccountTokens(issuers=["https://me/"], keys=[public], lookup=lookup)
+    tokens = ServiceAccountAuthenticator(issuers=["https://me/"], keys=[public], lookup=lookup)
 
     def sign(**changes):
         claims = {
@@ -128,7 +128,7 @@ async def test_delegation_asks_once_in_a_while():
             return {"status": {"authenticated": known, "user": {"username": "ada", "groups": ["dev"]}}}
         return {"status": {"allowed": body["spec"]["resourceAttributes"]["verb"] == "get", "reason": "rule"}}
 
-    tokens = DelegatedTokens(review, clock=lambda: now[0])
+    tokens = TokenReviewAuthenticator(review, clock=lambda: now[0])
     for _ in range(3):
         assert (await tokens.authenticate(bearer("good"))).name == "ada"
     with pytest.raises(Unauthorized):
@@ -141,9 +141,11 @@ async def test_delegation_asks_once_in_a_while():
     authorizer = DelegatedAuthorizer(review, clock=lambda: now[0])
     user = User("ada", ("dev",))
     for _ in range(2):
-        answer = await authorizer.authorize(Attributes(user, "get", "g", "v1", "pods", namespace="n"))
+        answer = await authorizer.authorize(
+            AuthorizationAttributes(user, "get", "g", "v1", "pods", namespace="n")
+        )
         assert answer == (Decision.ALLOW, "rule")
-        assert (await authorizer.authorize(Attributes(user, "list", resource="pods")))[
+        assert (await authorizer.authorize(AuthorizationAttributes(user, "list", resource="pods")))[
             0
         ] is Decision.NO_OPINION
     assert len(asked) == 2
@@ -233,16 +235,18 @@ class Roles:
     ],
 )
 async def test_rbac(user, question, allowed):
-    rbac = RBAC(BindingRules(Roles()))
-    decision, reason = await rbac.authorize(Attributes(User(user, ("dev",)), **question))
+    rbac = RBACAuthorizer(BindingRuleResolver(Roles()))
+    decision, reason = await rbac.authorize(AuthorizationAttributes(User(user, ("dev",)), **question))
     assert (decision is Decision.ALLOW) is allowed
     assert reason.startswith("RBAC: allowed by") is allowed
 
 
 @pytest.fixture
 async def guarded(new_server, talk_to):
-    authorizer = AuthorizerUnion([PrivilegedGroups(), AlwaysAllowPaths(), RBAC(BindingRules(Roles()))])
-    tokens = StaticTokens({"root": User("root", ("system:masters",)), "ada": User("ada")})
+    authorizer = AuthorizerUnion(
+        [PrivilegedGroups(), AlwaysAllowPaths(), RBACAuthorizer(BindingRuleResolver(Roles()))]
+    )
+    tokens = StaticTokenAuthenticator({"root": User("root", ("system:masters",)), "ada": User("ada")})
     async with new_server(authorizer=authorizer, authenticator=AuthenticatorChain([tokens])) as server:
         yield talk_to(server, None)
 
@@ -292,9 +296,11 @@ ADA = User("ada")
 
 
 async def acting(rights, asker=ADA, **headers):
-    request = Request("POST", "/x", headers=CIMultiDict((k.replace("_", "-"), v) for k, v in headers.items()))
-    asked = Attributes(asker, "create", resource="pods", namespace="n")
-    return await Impersonation().impersonate(request, asked, Granted(*rights))
+    request = HTTPRequest(
+        "POST", "/x", headers=CIMultiDict((k.replace("_", "-"), v) for k, v in headers.items())
+    )
+    asked = AuthorizationAttributes(asker, "create", resource="pods", namespace="n")
+    return await Impersonator().impersonate(request, asked, Granted(*rights))
 
 
 async def test_constrained_impersonation_needs_the_identity_and_the_request():
@@ -339,11 +345,11 @@ async def test_nodes_and_service_accounts_have_modes_of_their_own():
 
 
 async def test_the_mode_that_worked_last_words_the_refusal():
-    impersonation, rights = Impersonation(), Granted(("impersonate", "users", "bob"))
-    asked = Attributes(User("ada"), "create", resource="pods")
+    impersonation, rights = Impersonator(), Granted(("impersonate", "users", "bob"))
+    asked = AuthorizationAttributes(User("ada"), "create", resource="pods")
 
     async def act_as(name):
-        request = Request("POST", "/x", headers=CIMultiDict({"Impersonate-User": name}))
+        request = HTTPRequest("POST", "/x", headers=CIMultiDict({"Impersonate-User": name}))
         return await impersonation.impersonate(request, asked, rights)
 
     with pytest.raises(Forbidden, match="cannot impersonate-on:user-info:create"):
@@ -361,7 +367,7 @@ async def test_too_many_at_once(new_server, talk_to, base):
     async def slow(request):
         entered.set()
         await waiting.wait()
-        from kubewright.apiserver.request import text
+        from kubewright.apiserver.http.messages import text
 
         return text(200, "done")
 
@@ -392,10 +398,13 @@ async def test_the_deadline(new_server, talk_to):
 
 
 async def test_an_expired_certificate_ends_with_its_time_not_with_its_connection(monkeypatch):
-    authority = Authority.create()
+    authority = CertificateAuthority.create()
     peer = PeerCertificate(der(authority.issue("ada", days=1)))
-    certificates, proxies = ClientCertificates(authority.certificate), RequestHeaders(authority.certificate)
-    request = Request("GET", "/", headers={"X-Remote-User": "bob"}, peer_certificate=peer)
+    certificates, proxies = (
+        X509Authenticator(authority.certificate),
+        RequestHeaderAuthenticator(authority.certificate),
+    )
+    request = HTTPRequest("GET", "/", headers={"X-Remote-User": "bob"}, peer_certificate=peer)
     assert (await certificates.authenticate(request)).name == "ada"
     assert (await proxies.authenticate(request)).name == "bob"
     later = time.time() + 2 * 86400
@@ -409,7 +418,7 @@ async def test_an_expired_certificate_ends_with_its_time_not_with_its_connection
 async def test_tokens_that_are_none_are_refused(token):
     key = ec.generate_private_key(ec.SECP256R1()).public_key()
     pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    tokens = ServiceAccountTokens(issuers=["here"], keys=[pem])
+    tokens = ServiceAccountAuthenticator(issuers=["here"], keys=[pem])
     with pytest.raises(Unauthorized):
         await AuthenticatorChain([tokens]).authenticate(bearer(token))
 
@@ -417,7 +426,7 @@ async def test_tokens_that_are_none_are_refused(token):
 async def test_a_token_cannot_choose_how_it_is_verified():
     key = ec.generate_private_key(ec.SECP256R1()).public_key()
     pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    tokens = ServiceAccountTokens(issuers=["here"], keys=[pem])
+    tokens = ServiceAccountAuthenticator(issuers=["here"], keys=[pem])
     private = {"namespace": "a", "serviceaccount": {"name": "b", "uid": "1"}}
     claims = {"iss": "here", "aud": "here", "sub": "system:serviceaccount:a:b", "kubernetes.io": private}
     claims["exp"] = int(time.time()) + 60
@@ -440,6 +449,8 @@ async def test_a_review_counts_for_the_audiences_it_names():
         return {"status": answer}
 
     with pytest.raises(Unauthorized):
-        await DelegatedTokens(review, audiences=["here"]).authenticate(bearer("x"))
+        await TokenReviewAuthenticator(review, audiences=["here"]).authenticate(bearer("x"))
     answer["audiences"] = ["here", "there"]
-    assert (await DelegatedTokens(review, audiences=["here"]).authenticate(bearer("x"))).name == "ada"
+    assert (
+        await TokenReviewAuthenticator(review, audiences=["here"]).authenticate(bearer("x"))
+    ).name == "ada"

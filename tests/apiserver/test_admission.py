@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright.api.errors import Forbidden
-from kubewright.apiserver import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver import AdmissionAttributes, AdmissionPlugin
 
 MERGE = "application/merge-patch+json"
 
@@ -17,7 +17,7 @@ class Stamp(AdmissionPlugin):
         self.name = name
         self.reinvoke = reinvoke
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         if request.object is None:
             return False
         annotations = request.object["metadata"].setdefault("annotations", {})
@@ -34,7 +34,7 @@ class Log(AdmissionPlugin):
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str, bool, bool]] = []
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         self.seen.append(
             (
                 request.operation,
@@ -73,7 +73,7 @@ async def test_generated_names_come_after_mutation(new_server, talk_to, widget, 
     names = []
 
     class Look(Stamp):
-        async def mutate(self, request: AdmissionRequest) -> bool:
+        async def mutate(self, request: AdmissionAttributes) -> bool:
             names.append(request.object["metadata"].get("name"))
             return False
 

@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from kubewright.apiserver.json_text import json_complaint
-from kubewright.apiserver.yaml_text import load_yaml
+from kubewright.apiserver.encoding.json_errors import json_complaint
+from kubewright.apiserver.encoding.yaml import load_yaml
 
 
 def _laughs(levels: int, width: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kubewright.apiserver import Resource, Version
-from kubewright.apiserver.request import Response
+from kubewright.apiserver.http.messages import HTTPResponse
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -114,7 +114,7 @@ async def test_other_paths(talk, server, base):
     assert (await talk("PUT", base, {}))[1]["message"] == "name must be provided"
 
     async def proxy(request):
-        return Response(200, request.path.encode(), content_type="text/plain")
+        return HTTPResponse(200, request.path.encode(), content_type="text/plain")
 
     server.add_prefix_handler("/apis/example.com/v1", proxy)
     assert (await talk("GET", base))[1] == base

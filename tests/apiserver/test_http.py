@@ -13,8 +13,8 @@ import zlib
 import aiohttp
 import pytest
 
-from kubewright.apiserver import Resource, Response, Subresource, Version, serve
-from kubewright.apiserver.http import run
+from kubewright.apiserver import HTTPResponse, Resource, Subresource, Version, serve
+from kubewright.apiserver.http.server import run
 
 BIG = 3 * 1024 * 1024
 
@@ -28,14 +28,14 @@ async def front(new_server):
             while (message := await socket.receive()) is not None:
                 await socket.send(message)
 
-        return Response(101, websocket=converse, protocols=("echo.example.com",))
+        return HTTPResponse(101, websocket=converse, protocols=("echo.example.com",))
 
     async def ticks(asked):
         async def stream():
             for number in range(3):
                 yield f"{number}\n".encode()
 
-        return Response(200, content_type="text/plain", stream=stream())
+        return HTTPResponse(200, content_type="text/plain", stream=stream())
 
     version = Version(
         name="v1",
@@ -114,7 +114,7 @@ async def test_a_watch_over_the_wire(front, session, widget, base):
             pass
         event = json.loads(await watch.content.readline())
         assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
-    hub = front.server.store("example.com", "widgets").hub
+    hub = front.server.store("example.com", "widgets").watch_cache
     async with asyncio.timeout(5):
         while hub.active:
             await asyncio.sleep(0.01)
@@ -225,13 +225,13 @@ async def many_connections(server, count):
 
 
 async def test_a_client_that_does_not_read(front, session, widget, base, monkeypatch):
-    from kubewright.apiserver import watch as watch_module
+    from kubewright.apiserver.watch import cache as watch_module
 
     monkeypatch.setattr(watch_module, "QUEUE_BYTES", 2_000_000)
     reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front), limit=1024)
     writer.write(f"GET {base}?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     await reader.readline()
-    hub = front.server.store("example.com", "widgets").hub
+    hub = front.server.store("example.com", "widgets").watch_cache
     for number in range(100):
         body = widget(f"w{number}", metadata={"annotations": {"a": "x" * 200_000}})
         async with session.post(base, json=body) as response:
@@ -262,7 +262,7 @@ async def test_stopping_ends_watches_and_finishes_requests(new_server, base):
     async def slow(request):
         entered.set()
         await asyncio.sleep(0.1)
-        return Response(200, b"{}")
+        return HTTPResponse(200, b"{}")
 
     server.add_handler("/slow", slow)
     async with serve(server) as front:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kubewright.apiserver.lists import make_continue, read_continue
+from kubewright.apiserver.rest.list import make_continue, read_continue
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"

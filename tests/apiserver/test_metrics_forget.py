@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.metrics import ServerMetrics
-from kubewright.apiserver.request import Request, Response
-from kubewright.apiserver.requestinfo import parse
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.http.request_info import parse
+from kubewright.apiserver.metrics.requests import ServerMetrics
 
 
 def test_the_series_of_a_resource_go_with_it() -> None:
@@ -12,8 +12,8 @@ def test_the_series_of_a_resource_go_with_it() -> None:
     metrics.known = lambda info: True
     for plural in ("apples", "berries"):
         for status in (200, 404):
-            info = parse(Request("GET", f"/apis/fruit.io/v1/namespaces/d/{plural}/x"))
-            metrics.observe(info, Response(status), 0.01)
+            info = parse(HTTPRequest("GET", f"/apis/fruit.io/v1/namespaces/d/{plural}/x"))
+            metrics.observe(info, HTTPResponse(status), 0.01)
     assert b'resource="apples"' in metrics.render()
     metrics.forget("fruit.io", "apples")
     rendered = metrics.render()

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver import APIServer, Request, Resource, ScaleSubresource, Subresource, Version
-from kubewright.apiserver.openapi_v2 import merge_documents
+from kubewright.apiserver import APIServer, HTTPRequest, Resource, ScaleSubresource, Subresource, Version
+from kubewright.apiserver.openapi.v2 import merge_documents
 from kubewright.schema.structural import Node
 
 WIDGETS = "/apis/example.com/v1/namespaces/{namespace}/widgets"
@@ -229,7 +229,7 @@ async def test_the_version_has_a_document(talk: Any, server: APIServer) -> None:
 async def test_paths_of_the_issuer_have_documents_where_they_are_served(talk: Any, server: APIServer) -> None:
     assert (await talk("GET", "/openapi/v3/openid/v1/jwks"))[0] == 404
 
-    async def keys(request: Request) -> Any:
+    async def keys(request: HTTPRequest) -> Any:
         raise NotImplementedError
 
     server.add_handler("/openid/v1/jwks", keys)
@@ -244,4 +244,4 @@ def test_a_server_that_nobody_asks_loads_none_of_it() -> None:
         "print(json.dumps([name for name in sys.modules if 'openapi' in name or 'builtin_openapi' in name]))"
     )
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert json.loads(output) == ["kubewright.apiserver.openapi"]
+    assert json.loads(output) == ["kubewright.apiserver.openapi", "kubewright.apiserver.openapi.service"]

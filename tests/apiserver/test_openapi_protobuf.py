@@ -6,9 +6,9 @@ import json
 import struct
 from typing import Any
 
-from kubewright.apiserver.openapi_protobuf import V2, V3
-from kubewright.apiserver.openapi_v2 import simplify
-from kubewright.apiserver.protobuf_values import BYTES, FIXED64, VARINT, span, varint
+from kubewright.apiserver.encoding.protobuf_wire import BYTES, FIXED64, VARINT, span, varint
+from kubewright.apiserver.openapi.protobuf import V2, V3
+from kubewright.apiserver.openapi.v2 import simplify
 
 V2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 V3_TYPE = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"

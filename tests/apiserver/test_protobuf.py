@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubewright.api.wire_messages import Messages, parse_message
-from kubewright.apiserver.protobuf import MAGIC, MAX_DEPTH, ProtobufCodec, ProtobufError
+from kubewright.apiserver.encoding.protobuf import MAGIC, MAX_DEPTH, ProtobufCodec, ProtobufError
 
 TABLE = {
     "t.v1.Thing": "1 metadata Meta!;2 spec Spec!;3 status Status!",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.apiserver.tls import Authority, write_private
+from kubewright.apiserver.http.tls import CertificateAuthority, write_private
 
 
 def test_a_key_is_not_in_the_repr_of_its_pair() -> None:
-    assert "PRIVATE" not in repr(Authority.create().pair)
+    assert "PRIVATE" not in repr(CertificateAuthority.create().pair)
 
 
 def test_private_files_are_their_owners_alone(tmp_path: Path) -> None:

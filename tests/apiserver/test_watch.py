@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from kubewright.apiserver import watch as watch_module
+from kubewright.apiserver.watch import cache as watch_module
 
 MERGE = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -100,7 +100,7 @@ async def test_an_expired_version_is_an_error_event(talk, server, widget, base, 
     first = await talk.ok("POST", base, widget("a"))
     for number in range(8):
         await talk.ok("POST", base, widget(f"b{number}"))
-    await server.feed.reach(await server.storage.revision(), 1)
+    await server.dispatcher.wait_for_storage_revision(await server.storage.revision(), 1)
     await asyncio.sleep(0)
     events = await rest(await opened(talk, base, f"&resourceVersion={first['metadata']['resourceVersion']}"))
     assert [event["type"] for event in events] == ["ERROR"]
@@ -119,11 +119,11 @@ async def test_events_are_remembered_for_a_while_and_a_few_of_them_for_long(
         for number in range(6):
             made = await talk.ok("POST", base, widget(f"w{number}"))
             versions.append(made["metadata"]["resourceVersion"])
-        await server.feed.passed(await server.storage.revision())
+        await server.dispatcher.wait_for_revision(await server.storage.revision())
         assert len(await take(await opened(talk, base, f"&resourceVersion={versions[0]}"), 5)) == 5
         now[0] += watch_module.WINDOW_SECONDS + 1
         await talk.ok("POST", base, widget("late"))
-        await server.feed.passed(await server.storage.revision())
+        await server.dispatcher.wait_for_revision(await server.storage.revision())
         kept = await take(await opened(talk, base, f"&resourceVersion={versions[3]}"), 3)
         assert shown(kept) == [("ADDED", "w4"), ("ADDED", "w5"), ("ADDED", "late")]
         (expired,) = await rest(await opened(talk, base, f"&resourceVersion={versions[2]}"))
@@ -138,17 +138,17 @@ async def test_timeouts_and_bookmarks_follow_the_clock(new_server, talk_to, widg
         stream = await opened(talk, base, "&allowWatchBookmarks=true&timeoutSeconds=100")
         assert shown(await take(stream, 1)) == [("ADDED", "a")]
         now[0] += 61
-        server.feed.timer.tick()
+        server.dispatcher.timer.tick()
         assert shown(await take(stream, 1)) == [("BOOKMARK", None)]
         now[0] += 40
-        server.feed.timer.tick()
+        server.dispatcher.timer.tick()
         await rest(stream)
-        assert server.store("example.com", "widgets").hub.active == 0
+        assert server.store("example.com", "widgets").watch_cache.active == 0
 
 
 async def test_a_watch_that_has_ended_is_not_held_until_its_time_is_up(talk, server, widget, base):
     await talk.ok("POST", base, widget("a"))
-    ended = [weakref.ref(server.store("example.com", "widgets").hub)]
+    ended = [weakref.ref(server.store("example.com", "widgets").watch_cache)]
     for end in ("client", "server"):
         stream = await opened(talk, base, "&timeoutSeconds=3600")
         ended.append(weakref.ref(stream.representation))
@@ -156,7 +156,7 @@ async def test_a_watch_that_has_ended_is_not_held_until_its_time_is_up(talk, ser
             await stream.aclose()
         server.add(server.store("example.com", "widgets").resource)
         del stream
-    await server.feed.passed(await server.storage.revision())
+    await server.dispatcher.wait_for_revision(await server.storage.revision())
     gc.collect()
     assert [reference() for reference in ended] == [None, None, None]
 
@@ -204,7 +204,7 @@ async def test_the_end_of_a_resource_ends_its_watches(talk, server, base):
 
 async def test_many_idle_watches_cost_nothing_for_others(talk, server, widget, base):
     streams = [await opened(talk, base, f"&fieldSelector=metadata.name=n{number}") for number in range(2000)]
-    hub = server.store("example.com", "widgets").hub
+    hub = server.store("example.com", "widgets").watch_cache
     assert hub.active == 2000
     await talk.ok("POST", base, widget("n7"))
     assert shown(await take(streams[7], 1)) == [("ADDED", "n7")]

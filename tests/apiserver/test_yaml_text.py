@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from kubewright.apiserver.yaml_text import load_yaml
+from kubewright.apiserver.encoding.yaml import load_yaml
 
 
 @pytest.mark.parametrize(

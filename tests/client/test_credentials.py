@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from kubewright.apiserver import APIServer, serve
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import (
     Client,
     ClusterConfig,
@@ -167,7 +167,7 @@ async def test_an_id_token_is_refreshed_before_it_expires() -> None:
 
 
 async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path) -> None:
-    authority = Authority.create()
+    authority = CertificateAuthority.create()
     now = [0.0]
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
@@ -180,7 +180,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
         rotate("first")
 
         async def who(request: Any) -> Any:
-            from kubewright.apiserver.request import text
+            from kubewright.apiserver.http.messages import text
 
             seen.append(request.user.name)
             return text(200, request.user.name)
@@ -201,7 +201,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
         await transport.aclose()
         assert seen == ["first", "first", "second"]
         wrong = HTTPTransport(
-            ClusterConfig(server=front.url, ca=PEMData(data=Authority.create().certificate))
+            ClusterConfig(server=front.url, ca=PEMData(data=CertificateAuthority.create().certificate))
         )
         with pytest.raises(ConnectionFailed, match=r"is not trusted.*certificate-authority") as caught:
             await wrong.send("GET", "/who")
@@ -214,7 +214,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
 
 
 async def test_certificates_in_use_stay_while_files_are_being_replaced(tmp_path: Path) -> None:
-    now, authority = [0.0], Authority.create()
+    now, authority = [0.0], CertificateAuthority.create()
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     authority.issue("first").write(certificate, key)
     pair = {"client_certificate": PEMData(file=str(certificate)), "client_key": PEMData(file=str(key))}
@@ -230,7 +230,7 @@ async def test_certificates_in_use_stay_while_files_are_being_replaced(tmp_path:
 
 
 async def test_certificates_that_do_not_fit_are_said() -> None:
-    one, two = Authority.create().issue("a"), Authority.create().issue("b")
+    one, two = CertificateAuthority.create().issue("a"), CertificateAuthority.create().issue("b")
     config = ClusterConfig(
         server="https://x",
         client_certificate=PEMData(data=one.certificate),

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import APIServer, Request, Response, serve
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse, serve
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client, ClusterConfig, ConnectionFailed, HTTPTransport, PEMData
 from kubewright.storage import MemoryStorage
 
-AUTHORITY = Authority.create()
+AUTHORITY = CertificateAuthority.create()
 """Of the server and, unless a test says otherwise, of the proxy."""
 
 
@@ -33,7 +33,9 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def running(self, folder: Path, authority: Authority = AUTHORITY) -> AsyncIterator[Proxy]:
+    async def running(
+        self, folder: Path, authority: CertificateAuthority = AUTHORITY
+    ) -> AsyncIterator[Proxy]:
         context = None
         if self.scheme == "https":
             pair = authority.issue("proxy", hosts=["localhost"], server=True)
@@ -120,11 +122,11 @@ async def port() -> AsyncIterator[int]:
     """The port of a server that is known as api.example.com."""
     server = APIServer(MemoryStorage())
 
-    async def echo(request: Request) -> Response:
+    async def echo(request: HTTPRequest) -> HTTPResponse:
         async def converse(socket: Any) -> None:
             await socket.send(b"heard " + await socket.receive())
 
-        return Response(101, websocket=converse, protocols=("v5.channel.k8s.io",))
+        return HTTPResponse(101, websocket=converse, protocols=("v5.channel.k8s.io",))
 
     server.add_handler("/echo", echo)
     async with serve(server, hosts=("api.example.com",), authority=AUTHORITY) as front:
@@ -189,7 +191,7 @@ async def test_a_wrong_password_is_said(scheme: str, port: int, tmp_path: Path) 
 
 
 async def test_a_proxy_that_is_not_trusted(port: int, tmp_path: Path) -> None:
-    async with Proxy("https").running(tmp_path, Authority.create()) as proxy:
+    async with Proxy("https").running(tmp_path, CertificateAuthority.create()) as proxy:
         said = str(await failure(config(port, proxy)))
         assert said.startswith(f"the proxy https://localhost:{proxy.port} is not trusted")
         assert not proxy.asked

@@ -14,7 +14,7 @@ import pytest
 
 from kubewright.api import ObjectMeta
 from kubewright.api.core.v1 import Pod
-from kubewright.apiserver import APIServer, Request, Response, serve
+from kubewright.apiserver import APIServer, HTTPRequest, HTTPResponse, serve
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client import Client, ExecError, HTTPTransport, load_config
 from kubewright.storage import MemoryStorage
@@ -36,11 +36,11 @@ class Kubelet:
         self.protocols = protocols
         self.following = asyncio.Event()
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HTTPRequest) -> HTTPResponse:
         self.queries.append(request.query.values)
         part = request.path.rsplit("/", 1)[1]
         if part == "log":
-            return Response(200, stream=self.log(request.query.get("follow")), content_type="text/plain")
+            return HTTPResponse(200, stream=self.log(request.query.get("follow")), content_type="text/plain")
         if "/missing/" in request.path:
             body = {
                 "kind": "Status",
@@ -49,14 +49,14 @@ class Kubelet:
                 "reason": "NotFound",
                 "message": "no pod",
             }
-            return Response(404, json.dumps(body).encode())
+            return HTTPResponse(404, json.dumps(body).encode())
         conversation = {"exec": self.exec, "attach": self.attach, "portforward": self.forward}[part]
 
         async def converse(socket: Any) -> None:
             await conversation(socket, request)
 
         protocols = ("v4.channel.k8s.io",) if part == "portforward" else self.protocols
-        return Response(101, websocket=converse, protocols=protocols)
+        return HTTPResponse(101, websocket=converse, protocols=protocols)
 
     async def log(self, follow: str) -> AsyncIterator[bytes]:
         yield b"one\ntw"
@@ -66,7 +66,7 @@ class Kubelet:
             yield b"\nfour\n"
             await asyncio.Event().wait()
 
-    async def exec(self, socket: Any, request: Request) -> None:
+    async def exec(self, socket: Any, request: HTTPRequest) -> None:
         command = request.query.all("command")
         stdin = await self.read_stdin(socket) if request.query.get("stdin") else b""
         code = 0
@@ -107,7 +107,7 @@ class Kubelet:
                 break
         return data
 
-    async def attach(self, socket: Any, request: Request) -> None:
+    async def attach(self, socket: Any, request: HTTPRequest) -> None:
         await socket.send(b"\x01hello")
         while (message := await socket.receive()) is not None:
             if message[0] == 4:
@@ -117,7 +117,7 @@ class Kubelet:
         await socket.send(b"\x03" + json.dumps(SUCCESS).encode())
         await socket.close()
 
-    async def forward(self, socket: Any, request: Request) -> None:
+    async def forward(self, socket: Any, request: HTTPRequest) -> None:
         port = int(request.query.get("ports"))
         for channel in (0, 1):
             await socket.send(bytes([channel]) + port.to_bytes(2, "little"))

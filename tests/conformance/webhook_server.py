@@ -28,7 +28,7 @@ from typing import Any
 from aiohttp import web
 from tests.conformance.paths import assign, locate
 
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.http.tls import CertificateAuthority
 
 Settings = dict[str, Any]
 
@@ -51,7 +51,7 @@ class WebhookServer:
         async with self._starting:
             if self._runner is not None:
                 return
-            authority = Authority.create("conformance-webhooks")
+            authority = CertificateAuthority.create("conformance-webhooks")
             application = web.Application(client_max_size=1 << 26)
             application.router.add_post("/{case}/{handler}", self._handle)
             runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
@@ -136,7 +136,7 @@ def _apply_rule(document: dict[str, Any], rule: dict[str, Any]) -> None:
         assign(document, *rule["set"])
 
 
-def _server_context(authority: Authority, host: str) -> ssl.SSLContext:
+def _server_context(authority: CertificateAuthority, host: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")

@@ -14,7 +14,7 @@ import kubernetes_asyncio.client
 import kubernetes_asyncio.config
 import pytest
 
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.http.tls import CertificateAuthority
 
 GROUP = "kopf-tests.example.com"
 NAMESPACE = "kopf-tests"
@@ -224,7 +224,7 @@ async def test_handlers_finalizers_timers_and_events(
 async def test_admission_webhooks(
     up: Any, client: Any, examples: Examples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    authority = Authority.create("kopf-tests")
+    authority = CertificateAuthority.create("kopf-tests")
     pair = authority.issue("kopf", hosts=("127.0.0.1", "localhost"), server=True)
     pair.write(tmp_path / "tls.crt", tmp_path / "tls.key")
     registry = kopf.OperatorRegistry()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import SYSTEM, APIServer, Request
+from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest
 from kubewright.controlplane.builtins import builtin_resources
 from kubewright.storage.memory import MemoryStorage
 
@@ -22,7 +22,7 @@ async def every_document() -> dict[str, Any]:
             server.add(resource)
 
         async def get(path: str) -> Any:
-            response = await server.handle(Request("GET", path, user=SYSTEM))
+            response = await server.handle(HTTPRequest("GET", path, user=SYSTEM))
             assert response.status == 200, (path, response.body)
             return json.loads(response.body)
 

@@ -13,7 +13,7 @@ import pytest
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap, ServiceAccount
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.client import Client
 from kubewright.client.rest.metrics import ClientMetrics
 from kubewright.controller import ControllerBuilder, Request
@@ -119,7 +119,7 @@ async def test_a_running_manager_shows_the_names_that_dashboards_know(
     server: TestServer, running: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
 ) -> None:
     client = server.client(metrics=ClientMetrics("in-process"))
-    authority = Authority.create("test")
+    authority = CertificateAuthority.create("test")
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     authority.issue("m", hosts=["127.0.0.1"], server=True).write(certificate, key)
     metrics = metrics_server(host="127.0.0.1", port=0, certificates=CertificateFiles(certificate, key))
@@ -162,7 +162,7 @@ async def test_a_running_manager_shows_the_names_that_dashboards_know(
 
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])
 async def test_a_missing_certificate_names_the_file(tmp_path: Path, missing: str) -> None:
-    Authority.create("x").issue("m", hosts=["localhost"], server=True).write(
+    CertificateAuthority.create("x").issue("m", hosts=["localhost"], server=True).write(
         tmp_path / "tls.crt", tmp_path / "tls.key"
     )
     (tmp_path / missing).unlink()

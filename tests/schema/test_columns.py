@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.go_format import format_float, marshal_json
 from kubewright.schema import PathError, PrinterColumns, ScalePaths, SelectableFields, human_duration
-from kubewright.schema.field_errors import GoStruct, go_float, go_json
+from kubewright.schema.field_errors import GoStruct
 
 NOW = datetime(2024, 1, 2, tzinfo=UTC)
 COLUMNS = [
@@ -137,14 +138,14 @@ def test_scale_numbers_are_checked() -> None:
 
 
 def test_values_print_as_go_prints_them() -> None:
-    assert [go_float(value) for value in (1.0, 1.5, 1e21, 1e-5, 1e5, -0.0, 123456789.25)] == [
+    assert [format_float(value) for value in (1.0, 1.5, 1e21, 1e-5, 1e5, -0.0, 123456789.25)] == [
         "1", "1.5", "1e+21", "1e-05", "100000", "-0", "1.2345678925e+08",
     ]  # fmt: skip
     assert (
-        go_json({"b": [1, None, True, 1e-7], "a": "<&>\n"})
+        marshal_json({"b": [1, None, True, 1e-7], "a": "<&>\n"})
         == '{"a":"\\u003c\\u0026\\u003e\\n","b":[1,null,true,1e-7]}'
     )
-    assert go_json(GoStruct(b=1, a=2)) == '{"b":1,"a":2}'
+    assert marshal_json(GoStruct(b=1, a=2)) == '{"b":1,"a":2}'
 
 
 def test_a_null_in_a_list_has_no_value() -> None:

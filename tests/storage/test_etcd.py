@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from kubewright.storage import Compacted, EtcdStorage, Event, KeyExists, StorageError, Watch, open_storage
+from kubewright.storage import (
+    Compacted,
+    EtcdStorage,
+    KeyExists,
+    StorageError,
+    StorageEvent,
+    StorageWatch,
+    open_storage,
+)
 
 
 def _conftest() -> Any:
@@ -32,8 +40,8 @@ def own_etcd(tmp_path: Path) -> Iterator[Any]:
     server.kill()
 
 
-async def take(watch: Watch, count: int) -> list[Event]:
-    events: list[Event] = []
+async def take(watch: StorageWatch, count: int) -> list[StorageEvent]:
+    events: list[StorageEvent] = []
     async with asyncio.timeout(30):
         while len(events) < count:
             events += await anext(aiter(watch))

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from kubewright.storage import (
     Compacted,
-    Event,
     FutureRevision,
     KeyExists,
     KeyValue,
     RevisionMismatch,
     Storage,
-    Watch,
+    StorageEvent,
+    StorageWatch,
     open_storage,
 )
 
@@ -56,9 +56,9 @@ steps = st.builds(
 histories = st.lists(st.lists(steps, min_size=1, max_size=12), min_size=1, max_size=5)
 
 
-async def collect(watch: Watch, until: int) -> list[Event]:
+async def collect(watch: StorageWatch, until: int) -> list[StorageEvent]:
     """Events up to a revision that is known to have been written."""
-    events: list[Event] = []
+    events: list[StorageEvent] = []
     async with asyncio.timeout(20):
         while not events or events[-1].revision < until:
             batch = await anext(aiter(watch))
@@ -103,10 +103,10 @@ async def work(
             done.append(Done(revision, step, None if step.kind == "delete" else value, expected))
 
 
-def replay(done: list[Done]) -> tuple[list[Event], dict[int, dict[str, KeyValue]]]:
+def replay(done: list[Done]) -> tuple[list[StorageEvent], dict[int, dict[str, KeyValue]]]:
     """The events that acknowledged writes must have caused, and the state after each of them."""
     state: dict[str, KeyValue] = {}
-    events: list[Event] = []
+    events: list[StorageEvent] = []
     states: dict[int, dict[str, KeyValue]] = {}
     for write in done:
         previous = state.get(write.step.key)
@@ -118,11 +118,11 @@ def replay(done: list[Done]) -> tuple[list[Event], dict[int, dict[str, KeyValue]
         created = previous.create_revision if previous else write.revision
         if write.value is None:
             del state[write.step.key]
-            events.append(Event("delete", write.step.key, None, previous, created, write.revision))
+            events.append(StorageEvent("delete", write.step.key, None, previous, created, write.revision))
         else:
             item = KeyValue(write.step.key, write.value, created, write.revision)
             state[write.step.key] = item
-            events.append(Event("put", item.key, item.value, previous, created, write.revision))
+            events.append(StorageEvent("put", item.key, item.value, previous, created, write.revision))
         states[write.revision] = dict(state)
     return events, states
 
@@ -271,7 +271,7 @@ async def test_watch_from_now_sees_only_what_follows(new_url: NewURL) -> None:
         watch = store.watch("/", 0)
         await watch.progress()
         revision = await store.create("/l", b"2")
-        assert await collect(watch, revision) == [Event("put", "/l", b"2", None, revision, revision)]
+        assert await collect(watch, revision) == [StorageEvent("put", "/l", b"2", None, revision, revision)]
 
 
 async def test_closing_the_store_ends_its_watches(new_url: NewURL) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.storage import Compacted, Event, History, open_storage
+from kubewright.storage import Compacted, History, StorageEvent, open_storage
 from kubewright.storage.keyspace import QUEUE_LIMIT
 from kubewright.storage.local import LocalStorage
 
@@ -102,11 +102,11 @@ def test_history_rules() -> None:
 
     def grown(rules: History) -> Keyspace:
         space = Keyspace(rules)
-        space.apply(Event("put", "/k", b"v" * 100, None, 1, 1))
+        space.apply(StorageEvent("put", "/k", b"v" * 100, None, 1, 1))
         for revision in range(2, 101):
             if revision == 50:
                 space.mark(1000.0)
-            space.apply(Event("put", "/k", b"v" * 100, space.live["/k"], 1, revision))
+            space.apply(StorageEvent("put", "/k", b"v" * 100, space.live["/k"], 1, revision))
         return space
 
     assert grown(History(min_events=10)).compaction_due(1299.0) == 0

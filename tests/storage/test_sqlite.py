@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.storage import Compacted, Event, History, RevisionMismatch, SQLiteStorage, StorageError
+from kubewright.storage import Compacted, History, RevisionMismatch, SQLiteStorage, StorageError, StorageEvent
 
 HERE = Path(__file__).parent
 
@@ -93,7 +93,7 @@ async def test_writes_are_invisible_until_they_are_durable(tmp_path: Path) -> No
         revision = await write
         with pytest.raises(Exception, match="/a"):
             await second
-        assert await anext(aiter(watch)) == [Event("put", "/a", b"1", None, revision, revision)]
+        assert await anext(aiter(watch)) == [StorageEvent("put", "/a", b"1", None, revision, revision)]
 
 
 async def test_a_cancelled_writer_does_not_break_the_order(tmp_path: Path) -> None:

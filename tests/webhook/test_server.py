@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.webhook import (
     AdmissionRequest,
     AdmissionResponse,
@@ -124,12 +124,12 @@ async def test_a_port_in_use_is_one_clear_error(
 
 
 async def test_new_certificate_files_are_used_for_new_connections(tmp_path: Path) -> None:
-    first, second = Authority.create("first"), Authority.create("second")
+    first, second = CertificateAuthority.create("first"), CertificateAuthority.create("second")
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     first.issue("w", hosts=["127.0.0.1"], server=True).write(certificate, key)
     server = WebhookServer(CertificateFiles(certificate, key, period=0.02), host="127.0.0.1", port=0)
 
-    async def reachable(url: str, authority: Authority) -> bool:
+    async def reachable(url: str, authority: CertificateAuthority) -> bool:
         async with aiohttp.ClientSession() as session:
             try:
                 async with session.get(url, ssl=trusting(authority.certificate)):

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .go_text import go_json, quote, show
+from .go_format import format_invalid_value, marshal_json, quote
 
 
 class _Omit:
@@ -50,7 +50,7 @@ class FieldError:
 
     @classmethod
     def _with_value(cls, reason: str, label: str, field: str, value: Any, detail: str) -> FieldError:
-        message = label if value is OMIT else f"{label}: {show(value)}"
+        message = label if value is OMIT else f"{label}: {format_invalid_value(value)}"
         return cls(reason, field, f"{message}: {detail}" if detail else message)
 
     @classmethod
@@ -130,4 +130,4 @@ def aggregate(errors: Iterable[object]) -> str:
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
 
 
-__all__ = ["OMIT", "FieldError", "aggregate", "go_json", "quote"]
+__all__ = ["OMIT", "FieldError", "aggregate", "marshal_json", "quote"]

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from .field_errors import go_json
+from .go_format import marshal_json
 
 MAX_RESULTS: Final = 1_000_000
 
@@ -50,7 +50,7 @@ def text_of(value: Any) -> str:
         return _float_text(value)
     if isinstance(value, int):
         return str(value)
-    return go_json(value)
+    return marshal_json(value)
 
 
 def _float_text(value: float) -> str:

@@ -1,13 +1,25 @@
-"""A library for writing Kubernetes API servers.
+"""Library for Kubernetes API servers.
 
-Declare resources, hand them to an `APIServer` over a store, and put it on a port with `serve`:
+Declare resources, add them to an `APIServer` and serve it over HTTPS:
 
     server = APIServer(MemoryStorage())
     server.add(resource_of(Guestbook))
-    async with serve(server, port=6443) as front:
-        front.write_kubeconfig("kubeconfig")
+    async with serve(server, port=6443) as https:
+        https.write_kubeconfig("kubeconfig")
 
-`Request` and `Response` are the server's own, so that it can also be called in process.
+| module | contents |
+|---|---|
+| `server` | `APIServer`: the request pipeline, from authentication to dispatch |
+| `resource`, `strategy`, `subresource`, `conversion` | how a resource is declared |
+| `typed` | resources from Python classes |
+| `http` | HTTPS server, requests and responses, TLS, protocol upgrades |
+| `rest` | the verbs of a resource: get, list, create, update, patch, delete, watch, scale |
+| `watch` | event dispatch, watch cache, watchers |
+| `encoding` | content negotiation, JSON, YAML, protobuf, Tables, request bodies |
+| `authentication`, `authorization`, `admission` | identity, permissions, plug-ins on writes |
+| `discovery`, `openapi`, `health`, `metrics`, `version_info` | what the server publishes about itself |
+| `delegation` | authentication and authorization of an extension API server by its cluster |
+| `in_process` | client transport that calls the server without a network |
 """
 
 from kubewright.lazy import attach_stub

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 
 if TYPE_CHECKING:
-    from .request import Request
-    from .resource import Object, Resource, Version
-    from .user import User
+    from .authentication.user import User
+    from .http.messages import HTTPRequest
+    from .objects import Object
+    from .resource import Resource, Version
 
 AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 @dataclass(slots=True)
-class AdmissionRequest:
+class AdmissionAttributes:
     """What admission plug-ins see. Objects are in the requested version."""
 
     operation: AdmissionOperation
@@ -45,7 +46,7 @@ class AdmissionRequest:
     """The declaration of the resource, for plug-ins that need other versions of it."""
     version: Version | None
     warnings: list[str] = field(default_factory=list)
-    request: Request | None = None
+    request: HTTPRequest | None = None
     audit_annotations: dict[str, str] = field(default_factory=dict)
     convert: Callable[[Object, str], Awaitable[Object]] | None = None
     """Converts an object of this resource to another version."""
@@ -74,19 +75,19 @@ class AdmissionPlugin:
     final = False
     """Whether `validate` waits until all others have agreed: it takes what would have to be given back."""
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Whether this plug-in has anything to say about the request."""
         return True
 
-    def wants_reinvocation(self, request: AdmissionRequest) -> bool:
+    def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
         """Whether a plug-in that may be reinvoked asks for it itself, whatever later ones did."""
         return False
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Change `request.object`; return whether it was changed. Raise an `APIError` to refuse."""
         return False
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Raise an `APIError` to refuse."""
 
 
@@ -128,7 +129,7 @@ class AdmissionChain:
         """Whether any plug-in validates."""
         return bool(self._validating or self._final)
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Run the mutating plug-ins; returns whether the object was changed."""
         ran: list[tuple[AdmissionPlugin, int]] = []
         changes = 0
@@ -143,7 +144,7 @@ class AdmissionChain:
                 changes += bool(await plugin.mutate(request))
         return changes > 0
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Run the validating plug-ins at once; the first refusal, in order, wins."""
         wanted = [plugin for plugin in self._validating if plugin.handles(request)]
         if len(wanted) == 1:

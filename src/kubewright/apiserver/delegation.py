@@ -32,9 +32,9 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.api.unstructured import Unstructured
 
 from .authentication import AuthenticatorChain
-from .authentication.delegated import DelegatedTokens
-from .authentication.requestheader import RequestHeaders
-from .authentication.x509 import ClientCertificates
+from .authentication.delegated import TokenReviewAuthenticator
+from .authentication.requestheader import RequestHeaderAuthenticator
+from .authentication.x509 import X509Authenticator
 from .authorization import AlwaysAllowPaths, AuthorizerUnion, PrivilegedGroups
 from .authorization.delegated import DelegatedAuthorizer
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from kubewright.client import Client
 
     from .authentication import Authenticator
-    from .http import Front
+    from .http.server import HTTPServer
 
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """What a cluster says about identities, for an `APIServer` and its `Front`. Read at the start."""
+    """What a cluster says about identities, for an `APIServer` and its `HTTPServer`. Read at the start."""
 
     authenticator: AuthenticatorChain
     authorizer: AuthorizerUnion
@@ -78,13 +78,13 @@ class Delegation:
             authenticators.append(_request_headers(proxies, data))
         if clients := data.get("client-ca-file", "").encode():
             authorities.append(clients)
-            authenticators.append(ClientCertificates(clients))
-        authenticators.append(DelegatedTokens(review))
+            authenticators.append(X509Authenticator(clients))
+        authenticators.append(TokenReviewAuthenticator(review))
         authorizer = AuthorizerUnion([PrivilegedGroups(), AlwaysAllowPaths(), DelegatedAuthorizer(review)])
         return cls(AuthenticatorChain(authenticators), authorizer, tuple(authorities))
 
 
-def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaders:
+def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaderAuthenticator:
     def names(key: str) -> list[str]:
         return list(json.loads(data.get(f"requestheader-{key}") or "[]"))
 
@@ -95,11 +95,11 @@ def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaders
         "extra_prefixes": names("extra-headers-prefix"),
     }
     known: dict[str, Any] = {setting: value for setting, value in given.items() if value}
-    return RequestHeaders(authorities, allowed_names=names("allowed-names"), **known)
+    return RequestHeaderAuthenticator(authorities, allowed_names=names("allowed-names"), **known)
 
 
 def api_services(
-    front: Front, *, service: str, namespace: str, port: int = 443, group_priority: int = 1000
+    front: HTTPServer, *, service: str, namespace: str, port: int = 443, group_priority: int = 1000
 ) -> list[APIService]:
     """The APIServices of every group version that a server serves, for the cluster to send requests to.
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.gvk import GroupVersion, GroupVersionKind, version_priority
 
-from .negotiation import encode, negotiate, parse_accept, respond
-from .request import Request, Response
+from .encoding.negotiation import encode, negotiate, parse_accept, respond
+from .http.messages import HTTPRequest, HTTPResponse
 
 if TYPE_CHECKING:
     from .resource import Resource, Version
@@ -112,7 +112,7 @@ class Discovery:
         """Groups and their versions, preferred first."""
         return {group: list(versions) for group, versions in self._versions().items()}
 
-    async def root(self, request: Request) -> Response:
+    async def root(self, request: HTTPRequest) -> HTTPResponse:
         """`/api` and `/apis`."""
         path = request.path.rstrip("/")
         if _wants_aggregated(request):
@@ -125,7 +125,7 @@ class Discovery:
         response.headers["Vary"] = "Accept"
         return response
 
-    def handler(self, path: str) -> Callable[[Request], Awaitable[Response]] | None:
+    def handler(self, path: str) -> Callable[[HTTPRequest], Awaitable[HTTPResponse]] | None:
         """What answers `/apis/<group>`, `/apis/<group>/<version>` and `/api/<version>`, if they exist."""
         parts = path.strip("/").split("/")
         versions = self._versions()
@@ -143,7 +143,7 @@ class Discovery:
         if document is None:
             return None
 
-        async def answer(request: Request) -> Response:
+        async def answer(request: HTTPRequest) -> HTTPResponse:
             return respond(request, negotiate(request, transforms=False), encode(document))
 
         return answer
@@ -218,7 +218,7 @@ class Discovery:
             "resources": resources,
         }
 
-    def _answer_aggregated(self, request: Request, path: str) -> Response:
+    def _answer_aggregated(self, request: HTTPRequest, path: str) -> HTTPResponse:
         key = f"aggregated {path}"
         body = self._documents.get(key)
         if body is None:
@@ -228,8 +228,8 @@ class Discovery:
             etag = self._etags[body] = f'"{hashlib.sha512(body).hexdigest().upper()}"'
         headers: dict[str, str | list[str]] = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
         if request.headers.get("If-None-Match") == etag:
-            return Response(304, headers=headers)
-        return Response(200, body, content_type=AGGREGATED, headers=headers)
+            return HTTPResponse(304, headers=headers)
+        return HTTPResponse(200, body, content_type=AGGREGATED, headers=headers)
 
     def _aggregated(self, path: str) -> dict[str, Any]:
         priorities = self._priorities()
@@ -296,7 +296,7 @@ def _response_kind(resource: Resource, kind: GroupVersionKind) -> dict[str, str]
     return {"group": group, "version": version, "kind": kind.kind}
 
 
-def _wants_aggregated(request: Request) -> bool:
+def _wants_aggregated(request: HTTPRequest) -> bool:
     header = request.headers.get("Accept", "")
     if "APIGroupDiscoveryList" not in header:
         return False

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .request import Request, Response, page_not_found, text
+from .http.messages import HTTPRequest, HTTPResponse, page_not_found, text
 
 logger = logging.getLogger("kubewright.apiserver")
 
@@ -34,10 +34,10 @@ class HealthChecks:
         for checks in self._checks.values():
             checks.pop(name, None)
 
-    def handler(self, endpoint: str) -> Callable[[Request], Awaitable[Response]]:
+    def handler(self, endpoint: str) -> Callable[[HTTPRequest], Awaitable[HTTPResponse]]:
         """What answers an endpoint and the paths of its checks."""
 
-        async def handle(request: Request) -> Response:
+        async def handle(request: HTTPRequest) -> HTTPResponse:
             checks = self._checks[endpoint]
             name = request.path.removeprefix(endpoint)
             if name:
@@ -52,7 +52,7 @@ class HealthChecks:
 
         return handle
 
-    async def _all(self, endpoint: str, request: Request) -> Response:
+    async def _all(self, endpoint: str, request: HTTPRequest) -> HTTPResponse:
         excluded = set(request.query.all("exclude"))
         lines, failed = [], []
         for name, check in self._checks[endpoint].items():

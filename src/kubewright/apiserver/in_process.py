@@ -20,9 +20,9 @@ from kubewright.api.errors import APIError, from_response
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.interface import APIResponse, Headers, ResponseStream, WebSocketConnection
 
-from .request import Request, Response
+from .authentication.user import AUTHENTICATED, MASTERS, User
+from .http.messages import HTTPRequest, HTTPResponse
 from .server import APIServer
-from .user import AUTHENTICATED, MASTERS, User
 
 ADMINISTRATOR = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
 
@@ -38,11 +38,13 @@ class InProcessTransport:
         self.user = user
         self._headers = CIMultiDict(headers or {})
 
-    def _request(self, method: str, path: str, query: str, headers: Headers | None, body: bytes) -> Request:
+    def _request(
+        self, method: str, path: str, query: str, headers: Headers | None, body: bytes
+    ) -> HTTPRequest:
         all_headers = self._headers.copy()
         if headers:
             all_headers.extend(headers)
-        request = Request(
+        request = HTTPRequest(
             method,
             unquote(path) if "%" in path else path,
             query=query,
@@ -135,7 +137,7 @@ class InProcessTransport:
         """The server stays as it is."""
 
 
-def _headers(response: Response) -> CIMultiDict[str]:
+def _headers(response: HTTPResponse) -> CIMultiDict[str]:
     headers: CIMultiDict[str] = CIMultiDict({"Content-Type": response.content_type})
     for name, value in response.headers.items():
         if isinstance(value, list):
@@ -145,7 +147,7 @@ def _headers(response: Response) -> CIMultiDict[str]:
     return headers
 
 
-def _refusal(response: Response) -> APIError:
+def _refusal(response: HTTPResponse) -> APIError:
     try:
         status = codec.loads(response.body)
     except codec.DecodeError:
@@ -158,7 +160,7 @@ def _refusal(response: Response) -> APIError:
 class _Stream:
     """The chunks of a response."""
 
-    def __init__(self, response: Response, idle_timeout: float | None) -> None:
+    def __init__(self, response: HTTPResponse, idle_timeout: float | None) -> None:
         self.status = response.status
         self.headers = _headers(response)
         self._idle_timeout = idle_timeout

@@ -6,7 +6,7 @@
         response = await server.handle(Request("GET", "/apis/example.com/v1/widgets", user=SYSTEM))
 
 `handle` is the whole pipeline: identify, impersonate, limit, authorise, dispatch; what goes wrong becomes a
-`Status`. `kubewright.apiserver.http` puts it on a TLS port. Everything is injectable: authenticator,
+`Status`. `kubewright.apiserver.http.server` puts it on a TLS port. Everything is injectable: authenticator,
 authorizer, admission plug-ins, health checks, handlers of other paths; resources come and go while it runs.
 
 Paths are looked up in this order: `add_prefix_handler` (an aggregator takes whole group versions away), the
@@ -37,30 +37,31 @@ from kubewright.api.errors import (
 from kubewright.api.times import Duration
 from kubewright.storage.contract import Storage, StorageError
 
-from . import negotiation, requestinfo
 from .admission import AdmissionChain, AdmissionPlugin
 from .authentication import Authenticator, AuthenticatorChain
-from .authorization import Attributes, AuthenticatedUsers, Authorizer, Decision, forbidden
+from .authentication.impersonation import Impersonator, is_impersonating
+from .authentication.user import MASTERS
+from .authorization import AllowAuthenticated, AuthorizationAttributes, Authorizer, Decision, forbidden
 from .discovery import Discovery
-from .endpoint import Endpoint
-from .feed import Feed
+from .encoding import negotiation
 from .health import HealthChecks
-from .impersonation import Impersonation, is_impersonating
-from .metrics import ServerMetrics
-from .openapi import OpenAPI
-from .request import Request, Response, page_not_found
-from .requestinfo import RequestInfo
+from .http import request_info as requestinfo
+from .http.messages import HTTPRequest, HTTPResponse, page_not_found
+from .http.request_info import RequestInfo
+from .metrics.requests import ServerMetrics
+from .openapi.service import OpenAPIService
 from .resource import Resource
-from .store import Store
-from .user import MASTERS
-from .version import VersionInfo
+from .rest.endpoint import ResourceEndpoint
+from .rest.store import ResourceStore
+from .version_info import VersionInfo
+from .watch.dispatcher import EventDispatcher
 
 logger = logging.getLogger("kubewright.apiserver")
 
 _STORAGE_PATIENCE = 2.0
 """Seconds within which a healthy storage answers."""
 
-Handler = Callable[[Request], Awaitable[Response]]
+HTTPHandler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 
 _MUTATING = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
@@ -95,7 +96,7 @@ class APIServer:
     ) -> None:
         self.storage = storage
         self.authenticator: Authenticator | AuthenticatorChain = authenticator or AuthenticatorChain([])
-        self.authorizer: Authorizer = authorizer or AuthenticatedUsers()
+        self.authorizer: Authorizer = authorizer or AllowAuthenticated()
         self.admission = AdmissionChain(admission)
         self.version = version or VersionInfo()
         self.prefix = prefix
@@ -112,22 +113,22 @@ class APIServer:
         self.log_sample = log_sample
         self.slow_request = slow_request
         self.impersonation = impersonation
-        self._impersonation = Impersonation()
+        self._impersonation = Impersonator()
         self.delete_options_wire: Any = None
         """Decodes protobuf DeleteOptions, where clients send them (an object with `decode`)."""
         self.metrics = ServerMetrics()
         self.health = HealthChecks()
         self.discovery = Discovery(self)
-        self.openapi = OpenAPI(self)
-        self.feed = Feed(storage, prefix, clock=clock)
+        self.openapi = OpenAPIService(self)
+        self.dispatcher = EventDispatcher(storage, prefix, clock=clock)
         self.started = False
         self.stopping = False
-        self._resources: dict[tuple[str, str], Store] = {}
-        self._endpoints: dict[tuple[str, str, str], Endpoint] = {}
+        self._resources: dict[tuple[str, str], ResourceStore] = {}
+        self._endpoints: dict[tuple[str, str, str], ResourceEndpoint] = {}
         self._typed_versions: set[tuple[str, str]] = set()
-        self._handlers: dict[str, Handler] = {}
-        self._prefixes: list[tuple[str, Handler]] = []
-        self._fallbacks: list[tuple[str, Handler]] = []
+        self._handlers: dict[str, HTTPHandler] = {}
+        self._prefixes: list[tuple[str, HTTPHandler]] = []
+        self._fallbacks: list[tuple[str, HTTPHandler]] = []
         self._in_flight = [0, 0]
         self._active = 0
         self._idle = asyncio.Event()
@@ -138,18 +139,18 @@ class APIServer:
 
     # Resources
 
-    def add(self, resource: Resource) -> Store:
+    def add(self, resource: Resource) -> ResourceStore:
         """Serve a resource; if one of the same name is there it is replaced and its watches end."""
         key = (resource.group, resource.plural)
         old = self._resources.pop(key, None)
         if old is not None:
             self._forget(old)
-        store = Store(self, resource)
+        store = ResourceStore(self, resource)
         self._resources[key] = store
         resource.attached(store)
         for version in resource.versions:
             if version.served:
-                self._endpoints[resource.group, version.name, resource.plural] = Endpoint(
+                self._endpoints[resource.group, version.name, resource.plural] = ResourceEndpoint(
                     self, store, version
                 )
         self._changed(resource)
@@ -163,7 +164,7 @@ class APIServer:
             self._changed(store.resource)
             self.metrics.forget(group, plural)
 
-    def _forget(self, store: Store) -> None:
+    def _forget(self, store: ResourceStore) -> None:
         resource = store.resource
         for version in resource.versions:
             self._endpoints.pop((resource.group, version.name, resource.plural), None)
@@ -182,21 +183,21 @@ class APIServer:
         self.openapi.changed(resource.group)
 
     @property
-    def stores(self) -> Iterable[Store]:
+    def stores(self) -> Iterable[ResourceStore]:
         """Every resource that is served, with its access to storage."""
         return self._resources.values()
 
-    def store(self, group: str, plural: str) -> Store | None:
+    def store(self, group: str, plural: str) -> ResourceStore | None:
         """One resource's access to storage."""
         return self._resources.get((group, plural))
 
     # Other paths
 
-    def add_handler(self, path: str, handler: Handler) -> None:
+    def add_handler(self, path: str, handler: HTTPHandler) -> None:
         """Answer one exact path that belongs to no resource."""
         self._handlers[path] = handler
 
-    def add_prefix_handler(self, prefix: str, handler: Handler, *, last: bool = False) -> None:
+    def add_prefix_handler(self, prefix: str, handler: HTTPHandler, *, last: bool = False) -> None:
         """Answer every path at or below `prefix`, before the resources are asked (or after all, with
         `last`)."""
         wanted = self._fallbacks if last else self._prefixes
@@ -216,21 +217,21 @@ class APIServer:
         return sorted(self._handlers)
 
     def _register_own_paths(self) -> None:
-        async def version(request: Request) -> Response:
+        async def version(request: HTTPRequest) -> HTTPResponse:
             if negotiation.negotiate(request).media != negotiation.JSON:
                 raise NotAcceptable(
                     f"406: Not Acceptable\n\nAvailable representations: {negotiation.JSON}", details={}
                 )
             return negotiation.json_response(self.version.to_dict())
 
-        async def index(request: Request) -> Response:
+        async def index(request: HTTPRequest) -> HTTPResponse:
             return negotiation.json_response(
                 {"paths": sorted({*self._handlers, *self.discovery.paths()} - {"/"})}
             )
 
-        async def metrics(request: Request) -> Response:
+        async def metrics(request: HTTPRequest) -> HTTPResponse:
             await self.metrics.storage.refresh(self.storage, self.stores)
-            return Response(200, self.metrics.render(), content_type=self.metrics.content_type)
+            return HTTPResponse(200, self.metrics.render(), content_type=self.metrics.content_type)
 
         self.add_handler("/version", version)
         self.add_handler("/", index)
@@ -249,9 +250,9 @@ class APIServer:
     async def start(self) -> None:
         """Open the storage and begin to follow it."""
         await self.storage.open()
-        await self.feed.start()
+        await self.dispatcher.start()
         for store in self._resources.values():
-            store.hub.begin(self.feed.revision)
+            store.watch_cache.reset(self.dispatcher.revision)
         self.health.add("ping", lambda: None)
         self.health.add("etcd", self._check_storage)
         self.health.add("shutdown", self._check_running, ("/readyz",))
@@ -274,7 +275,7 @@ class APIServer:
         if self._compactor is not None:
             self._compactor.cancel()
             await asyncio.gather(self._compactor, return_exceptions=True)
-        await self.feed.stop()
+        await self.dispatcher.stop()
         await self.storage.close()
         self.started = False
 
@@ -308,7 +309,7 @@ class APIServer:
 
     # Requests
 
-    async def handle(self, request: Request) -> Response:
+    async def handle(self, request: HTTPRequest) -> HTTPResponse:
         """Answer one request. A request that already has a `user` is taken as authenticated."""
         started = self.clock()
         request.audit_id = request.headers.get("Audit-Id") or self._audit_id()
@@ -337,7 +338,7 @@ class APIServer:
         text = f"{self.rng.getrandbits(128):032x}"
         return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
-    async def _guarded(self, request: Request, info: RequestInfo) -> Response:
+    async def _guarded(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         try:
             if info.verb == "watch" or self._is_long_running(info):
                 return await self._serve(request, info)
@@ -359,7 +360,7 @@ class APIServer:
                 request, InternalError(f"Internal error occurred: {type(error).__name__}: {error}")
             )
 
-    def _deadline(self, request: Request) -> float:
+    def _deadline(self, request: HTTPRequest) -> float:
         if request.query and "timeout" in request.query:
             try:
                 asked = Duration(request.query.get("timeout")).total_seconds()
@@ -376,7 +377,7 @@ class APIServer:
         subresource = endpoint.version.subresources.get(info.subresource) if endpoint is not None else None
         return subresource is not None and subresource.connects
 
-    async def _serve(self, request: Request, info: RequestInfo) -> Response:
+    async def _serve(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         if not hasattr(request, "user"):
             user = await self.authenticator.authenticate(request)
             if user is None:
@@ -401,8 +402,8 @@ class APIServer:
             gauge.dec()
 
     @staticmethod
-    def _question(request: Request, info: RequestInfo) -> Attributes:
-        return Attributes(
+    def _question(request: HTTPRequest, info: RequestInfo) -> AuthorizationAttributes:
+        return AuthorizationAttributes(
             request.user,
             info.verb,
             info.group,
@@ -416,14 +417,14 @@ class APIServer:
             info.label_selector,
         )
 
-    async def _authorized(self, request: Request, info: RequestInfo) -> Response:
+    async def _authorized(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         attributes = self._question(request, info)
         decision, reason = await self.authorizer.authorize(attributes)
         if decision is not Decision.ALLOW:
             raise forbidden(attributes, reason)
         return await self._dispatch(request, info)
 
-    async def _dispatch(self, request: Request, info: RequestInfo) -> Response:
+    async def _dispatch(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         path = request.path
         if path.startswith("//"):
             return page_not_found()
@@ -478,7 +479,7 @@ class APIServer:
             info.subresource in ("", "status", "scale") or info.subresource in endpoint.version.subresources
         )
 
-    def _log(self, request: Request, response: Response, elapsed: float) -> None:
+    def _log(self, request: HTTPRequest, response: HTTPResponse, elapsed: float) -> None:
         user = getattr(request, "user", None)
         logger.info(
             "request",
@@ -530,6 +531,6 @@ def warning_headers(warnings: list[str]) -> list[str]:
     return values
 
 
-def user_agent(request: Request | None) -> str:
+def user_agent(request: HTTPRequest | None) -> str:
     """The client's own name: its User-Agent up to the first slash."""
     return (request.headers.get("User-Agent", "") if request is not None else "").split("/")[0]

@@ -19,17 +19,11 @@ from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import schema_of
 from kubewright.schema.structural import Node
 
-from .resource import (
-    Column,
-    HubConverter,
-    Object,
-    Resource,
-    ScaleSubresource,
-    StatusSubresource,
-    Strategy,
-    Subresource,
-    Version,
-)
+from .conversion import HubConverter
+from .objects import Object
+from .resource import Resource, TableColumn, Version
+from .strategy import Strategy
+from .subresource import ScaleSubresource, StatusSubresource, Subresource
 
 
 def resource_of(
@@ -87,7 +81,7 @@ def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) ->
         )
     subresources.update(extra)
     columns = [
-        Column(each.name, each.type, each.json_path, None, each.format, each.description, each.priority)
+        TableColumn(each.name, each.json_path, each.type, each.format, each.description, each.priority)
         for each in info.columns
     ]
     return Version(

@@ -120,7 +120,7 @@ def up_command(**options: Any) -> None:
 
 
 def _run(options: dict[str, Any], started: float) -> None:
-    from kubewright.apiserver.http import run
+    from kubewright.apiserver.http.server import run
 
     try:
         plane = _plane(options)
@@ -250,7 +250,7 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         if not options["quiet"]:
             seconds = time.monotonic() - started
             click.echo(f"{plane.url} is ready, kubeconfig {plane.kubeconfig}, started in {seconds:.2f} s")
-        upkeep = asyncio.create_task(give_memory_back(lambda: plane.server.feed.revision))
+        upkeep = asyncio.create_task(give_memory_back(lambda: plane.server.dispatcher.revision))
         await stop.wait()
         upkeep.cancel()
     finally:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from kubewright.apiserver.objects import current_timestamp
 from kubewright.apiserver.server import APIServer
-from kubewright.apiserver.writes import now_text
 from kubewright.storage.contract import KeyExists
 
 from . import bootstrap_roles
@@ -31,7 +31,7 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
     if store is None:
         return
     present = {item.key for item in (await store.storage.list(store.prefix)).items}
-    now = now_text()
+    now = current_timestamp()
     waiting = []
     for obj in objects:
         metadata = obj["metadata"]
@@ -208,7 +208,7 @@ def _flow_schemas() -> Iterable[Object]:
         condition = {
             "type": "Dangling",
             "status": "False",
-            "lastTransitionTime": now_text(),
+            "lastTransitionTime": current_timestamp(),
             "reason": "Found",
             "message": f"This FlowSchema references the PriorityLevelConfiguration object named "
             f'"{level}" and it exists',
@@ -232,7 +232,7 @@ def _service_cidr(service_range: str) -> Object:
     ready = {
         "type": "Ready",
         "status": "True",
-        "lastTransitionTime": now_text(),
+        "lastTransitionTime": current_timestamp(),
         "reason": "",
         "message": "Kubernetes default Service CIDR is ready",
     }

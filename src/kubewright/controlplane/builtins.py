@@ -15,19 +15,13 @@ from typing import Any
 from kubewright.api.builtin_resources import BuiltinResource, resources
 from kubewright.api.builtin_schemas import as_typed, definition_name, schema_for
 from kubewright.api.gvk import GroupVersionKind, version_priority
-from kubewright.apiserver.protobuf import builtin_codec
-from kubewright.apiserver.resource import (
-    PATCH_TYPES,
-    Converter,
-    NoConversion,
-    Object,
-    Resource,
-    ScaleSubresource,
-    Strategy,
-    Subresource,
-    Version,
-)
-from kubewright.apiserver.store import Store
+from kubewright.apiserver.conversion import NoConversion, VersionConverter
+from kubewright.apiserver.encoding.protobuf import builtin_codec
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import PATCH_TYPES, Resource, Version
+from kubewright.apiserver.rest.store import ResourceStore
+from kubewright.apiserver.strategy import Strategy
+from kubewright.apiserver.subresource import ScaleSubresource, Subresource
 from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 from kubewright.schema.version import TooDeepError, Verdict
@@ -103,7 +97,7 @@ class _Declaration:
         return find_kind(self.row.gvk.group, self.row.plural)
 
     @cached_property
-    def converter(self) -> Converter:
+    def converter(self) -> VersionConverter:
         """The conversion between versions."""
         return self.kind.converter or NoConversion(self.row.gvk.group)
 
@@ -193,7 +187,7 @@ class BuiltinDeclaration(Resource):
         self.lazy_values: dict[str, Any] = {}
         self.declaration = declaration
         self.extra_handlers = extra_handlers
-        self.store: Store | None = None
+        self.store: ResourceStore | None = None
         super().__init__(**settings)
         self.ready = True
 
@@ -202,7 +196,7 @@ class BuiltinDeclaration(Resource):
     handlers = _Lazy(lambda resource: {**resource.declaration.kind.verbs, **resource.extra_handlers})
     shown_prefix = _Lazy(lambda resource: resource.declaration.kind.display_prefix)
 
-    def attached(self, store: Store) -> None:
+    def attached(self, store: ResourceStore) -> None:
         """Remember the store for the strategy."""
         self.store = store
 

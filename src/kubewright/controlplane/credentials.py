@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kubewright.apiserver.tls import Authority, KeyPair
+from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.storage.contract import KeyExists, RevisionMismatch, Storage
 
 PRIVATE = "/kubewright/private/"
@@ -52,19 +52,21 @@ class CredentialStore:
         return parts
 
 
-async def load_or_create_ca(credentials: CredentialStore, name: str, common_name: str) -> Authority:
+async def load_or_create_ca(
+    credentials: CredentialStore, name: str, common_name: str
+) -> CertificateAuthority:
     """The authority of that name, made at the first start."""
     kept = await credentials.get(name)
     if kept is None:
-        pair = Authority.create(common_name).pair
+        pair = CertificateAuthority.create(common_name).pair
         kept = await credentials.put(name, {"crt": pair.certificate, "key": pair.key})
-    return Authority(KeyPair(kept["crt"], kept["key"]))
+    return CertificateAuthority(KeyPair(kept["crt"], kept["key"]))
 
 
 async def load_or_issue_certificate(
     credentials: CredentialStore,
     name: str,
-    authority: Authority,
+    authority: CertificateAuthority,
     common_name: str,
     *,
     groups: Sequence[str] = (),
@@ -81,7 +83,7 @@ async def load_or_issue_certificate(
     return KeyPair(kept["crt"], kept["key"])
 
 
-def _still_good(pem: bytes, authority: Authority, hosts: list[str]) -> bool:
+def _still_good(pem: bytes, authority: CertificateAuthority, hosts: list[str]) -> bool:
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(pem)

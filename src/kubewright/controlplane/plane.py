@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kubewright.apiserver.authentication import AuthenticatorChain
+from kubewright.apiserver.authentication.user import MASTERS
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
-from kubewright.apiserver.protobuf import builtin_codec
+from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
-from kubewright.apiserver.user import MASTERS
 from kubewright.storage import Storage, open_storage
 
 from . import readiness
@@ -48,9 +48,9 @@ from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.authentication.tokens import StaticTokens
-    from kubewright.apiserver.http import Front
-    from kubewright.apiserver.tls import Authority, KeyPair
+    from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
+    from kubewright.apiserver.http.server import HTTPServer
+    from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 
 SERVICE_NAMES = (
     "kubernetes",
@@ -117,16 +117,16 @@ class ControlPlane:
         self.service_range = str(ipaddress.ip_network(service_cluster_ip_range))
         self.webhook_resolve = dict(webhook_resolve or {})
         self.api_audiences = tuple(api_audiences)
-        self.token_files: list[StaticTokens] = []
+        self.token_files: list[StaticTokenAuthenticator] = []
         self.client_ca = read_certificates(Path(client_ca_file)) if client_ca_file is not None else b""
         self._issuer_url = service_account_issuer
         self._account_keys = [Path(path).read_bytes() for path in service_account_key_files]
         signing = service_account_signing_key_file
         self._signing_key = Path(signing).read_bytes() if signing is not None else b""
         if token_auth_file is not None:
-            from kubewright.apiserver.authentication.tokens import StaticTokens
+            from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
 
-            self.token_files.append(StaticTokens.from_file(token_auth_file))
+            self.token_files.append(StaticTokenAuthenticator.from_file(token_auth_file))
         self._kubeconfig = Path(kubeconfig) if kubeconfig is not None else None
         self._scratch: Path | None = None
         self._stopping = asyncio.Event()
@@ -134,9 +134,9 @@ class ControlPlane:
         self.server = APIServer(self.storage, clock=clock, rng=rng, **(server_options or {}))
         self.service_resolver = ServiceResolver(self.server, self.webhook_resolve)
         self.webhook_client = WebhookClient(self.service_resolver)
-        self.front: Front | None = None
-        self.authority: Authority
-        self.front_proxy_authority: Authority
+        self.front: HTTPServer | None = None
+        self.authority: CertificateAuthority
+        self.front_proxy_authority: CertificateAuthority
         self.front_proxy_client: KeyPair
         self.issuer: TokenIssuer
         self.rules = RuleResolver(self.server) if auth == "rbac" else None
@@ -224,11 +224,11 @@ class ControlPlane:
                 self.serving.write(self.cert_dir / "apiserver.crt", self.cert_dir / "apiserver.key")
 
     def _authenticate(self) -> None:
-        from kubewright.apiserver.authentication.requestheader import RequestHeaders
-        from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens
-        from kubewright.apiserver.authentication.x509 import ClientCertificates
+        from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
+        from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator
+        from kubewright.apiserver.authentication.x509 import X509Authenticator
 
-        accounts = ServiceAccountTokens(
+        accounts = ServiceAccountAuthenticator(
             issuers=[self.issuer.issuer],
             keys=self.issuer.keys,
             audiences=self.issuer.audiences,
@@ -240,7 +240,7 @@ class ControlPlane:
         self.front_proxy = proxy
         self.server.authenticator = AuthenticatorChain(
             [
-                RequestHeaders(
+                RequestHeaderAuthenticator(
                     proxy.client_ca,
                     allowed_names=proxy.allowed_names,
                     username_headers=proxy.username_headers,
@@ -250,7 +250,7 @@ class ControlPlane:
                 ),
                 *self.token_files,
                 accounts,
-                TokenlessAuthenticator(ClientCertificates(self.client_authorities)),
+                TokenlessAuthenticator(X509Authenticator(self.client_authorities)),
             ],
             allow_anonymous=self.anonymous,
         )
@@ -325,11 +325,11 @@ class ControlPlane:
         await self.controllers.wait_until_idle()
 
     async def _listen(self) -> None:
-        from kubewright.apiserver.http import Front
+        from kubewright.apiserver.http.server import HTTPServer
 
         assert self.port is not None
         assert self.front_proxy is not None
-        self.front = Front(
+        self.front = HTTPServer(
             self.server,
             host=self.bind,
             port=self.port,

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-from . import gotext
+from kubewright.api import go_format
 
 Tree = dict[str, Any]
 Path = tuple[str, ...]
@@ -119,7 +119,7 @@ def parse(fields: Any) -> Tree:
 
 def _parse(fields: Any, depth: int) -> Tree:
     if not isinstance(fields, dict):
-        raise FieldSetError(f"expected an object in fieldsV1, got {gotext.type_name(fields)}")
+        raise FieldSetError(f"expected an object in fieldsV1, got {go_format.type_name(fields)}")
     if depth > MAX_DEPTH:
         raise FieldSetError(f"fieldsV1 is nested more than {MAX_DEPTH} levels deep")
     tree: Tree = {}
@@ -409,7 +409,7 @@ def key_fields(element: str) -> list[str]:
 def _value_text(value: Any) -> str:
     if value is None:
         return "null"
-    return gotext.quoted(value) if isinstance(value, str) else gotext.plain(value)
+    return go_format.quote(value) if isinstance(value, str) else go_format.format_value(value)
 
 
 def path_text(path: Path) -> str:

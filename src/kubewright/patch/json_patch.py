@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from . import gotext
+from kubewright.api import go_format
+
 from .comparison import same_value
 from .errors import MalformedPatch, PatchDoesNotApply, PatchTooLarge, bounded_depth
 
@@ -52,7 +53,7 @@ def apply(document: Any, patch: Any, *, max_copied: int = MAX_COPIED_BYTES) -> A
 
 
 def _undecodable(value: Any, target: str) -> MalformedPatch:
-    kind = gotext.json_kind(value)
+    kind = go_format.json_type_name(value)
     return MalformedPatch(f"error decoding patch: json: cannot unmarshal {kind} into Go {target}")
 
 

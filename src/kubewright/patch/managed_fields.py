@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from kubewright.api import go_format
 from kubewright.api.times import format_time, parse_time
 
-from . import field_set, gotext
+from . import field_set
 from .field_set import FieldSetError, Tree
 
 APPLY: Final = "Apply"
@@ -41,19 +42,19 @@ class Identity(NamedTuple):
 
     def order(self) -> str:
         """Sorts identities as Kubernetes sorts them in messages."""
-        parts = [f'"manager":{gotext.quoted(self.manager)}'] if self.manager else []
-        parts.append(f'"operation":{gotext.quoted(self.operation)}')
+        parts = [f'"manager":{go_format.quote(self.manager)}'] if self.manager else []
+        parts.append(f'"operation":{go_format.quote(self.operation)}')
         if self.api_version:
-            parts.append(f'"apiVersion":{gotext.quoted(self.api_version)}')
+            parts.append(f'"apiVersion":{go_format.quote(self.api_version)}')
         if self.subresource:
-            parts.append(f'"subresource":{gotext.quoted(self.subresource)}')
+            parts.append(f'"subresource":{go_format.quote(self.subresource)}')
         return "{" + ",".join(parts) + "}"
 
     def text(self) -> str:
         """As conflict messages name it."""
-        text = gotext.quoted(self.manager)
+        text = go_format.quote(self.manager)
         if self.subresource:
-            text += f" with subresource {gotext.quoted(self.subresource)}"
+            text += f" with subresource {go_format.quote(self.subresource)}"
         return f"{text} using {self.api_version}" if self.operation == UPDATE else text
 
 
@@ -89,7 +90,7 @@ def decode(entries: Any, *, trusted: bool) -> Managed:
         kind = entry.get("fieldsType")
         if kind != "FieldsV1":
             raise ManagedFieldsError(
-                f"invalid fieldsType {gotext.quoted(str(kind))} in managed fields entry {index}"
+                f"invalid fieldsType {go_format.quote(str(kind))} in managed fields entry {index}"
                 if kind
                 else f"missing fieldsType in managed fields entry {index}"
             )

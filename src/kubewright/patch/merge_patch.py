@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import gotext
+from kubewright.api import go_format
+
 from .comparison import same_value
 from .errors import MalformedPatch, PatchConflict, bounded_depth
 
@@ -28,7 +29,7 @@ def apply(document: Any, patch: Any) -> Object:
             "Invalid JSON Patch"
             if patch is None
             else "error decoding patch: json: cannot unmarshal "
-            f"{gotext.json_kind(patch)} into Go value of type map[string]interface {{}}"
+            f"{go_format.json_type_name(patch)} into Go value of type map[string]interface {{}}"
         )
     return _merge(document, patch)
 

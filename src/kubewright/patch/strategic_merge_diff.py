@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kubewright.api import go_format
 from kubewright.schema.structural import Node
 
-from . import gotext
 from .comparison import same_value
 from .errors import PatchConflict, PatchFailed
 from .strategic_merge_patch import (
@@ -157,14 +157,14 @@ def _diff_lists(
 
 
 def _diff_scalars(original: list[Any], modified: list[Any], options: _Options) -> tuple[list[Any], list[Any]]:
-    left = sorted(original, key=gotext.plain)
-    right = sorted(modified, key=gotext.plain)
+    left = sorted(original, key=go_format.format_value)
+    right = sorted(modified, key=go_format.format_value)
     added: list[Any] = []
     deleted: list[Any] = []
     i = j = 0
     while i < len(left) or j < len(right):
-        here = gotext.plain(left[i]) if i < len(left) else None
-        there = gotext.plain(right[j]) if j < len(right) else None
+        here = go_format.format_value(left[i]) if i < len(left) else None
+        there = go_format.format_value(right[j]) if j < len(right) else None
         if here == there:
             i += 1
             j += 1
@@ -182,7 +182,7 @@ def _diff_elements(
 ) -> tuple[list[Any], list[Any]]:
     def sort_key(item: Object) -> str:
         merge_value(item, merge_key)
-        return gotext.plain(item[merge_key])
+        return go_format.format_value(item[merge_key])
 
     left = sorted(original, key=sort_key)
     right = sorted(modified, key=sort_key)
@@ -239,16 +239,16 @@ def _lists_conflict(
     if strategy == "merge":
         if kind == "scalar":
             return False
-        others = {gotext.plain(item.get(merge_key)): item for item in right}
+        others = {go_format.format_value(item.get(merge_key)): item for item in right}
         return any(
             _values_conflict(item, others[key], node, "", "")
             for item in left
-            if (key := gotext.plain(item.get(merge_key))) in others
+            if (key := go_format.format_value(item.get(merge_key))) in others
         )
     if len(left) != len(right):
         return True
     if kind == "scalar":
-        left = sorted(unique_scalars(left), key=gotext.plain)
-        right = sorted(unique_scalars(right), key=gotext.plain)
+        left = sorted(unique_scalars(left), key=go_format.format_value)
+        right = sorted(unique_scalars(right), key=go_format.format_value)
         return not same_value(left, right)
     return any(_values_conflict(a, b, node, "", "") for a, b in zip(left, right, strict=True))

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from kubewright.api.go_format import format_literal, format_value, json_type_name, quote, type_name
 from kubewright.schema.structural import Node
 
-from . import gotext
 from .errors import MalformedPatch, PatchDoesNotApply, PatchFailed, bounded_depth
 
 Object = dict[str, Any]
@@ -50,7 +50,7 @@ class ListOfLists(PatchDoesNotApply):
 def apply(document: Object, patch: Any, node: Node | None) -> Object:
     """The document with the patch merged in; `node` is the schema of its type. Shares what is not touched."""
     if not isinstance(patch, dict):
-        kind = gotext.json_kind(patch)
+        kind = json_type_name(patch)
         raise MalformedPatch(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
     return merge_maps(document, patch, node, combine=False)
 
@@ -107,17 +107,17 @@ def _directed_map(patch: Object) -> Object:
 
 def unknown_directive(directive: Any, patch: Object) -> PatchFailed:
     """The error for a `$patch` that is none of those known."""
-    return PatchFailed(f"unknown patch type: {gotext.plain(directive)} in map: {gotext.plain(patch)}")
+    return PatchFailed(f"unknown patch type: {format_value(directive)} in map: {format_value(patch)}")
 
 
 def no_merge_key(item: Object, merge_key: str) -> PatchFailed:
     """The error for a list element that cannot be told from others."""
-    return PatchFailed(f"map: {gotext.plain(item)} does not contain declared merge key: {merge_key}")
+    return PatchFailed(f"map: {format_value(item)} does not contain declared merge key: {merge_key}")
 
 
 def bad_type(expected: str, value: Any) -> PatchFailed:
     """The error for a value of another type than a directive needs."""
-    actual = gotext.type_name(value)
+    actual = type_name(value)
     return PatchFailed(f"expected a {expected}, but received a {'%!s(<nil>)' if value is None else actual}")
 
 
@@ -156,7 +156,7 @@ def _retain_keys(result: Object, patch: Object, combine: bool) -> None:
         present = result.setdefault(RETAIN_KEYS, retained)
         if present != retained:
             raise PatchFailed(
-                f"{gotext.plain(present)} and {gotext.plain(retained)} are not deep equal: "
+                f"{format_value(present)} and {format_value(retained)} are not deep equal: "
                 "this may happen when calculating the 3-way diff patch"
             )
         return
@@ -241,8 +241,8 @@ def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
                 break
         else:
             raise PatchFailed(
-                f"The order in patch list:\n{gotext.plain(items)}\n doesn't match {SET_ORDER} list:\n"
-                f"{gotext.plain(order)}\n"
+                f"The order in patch list:\n{format_value(items)}\n doesn't match {SET_ORDER} list:\n"
+                f"{format_value(order)}\n"
             )
 
 
@@ -266,7 +266,7 @@ def element_key(item: Any, merge_key: str) -> tuple[type, Any]:
     """What makes a list element unique: its merge key, or itself."""
     value = item.get(merge_key) if merge_key and isinstance(item, dict) else item
     if isinstance(value, (dict, list)):
-        return type(value), gotext.syntax(value)
+        return type(value), format_literal(value)
     return (bool if isinstance(value, bool) else str if isinstance(value, str) else float), value
 
 
@@ -275,13 +275,13 @@ def element_kind(*lists: list[Any]) -> ElementKind:
     first: str | None = None
     for items in lists:
         for item in items:
-            name = gotext.type_name(item)
+            name = type_name(item)
             if isinstance(item, list):
                 raise ListOfLists
             if first is None:
                 first = name
             elif name != first:
-                raise PatchFailed(f"list element types are not identical: {gotext.plain(list(lists))}")
+                raise PatchFailed(f"list element types are not identical: {format_value(list(lists))}")
     if first is None:
         raise PatchFailed("no elements in any of the given slices")
     return "map" if first.startswith("map") else "scalar"
@@ -445,7 +445,7 @@ def field_strategy(node: Node | None, field: str) -> tuple[Node | None, str, str
         if node.preserve_unknown or not node.properties:
             return None, "", ""
         raise PatchFailed(
-            f"unable to find api field in struct {_type_text(node)} for the json field {gotext.quoted(field)}"
+            f"unable to find api field in struct {_type_text(node)} for the json field {quote(field)}"
         )
     strategies = [strategy for strategy in child.patch_strategy if strategy != "retainKeys"]
     below = child.items if child.type == "array" else child

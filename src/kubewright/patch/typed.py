@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.api import go_format
 from kubewright.schema.structural import NO_DEFAULT, Node
 
-from . import field_set, gotext
+from . import field_set
 from .field_set import LEAF, SELF, Tree
 from .merge_schema import MAP, SCALAR, MergeSchema
 
@@ -48,7 +49,7 @@ def list_element(item: Any, schema: MergeSchema) -> str:
     for key, default in schema.key_defaults.items():
         found.setdefault(key, default)
     if not found:
-        names = "[" + " ".join(map(gotext.quoted, keys)) + "]"
+        names = "[" + " ".join(map(go_format.quote, keys)) + "]"
         raise ValueError(
             f"associative list with keys has an element that omits all key fields {names} "
             "(and doesn't have default values for any key fields)"
@@ -76,7 +77,7 @@ def _validate(
             errors.append((path, problem))
     elif kind == MAP:
         if value.__class__ is not dict:
-            errors.append((path, f"expected map, got &{{{gotext.plain(value)}}}"))
+            errors.append((path, f"expected map, got &{{{go_format.format_value(value)}}}"))
             return
         if schema.deduced:
             return
@@ -87,7 +88,7 @@ def _validate(
                 return
             _validate(item, child, f"{path}.{name}", errors, duplicates)
     elif value.__class__ is not list:
-        errors.append((path, f"expected list, got &{{{gotext.plain(value)}}}"))
+        errors.append((path, f"expected list, got &{{{go_format.format_value(value)}}}"))
     else:
         _validate_list(value, schema, path, errors, duplicates)
 
@@ -120,13 +121,13 @@ def _scalar_problem(value: Any, schema: MergeSchema) -> str | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     match scalar:
         case "numeric" if not is_number:
-            return f"expected numeric (int or float), got {gotext.type_name(value)}"
+            return f"expected numeric (int or float), got {go_format.type_name(value)}"
         case "string" if not isinstance(value, str):
-            return f"expected string, got &value.valueUnstructured{{Value:{gotext.syntax(value)}}}"
+            return f"expected string, got &value.valueUnstructured{{Value:{go_format.format_literal(value)}}}"
         case "boolean" if not isinstance(value, bool):
-            return f"expected boolean, got &{{{gotext.plain(value)}}}"
+            return f"expected boolean, got &{{{go_format.format_value(value)}}}"
         case "untyped" if isinstance(value, (dict, list)):
-            return f"expected any scalar, got &{{{gotext.plain(value)}}}"
+            return f"expected any scalar, got &{{{go_format.format_value(value)}}}"
         case _:
             return None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from kubewright.api.field_errors import OMIT, FieldError
-from kubewright.api.go_text import GoStruct, go_float, go_json, show
+from kubewright.api.go_format import GoStruct
 
 ROOT: Final = "<nil>"
 
@@ -48,15 +48,12 @@ __all__ = [
     "child",
     "duplicate",
     "forbidden",
-    "go_float",
-    "go_json",
     "index",
     "internal",
     "invalid",
     "key",
     "not_supported",
     "required",
-    "show",
     "too_long",
     "too_many",
     "type_invalid",

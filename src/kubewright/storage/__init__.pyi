@@ -1,5 +1,4 @@
 from .contract import Compacted as Compacted
-from .contract import Event as Event
 from .contract import FutureRevision as FutureRevision
 from .contract import KeyExists as KeyExists
 from .contract import KeyValue as KeyValue
@@ -7,7 +6,8 @@ from .contract import Page as Page
 from .contract import RevisionMismatch as RevisionMismatch
 from .contract import Storage as Storage
 from .contract import StorageError as StorageError
-from .contract import Watch as Watch
+from .contract import StorageEvent as StorageEvent
+from .contract import StorageWatch as StorageWatch
 from .etcd import EtcdStorage as EtcdStorage
 from .keyspace import History as History
 from .memory import MemoryStorage as MemoryStorage

@@ -35,7 +35,7 @@ class Page(NamedTuple):
     """How many follow."""
 
 
-class Event(NamedTuple):
+class StorageEvent(NamedTuple):
     """One change. A delete carries the last value in `previous` and no `value`."""
 
     type: Literal["put", "delete"]
@@ -84,7 +84,7 @@ class FutureRevision(Exception):
         self.current = current
 
 
-class Watch(ABC):
+class StorageWatch(ABC):
     """A stream of changes, in revision order, nothing missing and nothing twice.
 
     Iterate over it for batches: everything that has happened since the last batch, never an empty list. It
@@ -93,7 +93,7 @@ class Watch(ABC):
     """
 
     @abstractmethod
-    def __aiter__(self) -> AsyncIterator[list[Event]]:
+    def __aiter__(self) -> AsyncIterator[list[StorageEvent]]:
         """The batches."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class Storage(ABC):
         """Remove a key last changed at revision `expected`; returns the revision of the deletion."""
 
     @abstractmethod
-    def watch(self, prefix: str, revision: int) -> Watch:
+    def watch(self, prefix: str, revision: int) -> StorageWatch:
         """Changes of keys under `prefix` with a revision greater than `revision` (0: from now on)."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from .contract import Compacted, Event, KeyValue, StorageError, Watch
+from .contract import Compacted, KeyValue, StorageError, StorageEvent, StorageWatch
 from .etcd_connection import EtcdConnection, backoff
 
 QUEUE_LIMIT = 10_000
@@ -23,7 +23,7 @@ _ASK_AGAIN = 0.1
 """Seconds between progress requests: etcd leaves them unanswered while it still has events to send."""
 
 
-class EtcdWatch(Watch):
+class EtcdWatch(StorageWatch):
     """Changes of the keys in [low, high) of an etcd after `revision`; `None` means from now on."""
 
     def __init__(
@@ -42,7 +42,7 @@ class EtcdWatch(Watch):
         self._decode = decode
         self._progress_requests = progress_requests
         self._progress_count = 0
-        self._queue: list[Event] = []
+        self._queue: list[StorageEvent] = []
         self._error: Exception | None = None
         self._ended = False
         self._call: Any = None
@@ -50,10 +50,10 @@ class EtcdWatch(Watch):
         self._created = False
         self.task = asyncio.create_task(self._run(), name="etcd watch")
 
-    def __aiter__(self) -> AsyncIterator[list[Event]]:
+    def __aiter__(self) -> AsyncIterator[list[StorageEvent]]:
         return self
 
-    async def __anext__(self) -> list[Event]:
+    async def __anext__(self) -> list[StorageEvent]:
         async with self._changed:
             await self._changed.wait_for(lambda: self._queue or self._ended)
             if self._queue:
@@ -166,12 +166,12 @@ class EtcdWatch(Watch):
             self._changed.notify_all()
             await self._changed.wait_for(lambda: len(self._queue) < QUEUE_LIMIT)
 
-    def _event(self, event: Any) -> Event:
+    def _event(self, event: Any) -> StorageEvent:
         changed = self._decode(event.kv)
         previous = self._decode(event.prev_kv) if event.HasField("prev_kv") else None
         if event.type == event.DELETE:
             created = 0 if previous is None else previous.create_revision
-            return Event("delete", changed.key, None, previous, created, changed.mod_revision)
-        return Event(
+            return StorageEvent("delete", changed.key, None, previous, created, changed.mod_revision)
+        return StorageEvent(
             "put", changed.key, changed.value, previous, changed.create_revision, changed.mod_revision
         )

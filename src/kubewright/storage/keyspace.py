@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from .contract import Compacted, Event, FutureRevision, KeyValue, Page, Watch
+from .contract import Compacted, FutureRevision, KeyValue, Page, StorageEvent, StorageWatch
 from .sorted_keys import SortedKeys, prefix_end
 
 QUEUE_LIMIT = 10_000
@@ -44,7 +44,7 @@ class History:
     max_bytes: int = 16 * 1024 * 1024
 
 
-class KeyspaceWatch(Watch):
+class KeyspaceWatch(StorageWatch):
     """A watch on a `Keyspace`."""
 
     def __init__(self, keyspace: Keyspace, prefix: str, revision: int) -> None:
@@ -52,11 +52,11 @@ class KeyspaceWatch(Watch):
         self._keyspace = keyspace
         self._position = revision or keyspace.revision
         self._lagging = self._position != keyspace.revision
-        self._queue: list[Event] = []
+        self._queue: list[StorageEvent] = []
         self._reader: asyncio.Future[None] | None = None
         self._closed = False
 
-    def offer(self, event: Event) -> None:
+    def offer(self, event: StorageEvent) -> None:
         """Queue an event under this prefix."""
         if self._lagging or event.revision <= self._position:
             return
@@ -74,10 +74,10 @@ class KeyspaceWatch(Watch):
             self._reader.set_result(None)
         self._reader = None
 
-    def __aiter__(self) -> AsyncIterator[list[Event]]:
+    def __aiter__(self) -> AsyncIterator[list[StorageEvent]]:
         return self
 
-    async def __anext__(self) -> list[Event]:
+    async def __anext__(self) -> list[StorageEvent]:
         while not self._closed:
             if self._lagging:
                 self._queue = self._keyspace.events_after(self._position, self.prefix)
@@ -110,14 +110,14 @@ class Keyspace:
         self.live: dict[str, KeyValue] = {}
         self._history = history
         self._keys = SortedKeys()
-        self._log: list[Event] = []
+        self._log: list[StorageEvent] = []
         self._history_bytes = 0
         self._marks: deque[tuple[float, int]] = deque()
         self._watches: dict[str, dict[KeyspaceWatch, None]] = {}
         self._prefix_lengths: dict[int, int] = {}
 
     def restore(
-        self, live: Iterable[KeyValue], events: Iterable[Event], revision: int, compacted: int
+        self, live: Iterable[KeyValue], events: Iterable[StorageEvent], revision: int, compacted: int
     ) -> None:
         """Take over a recovered state: the current values and the events since `compacted`."""
         self.live = {item.key: item for item in live}
@@ -127,7 +127,7 @@ class Keyspace:
         self.revision = revision
         self.compacted = compacted
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StorageEvent) -> None:
         """Make the next change visible."""
         key = event.key
         if event.value is not None:
@@ -177,7 +177,7 @@ class Keyspace:
         left = total - len(items)
         return Page(items, revision, left > 0, left)
 
-    def events_after(self, revision: int, prefix: str) -> list[Event]:
+    def events_after(self, revision: int, prefix: str) -> list[StorageEvent]:
         """Events under `prefix` later than `revision`."""
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
@@ -272,6 +272,6 @@ class Keyspace:
         return obsolete
 
 
-def _weight(event: Event) -> int:
+def _weight(event: StorageEvent) -> int:
     """Bytes that only history keeps alive."""
     return 0 if event.previous is None else len(event.previous.value)

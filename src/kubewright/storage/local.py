@@ -18,7 +18,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 
 from .contract import (
-    Event,
     FutureRevision,
     KeyExists,
     KeyValue,
@@ -26,6 +25,7 @@ from .contract import (
     RevisionMismatch,
     Storage,
     StorageError,
+    StorageEvent,
 )
 from .keyspace import History, Keyspace, KeyspaceWatch
 
@@ -50,7 +50,7 @@ class LocalStorage(Storage):
         self._opened = False
 
     @abstractmethod
-    async def _commit(self, event: Event, expires: float | None) -> None:
+    async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         """Make a change durable and apply it; `_next_revision` has given it its revision."""
 
     @abstractmethod
@@ -91,7 +91,7 @@ class LocalStorage(Storage):
                 raise KeyExists(current)
             if key not in self._pending:
                 revision = self._next_revision()
-                return await self._put(Event("put", key, value, None, revision, revision), ttl)
+                return await self._put(StorageEvent("put", key, value, None, revision, revision), ttl)
             await self._settled(key)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
@@ -101,7 +101,7 @@ class LocalStorage(Storage):
                 raise RevisionMismatch(key, current)
             if key not in self._pending:
                 revision = self._next_revision()
-                event = Event("put", key, value, current, current.create_revision, revision)
+                event = StorageEvent("put", key, value, current, current.create_revision, revision)
                 return await self._put(event, ttl)
             await self._settled(key)
 
@@ -113,12 +113,12 @@ class LocalStorage(Storage):
             if key not in self._pending:
                 revision = self._next_revision()
                 await self._commit(
-                    Event("delete", key, None, current, current.create_revision, revision), None
+                    StorageEvent("delete", key, None, current, current.create_revision, revision), None
                 )
                 return revision
             await self._settled(key)
 
-    async def _put(self, event: Event, ttl: int | None) -> int:
+    async def _put(self, event: StorageEvent, ttl: int | None) -> int:
         if ttl is None:
             await self._commit(event, None)
             return event.revision
@@ -126,7 +126,7 @@ class LocalStorage(Storage):
         await self._commit(event, expires)
         return event.revision
 
-    def _apply(self, event: Event, expires: float | None) -> None:
+    def _apply(self, event: StorageEvent, expires: float | None) -> None:
         self._keyspace.apply(event)
         if expires is not None:
             self._expire_at(expires, event.revision, event.key)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .contract import Event, KeyValue, StorageError
+from .contract import KeyValue, StorageError, StorageEvent
 
 FORMAT = 1
 """The layout that this version writes. A file with a higher number is refused."""
@@ -55,11 +55,11 @@ class Row(NamedTuple):
     value: bytes | None
 
 
-class Recovered(NamedTuple):
+class LogContents(NamedTuple):
     """What a file held when it was opened."""
 
     live: dict[str, KeyValue]
-    events: list[Event]
+    events: list[StorageEvent]
     expiries: list[tuple[float, int, str]]
     revision: int
     compacted: int
@@ -87,7 +87,7 @@ class LogFile:
                 pass
         return found
 
-    def open(self) -> Recovered:
+    def open(self) -> LogContents:
         """Lock the file, make it if it is new, and read it."""
         try:
             self._take_lock()
@@ -182,14 +182,14 @@ class LogFile:
             )
         return version
 
-    def _recover(self) -> Recovered:
+    def _recover(self) -> LogContents:
         assert self._database is not None
         facts: dict[str, int] = dict(self._database.execute("SELECT name, value FROM facts"))
         compacted = facts.get("compacted", 0)
         revision = facts.get("revision", 0)
         live: dict[str, KeyValue] = {}
         expires_at: dict[str, tuple[float, int]] = {}
-        events: list[Event] = []
+        events: list[StorageEvent] = []
         obsolete: list[int] = []
         rows = self._database.execute(
             "SELECT revision, key, create_revision, expires, value FROM changes ORDER BY revision"
@@ -205,7 +205,7 @@ class LogFile:
             else:
                 kind = "delete" if row.value is None else "put"
                 events.append(
-                    Event(kind, row.key, row.value, previous, row.create_revision, row.revision)  # type: ignore[arg-type]
+                    StorageEvent(kind, row.key, row.value, previous, row.create_revision, row.revision)  # type: ignore[arg-type]
                 )
             if row.value is not None:
                 live[row.key] = KeyValue(row.key, row.value, row.create_revision, row.revision)
@@ -214,7 +214,7 @@ class LogFile:
             revision = max(revision, row.revision)
         expiries = [(expires, changed, key) for key, (expires, changed) in expires_at.items()]
         self._committed = revision
-        return Recovered(live, events, expiries, revision, compacted, obsolete)
+        return LogContents(live, events, expiries, revision, compacted, obsolete)
 
     def _check_unchanged(self) -> None:
         """Raise if somebody else wrote while this process held no lock, because the file was read-only."""

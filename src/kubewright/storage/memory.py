@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .contract import Event, StorageError
+from .contract import StorageError, StorageEvent
 from .local import LocalStorage
 
 
@@ -14,7 +14,7 @@ class MemoryStorage(LocalStorage):
             raise StorageError("the store is not open")
         return self._keyspace.revision + 1
 
-    async def _commit(self, event: Event, expires: float | None) -> None:
+    async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         self._apply(event, expires)
 
     async def _forget(self, revision: int) -> None:

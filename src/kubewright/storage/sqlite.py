@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
 
-from .contract import Event, StorageError
+from .contract import StorageError, StorageEvent
 from .keyspace import History
 from .local import LocalStorage
 from .logfile import LogFile, Row
@@ -35,7 +35,7 @@ _Result = TypeVar("_Result")
 
 
 class _Write(NamedTuple):
-    event: Event
+    event: StorageEvent
     expires: float | None
     done: asyncio.Future[None]
 
@@ -104,7 +104,7 @@ class SQLiteStorage(LocalStorage):
         self._last_revision += 1
         return self._last_revision
 
-    async def _commit(self, event: Event, expires: float | None) -> None:
+    async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         done = asyncio.get_running_loop().create_future()
         self._pending[event.key] = []
         self._queue.append(_Write(event, expires, done))

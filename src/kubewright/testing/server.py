@@ -114,9 +114,9 @@ def start_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterat
 
 
 def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list[str]]]:
-    from kubewright.apiserver.tls import Authority
+    from kubewright.apiserver.http.tls import CertificateAuthority
 
-    authority = Authority.create("kubewright-test-ca")
+    authority = CertificateAuthority.create("kubewright-test-ca")
     hosts = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc")
     authority.issue("kube-apiserver", hosts=hosts, server=True).write(
         scratch / "tls.crt", scratch / "tls.key"

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import ObjectMeta
-from kubewright.apiserver.tls import Authority, KeyPair, server_context
+from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair, server_context
 from kubewright.client.errors import ConnectionFailed
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SelfSignedCertificates:
     """A certificate for this machine, made at start. `authority` is what clients must trust."""
 
     def __init__(self, hosts: Iterable[str] = ("127.0.0.1", "localhost", "::1")) -> None:
-        self._made = Authority.create("kubewright-development", days=30)
+        self._made = CertificateAuthority.create("kubewright-development", days=30)
         self._hosts = tuple(hosts)
 
     @property
@@ -238,7 +238,7 @@ class ManagedCertificates:
         trusted = _certificates(bundle) if bundle else []
         authority = None
         if trusted and key and not self._due(trusted[0], self._authority_days):
-            authority = Authority(KeyPair(trusted[0], key))
+            authority = CertificateAuthority(KeyPair(trusted[0], key))
         certificate = data.get("tls.crt")
         serving_is_good = (
             authority is not None
@@ -250,7 +250,7 @@ class ManagedCertificates:
         if serving_is_good:
             return data
         if authority is None:
-            authority = Authority.create(self._secret, days=self._authority_days)
+            authority = CertificateAuthority.create(self._secret, days=self._authority_days)
             still_valid = [each for each in trusted if _expiry(each) > self._now()]
             trusted = [authority.certificate, *still_valid[:2]]
         pair = authority.issue(self._hosts[0], hosts=self._hosts, server=True, days=self._certificate_days)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import Request, User
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver import HTTPRequest, User
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.controllers.requests import Requests
 
@@ -75,7 +75,9 @@ class Cluster:
     async def send(self, method: str, path: str, body: bytes = b"", *, user: User = SYSTEM) -> Any:
         """A raw response, for its headers."""
         headers = {"Content-Type": "application/json", "User-Agent": "test"}
-        return await self.plane.server.handle(Request(method, path, headers=headers, body=body, user=user))
+        return await self.plane.server.handle(
+            HTTPRequest(method, path, headers=headers, body=body, user=user)
+        )
 
 
 @pytest.fixture

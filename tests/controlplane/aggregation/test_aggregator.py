@@ -18,16 +18,16 @@ from kubewright.apiserver import (
     AlwaysAllow,
     APIServer,
     AuthenticatorChain,
-    Request,
+    HTTPRequest,
+    HTTPResponse,
     Resource,
-    Response,
     Subresource,
     User,
     Version,
 )
-from kubewright.apiserver.authentication.requestheader import RequestHeaders
-from kubewright.apiserver.http import Front
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
+from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.apiserver.http.server import HTTPServer
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.controllers.requests import Requests
 from kubewright.storage import MemoryStorage
@@ -42,21 +42,21 @@ async def whoami(asked: Any) -> dict[str, Any]:
     return {"kind": "WhoAmI", "apiVersion": f"{GROUP}/v1", "user": user.to_info()}
 
 
-async def echo(asked: Any) -> Response:
+async def echo(asked: Any) -> HTTPResponse:
     async def conversation(socket: Any) -> None:
         await socket.send(asked.request.headers.get("Sec-WebSocket-Protocol", ""))
         while (message := await socket.receive()) is not None:
             await socket.send(message)
 
-    return Response(websocket=conversation, protocols=("echo",))
+    return HTTPResponse(websocket=conversation, protocols=("echo",))
 
 
-async def shell(asked: Any) -> Response:
+async def shell(asked: Any) -> HTTPResponse:
     """Speaks a protocol of its own: upper case."""
     if asked.request.headers.get("X-Refuse"):
         raise Forbidden("not today")
     if asked.request.headers.get("Upgrade", "").lower() != "spdy/3.1":
-        return Response(400, b"upgrade request required")
+        return HTTPResponse(400, b"upgrade request required")
     who = asked.request.user.name
 
     async def conversation(tunnel: Any) -> None:
@@ -71,7 +71,7 @@ async def shell(asked: Any) -> Response:
         "Upgrade": "SPDY/3.1",
         "X-Stream-Protocol-Version": asked.request.headers.get("X-Stream-Protocol-Version", ""),
     }
-    return Response(101, headers=headers, tunnel=conversation)
+    return HTTPResponse(101, headers=headers, tunnel=conversation)
 
 
 @pytest.fixture
@@ -82,14 +82,15 @@ async def plane() -> AsyncIterator[ControlPlane]:
 
 
 @pytest.fixture
-async def toy(plane: ControlPlane) -> AsyncIterator[Front]:
+async def toy(plane: ControlPlane) -> AsyncIterator[HTTPServer]:
     """A server that believes the control plane's front proxy and nobody else."""
     assert plane.front_proxy is not None
     proxy = plane.front_proxy
     server = APIServer(
         MemoryStorage(),
         authenticator=AuthenticatorChain(
-            [RequestHeaders(proxy.client_ca, allowed_names=proxy.allowed_names)], allow_anonymous=False
+            [RequestHeaderAuthenticator(proxy.client_ca, allowed_names=proxy.allowed_names)],
+            allow_anonymous=False,
         ),
         authorizer=AlwaysAllow(),
     )
@@ -107,7 +108,7 @@ async def toy(plane: ControlPlane) -> AsyncIterator[Front]:
         )
     )
     async with server:
-        front = Front(server, port=0, client_authorities=(proxy.client_ca,))
+        front = HTTPServer(server, port=0, client_authorities=(proxy.client_ca,))
         await front.start()
         try:
             yield front
@@ -158,7 +159,7 @@ async def until(client: Requests, reason: str) -> str:
 
 
 @pytest.fixture
-async def aggregated(plane: ControlPlane, toy: Front, client: Requests) -> Requests:
+async def aggregated(plane: ControlPlane, toy: HTTPServer, client: Requests) -> Requests:
     plane.service_resolver.overrides["toy.default"] = toy.url
     await register(client, insecureSkipTLSVerify=True)
     await until(client, "Passed")
@@ -181,7 +182,7 @@ async def test_the_other_server_knows_who_asks(plane: ControlPlane, aggregated: 
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
     user = User("jane", ("system:masters", "people"), "1", {"example.com/floor": ("2",)})
-    request = Request(
+    request = HTTPRequest(
         "GET",
         f"{path}/bear/whoami",
         user=user,
@@ -202,7 +203,7 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 async def test_watches_stream(plane: ControlPlane, aggregated: Requests) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
-    response = await plane.server.handle(Request("GET", path, query="watch=1", user=SYSTEM))
+    response = await plane.server.handle(HTTPRequest("GET", path, query="watch=1", user=SYSTEM))
     assert response.status == 200
     assert response.stream is not None
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
@@ -260,32 +261,36 @@ async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggre
     assert (await aggregated.get(f"/apis/{GROUP}"))["name"] == GROUP
     resources = (await aggregated.get(f"/apis/{GROUP}/v1"))["resources"]
     assert "toys" in [resource["name"] for resource in resources]
-    response = await plane.server.handle(Request("GET", "/apis", headers={"Accept": AGGREGATED}, user=SYSTEM))
+    response = await plane.server.handle(
+        HTTPRequest("GET", "/apis", headers={"Accept": AGGREGATED}, user=SYSTEM)
+    )
     shown = {item["metadata"]["name"]: item for item in json.loads(response.body)["items"]}
     (version,) = shown[GROUP]["versions"]
     assert version["freshness"] == "Current"
     assert version["resources"][0]["resource"] == "toys"
     paths = (await aggregated.get("/openapi/v3"))["paths"]
     assert paths[f"apis/{GROUP}/v1"]["serverRelativeURL"].startswith(f"/openapi/v3/apis/{GROUP}/v1")
-    document = await plane.server.handle(Request("GET", f"/openapi/v3/apis/{GROUP}/v1", user=SYSTEM))
+    document = await plane.server.handle(HTTPRequest("GET", f"/openapi/v3/apis/{GROUP}/v1", user=SYSTEM))
     assert document.status == 200
 
 
 async def test_a_server_that_goes_away_is_unavailable_and_stale(
-    plane: ControlPlane, toy: Front, aggregated: Requests
+    plane: ControlPlane, toy: HTTPServer, aggregated: Requests
 ) -> None:
     await toy.stop(0.1)
     plane.aggregator.availability.loop.add(f"v1.{GROUP}")
     message = await until(aggregated, "FailedDiscoveryCheck")
     assert message.startswith("failing or missing response from https://")
-    response = await plane.server.handle(Request("GET", f"/apis/{GROUP}/v1/toys", user=SYSTEM))
+    response = await plane.server.handle(HTTPRequest("GET", f"/apis/{GROUP}/v1/toys", user=SYSTEM))
     assert (response.status, response.body) == (503, b"service unavailable\n")
-    response = await plane.server.handle(Request("GET", "/apis", headers={"Accept": AGGREGATED}, user=SYSTEM))
+    response = await plane.server.handle(
+        HTTPRequest("GET", "/apis", headers={"Accept": AGGREGATED}, user=SYSTEM)
+    )
     shown = {item["metadata"]["name"]: item for item in json.loads(response.body)["items"]}
     assert shown[GROUP]["versions"][0]["freshness"] == "Stale"
 
 
-async def test_certificates_are_verified(plane: ControlPlane, toy: Front, client: Requests) -> None:
+async def test_certificates_are_verified(plane: ControlPlane, toy: HTTPServer, client: Requests) -> None:
     plane.service_resolver.overrides["toy.default"] = toy.url
     await register(client, caBundle=base64.b64encode(plane.ca).decode())
     message = await until(client, "FailedDiscoveryCheck")

@@ -14,7 +14,7 @@ from kubewright.api.apiregistration.v1 import APIService
 from kubewright.api.core.v1 import ConfigMap, Service, ServiceAccount, ServicePort, ServiceSpec
 from kubewright.api.errors import Forbidden, NotFound, Unauthorized
 from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
-from kubewright.apiserver import APIServer, Delegation, Front, api_services, resource_of, serve
+from kubewright.apiserver import APIServer, Delegation, HTTPServer, api_services, resource_of, serve
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.client import Client, ClusterConfig, PEMData, condition
 from kubewright.controlplane import ControlPlane
@@ -53,7 +53,7 @@ async def cluster() -> AsyncIterator[tuple[ControlPlane, Client]]:
 
 
 @pytest.fixture
-async def front(cluster: tuple[ControlPlane, Client]) -> AsyncIterator[Front]:
+async def front(cluster: tuple[ControlPlane, Client]) -> AsyncIterator[HTTPServer]:
     plane, client = cluster
     access = await Delegation.read(client)
     server = APIServer(MemoryStorage(), authenticator=access.authenticator, authorizer=access.authorizer)
@@ -70,14 +70,18 @@ async def front(cluster: tuple[ControlPlane, Client]) -> AsyncIterator[Front]:
         yield front
 
 
-async def test_the_better_version_is_preferred(cluster: tuple[ControlPlane, Client], front: Front) -> None:
+async def test_the_better_version_is_preferred(
+    cluster: tuple[ControlPlane, Client], front: HTTPServer
+) -> None:
     services = api_services(front, service="toys", namespace="default")
     priorities = {each.name: each.spec.version_priority for each in services if each.spec}
     assert list(priorities) == ["v1beta1.toys.example.com", "v1.toys.example.com"]
     assert list(priorities.values()) == sorted(priorities.values(), key=lambda each: each or 0)
 
 
-async def test_the_cluster_says_who_may_do_what(cluster: tuple[ControlPlane, Client], front: Front) -> None:
+async def test_the_cluster_says_who_may_do_what(
+    cluster: tuple[ControlPlane, Client], front: HTTPServer
+) -> None:
     _, client = cluster
     await client.create(toy("car"))
     assert (await client.get(OldToy, "car", "default")).spec.colour == "red"
@@ -104,7 +108,7 @@ async def test_the_cluster_says_who_may_do_what(cluster: tuple[ControlPlane, Cli
 
 
 async def test_tokens_of_the_cluster_count_at_the_server_itself(
-    cluster: tuple[ControlPlane, Client], front: Front
+    cluster: tuple[ControlPlane, Client], front: HTTPServer
 ) -> None:
     _, client = cluster
     await client.create(toy("car"))

@@ -18,7 +18,7 @@ from kubewright.apiserver import (
     Subresource,
     Version,
 )
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane.admission.live import Live
 from kubewright.controlplane.admission.namespaces import NamespaceLifecycle
 from kubewright.controlplane.controllers import Controllers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.errors import NotFound
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
 from kubewright.controlplane.controllers.requests import Requests
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubewright.apiserver import SYSTEM, Request, User
+from kubewright.apiserver import SYSTEM, HTTPRequest, User
 from kubewright.controlplane import ControlPlane
 
 Send = Callable[..., Awaitable[tuple[int, Any]]]
@@ -20,7 +20,7 @@ def sender(plane: ControlPlane) -> Send:
     ) -> tuple[int, Any]:
         data = b"" if body is None else msgspec.json.encode(body)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        response = await plane.server.handle(Request(method, path, body=data, user=user, headers=named))
+        response = await plane.server.handle(HTTPRequest(method, path, body=data, user=user, headers=named))
         whole = response.body or b"".join(getattr(response, "pieces", None) or ())
         return response.status, msgspec.json.decode(whole) if whole[:1] == b"{" else whole
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
-from kubewright.apiserver import SYSTEM, Request
+from kubewright.apiserver import SYSTEM, HTTPRequest
 
 
 async def first_event(plane: Any, path: str) -> Any:
-    response = await plane.server.handle(Request("GET", f"{path}?watch=true&timeoutSeconds=5", user=SYSTEM))
+    response = await plane.server.handle(
+        HTTPRequest("GET", f"{path}?watch=true&timeoutSeconds=5", user=SYSTEM)
+    )
     async for chunk in response.stream:
         await response.stream.aclose()
         return msgspec.json.decode(chunk.split(b"\n")[0])
@@ -37,7 +39,7 @@ async def test_live_changes_reach_the_watches_of_both_groups(plane: Any, send: A
     streams = []
     for group in ("/api/v1", "/apis/events.k8s.io/v1"):
         path = f"{group}/namespaces/default/events?watch=true&resourceVersion={version}&timeoutSeconds=5"
-        streams.append((await plane.server.handle(Request("GET", path, user=SYSTEM))).stream)
+        streams.append((await plane.server.handle(HTTPRequest("GET", path, user=SYSTEM))).stream)
     event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "type": "Normal"}
     assert (await send("POST", "/api/v1/namespaces/default/events", event))[0] == 201
     for stream in streams:

@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 import pytest
 import yaml
 
-from kubewright.apiserver import SYSTEM, Request, Response
+from kubewright.apiserver import SYSTEM, HTTPRequest, HTTPResponse
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import StorageError
 
@@ -39,11 +39,11 @@ async def test_the_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
 
 async def test_ready_means_that_everything_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     plane = ControlPlane(port=None, controllers=False)
-    seen: list[Response] = []
+    seen: list[HTTPResponse] = []
     control = plane._control
 
     async def look_then_control() -> None:
-        seen.append(await plane.server.handle(Request("GET", "/readyz", user=SYSTEM)))
+        seen.append(await plane.server.handle(HTTPRequest("GET", "/readyz", user=SYSTEM)))
         await control()
 
     monkeypatch.setattr(plane, "_control", look_then_control)
@@ -51,7 +51,7 @@ async def test_ready_means_that_everything_is_there(monkeypatch: pytest.MonkeyPa
         assert seen[0].status == 500
         assert b"[+]poststarthook/rbac/bootstrap-roles ok\n" in seen[0].body
         assert b"[-]informer-sync failed: reason withheld\n" in seen[0].body
-        ready = await plane.server.handle(Request("GET", "/readyz", query="verbose", user=SYSTEM))
+        ready = await plane.server.handle(HTTPRequest("GET", "/readyz", query="verbose", user=SYSTEM))
         assert ready.status == 200
         assert {b"[+]ping ok", b"[+]etcd ok", b"[+]informer-sync ok", b"[+]shutdown ok"} < set(
             ready.body.splitlines()
@@ -60,7 +60,7 @@ async def test_ready_means_that_everything_is_there(monkeypatch: pytest.MonkeyPa
             patched.setattr(
                 plane.server.storage, "get", AsyncMock(side_effect=StorageError("the disk is gone"))
             )
-            broken = await plane.server.handle(Request("GET", "/livez/etcd", user=SYSTEM))
+            broken = await plane.server.handle(HTTPRequest("GET", "/livez/etcd", user=SYSTEM))
         assert broken.status == 500
 
 

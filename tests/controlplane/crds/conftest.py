@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kubewright.apiserver import SYSTEM, Request, Response, User
-from kubewright.apiserver.tls import Authority, server_context
+from kubewright.apiserver import SYSTEM, HTTPRequest, HTTPResponse, User
+from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.controlplane import ControlPlane
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -27,10 +27,10 @@ class Talk:
         self.plane = plane
         self.user = user
 
-    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
+    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> HTTPResponse:
         data = json.dumps(body).encode() if body is not None else b""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        request = Request(method, path, user=self.user, headers=given, body=data)
+        request = HTTPRequest(method, path, user=self.user, headers=given, body=data)
         return await self.plane.server.handle(request)
 
     async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -84,7 +84,7 @@ class Hooks:
     """A webhook server: handlers by path, and what they were asked."""
 
     def __init__(self) -> None:
-        self.authority = Authority.create("hooks-ca")
+        self.authority = CertificateAuthority.create("hooks-ca")
         self.pair = self.authority.issue("hooks", hosts=("127.0.0.1", "svc.default.svc"), server=True)
         self.handlers: dict[str, Callable[[Object], Awaitable[Any] | Any]] = {}
         self.asked: list[tuple[str, Object]] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import SYSTEM, Request
+from kubewright.apiserver import SYSTEM, HTTPRequest
 from kubewright.controlplane import ControlPlane
 
 PATCHES = {
@@ -33,7 +33,7 @@ class APIClient:
             headers["Accept"] = accept
         data = json.dumps(body).encode() if body is not None else b""
         response = await self.plane.server.handle(
-            Request(method, path, user=SYSTEM, headers=headers, body=data)
+            HTTPRequest(method, path, user=SYSTEM, headers=headers, body=data)
         )
         return response.status, json.loads(response.body)
 

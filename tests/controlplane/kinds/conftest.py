@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import Request
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver import HTTPRequest
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
 
 Object = dict[str, Any]
@@ -33,7 +33,7 @@ class Cluster:
         accept: str = "application/json",
     ) -> tuple[int, Object]:
         """Send a request; returns the status code and the answer."""
-        request = Request(
+        request = HTTPRequest(
             method,
             path,
             headers={"Content-Type": type, "Accept": accept},

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import Request
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver import HTTPRequest
+from kubewright.apiserver.authentication.user import SYSTEM
 
 NS = "/api/v1/namespaces/ns"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -49,7 +49,7 @@ async def test_an_applied_value_that_fits_the_schema_but_not_the_type(cluster: A
 async def test_a_null_patch_changes_nothing(cluster: Any, kind: str) -> None:
     made = await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
     answer = await cluster.server.handle(
-        Request("PATCH", f"{NS}/configmaps/a", headers={"Content-Type": kind}, body=b"null", user=SYSTEM)
+        HTTPRequest("PATCH", f"{NS}/configmaps/a", headers={"Content-Type": kind}, body=b"null", user=SYSTEM)
     )
     assert answer.status == 200
     assert made["metadata"]["resourceVersion"].encode() in answer.body
@@ -98,7 +98,7 @@ async def test_owners_have_names_that_can_be_shown(cluster: Any, entry: Any, fie
 
 async def test_fields_given_twice_add_up(cluster: Any) -> None:
     body = b'{"metadata":{"name":"a"},"data":{"a":"1","b":"2"},"data":{"b":"3","c":"4"}}'
-    request = Request("POST", f"{NS}/configmaps", headers={}, body=body, user=SYSTEM)
+    request = HTTPRequest("POST", f"{NS}/configmaps", headers={}, body=body, user=SYSTEM)
     assert (await cluster.server.handle(request)).status == 201
     assert request.warnings == ['duplicate field "data"']
     _, made = await cluster.call("GET", f"{NS}/configmaps/a")

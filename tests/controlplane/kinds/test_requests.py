@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver import Request
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver import HTTPRequest
+from kubewright.apiserver.authentication.user import SYSTEM
 
 NS = "/api/v1/namespaces/ns"
 APPS = "/apis/apps/v1/namespaces/ns"
@@ -38,7 +38,7 @@ async def test_groups_with_types_say_what_is_missing(cluster: Any, path: str) ->
 
 
 async def test_other_groups_have_no_page(cluster: Any) -> None:
-    request = Request("GET", "/apis/nothing.example.com/v1/things", user=SYSTEM)
+    request = HTTPRequest("GET", "/apis/nothing.example.com/v1/things", user=SYSTEM)
     response = await cluster.server.handle(request)
     assert (response.status, response.body) == (404, b"404 page not found\n")
 
@@ -51,7 +51,7 @@ async def test_heads_are_for_health(cluster: Any, path: str, expected: int) -> N
 
 
 async def test_the_version_is_json_only(cluster: Any) -> None:
-    request = Request("GET", "/version", headers={"Accept": "application/yaml"}, user=SYSTEM)
+    request = HTTPRequest("GET", "/version", headers={"Accept": "application/yaml"}, user=SYSTEM)
     assert (await cluster.server.handle(request)).status == 406
 
 
@@ -106,7 +106,7 @@ async def test_nobody_marks_an_object_as_deleted(cluster: Any) -> None:
 async def test_yaml_has_the_booleans_of_its_first_version(cluster: Any) -> None:
     for name in ("y", "N", "yes", "off"):
         text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n"
-        request = Request(
+        request = HTTPRequest(
             "POST",
             f"{NS}/configmaps",
             headers={"Content-Type": "application/yaml"},
@@ -120,7 +120,7 @@ async def test_yaml_has_the_booleans_of_its_first_version(cluster: Any) -> None:
 
 async def test_repeated_keys_of_an_apply_are_warned_about(cluster: Any) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b, a: c}\n"
-    request = Request(
+    request = HTTPRequest(
         "PATCH",
         f"{NS}/configmaps/a",
         query="fieldManager=m",
@@ -142,7 +142,7 @@ async def test_whoever_takes_any_state_gets_all_of_it(cluster: Any) -> None:
 
 
 async def test_watches_of_the_future_wait(cluster: Any) -> None:
-    request = Request(
+    request = HTTPRequest(
         "GET", f"{NS}/configmaps", query="watch=1&resourceVersion=99999&timeoutSeconds=1", user=SYSTEM
     )
     response = await cluster.server.handle(request)
@@ -152,7 +152,7 @@ async def test_watches_of_the_future_wait(cluster: Any) -> None:
 
 async def test_watches_refuse_what_they_cannot_stream(cluster: Any) -> None:
     assert (await cluster.call("GET", f"{NS}/configmaps?watch=1&continue=x"))[0] == 422
-    request = Request(
+    request = HTTPRequest(
         "GET", f"{NS}/configmaps", query="watch=1", headers={"Accept": "application/yaml"}, user=SYSTEM
     )
     assert (await cluster.server.handle(request)).status == 406

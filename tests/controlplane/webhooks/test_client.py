@@ -7,7 +7,7 @@ from base64 import b64encode
 
 import pytest
 
-from kubewright.apiserver.tls import Authority
+from kubewright.apiserver.http.tls import CertificateAuthority
 from kubewright.controlplane.webhooks import CallError, ServiceResolver, Target, WebhookClient
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -51,7 +51,7 @@ async def test_a_certificate_may_vouch_for_itself(hooks, client):
 
 async def test_strangers_are_not_trusted(hooks, client):
     hooks.handlers["see"] = echo
-    other = b64encode(Authority.create("other").certificate).decode()
+    other = b64encode(CertificateAuthority.create("other").certificate).decode()
     with pytest.raises(CallError, match="x509: certificate signed by unknown authority"):
         await client.post(target(hooks, caBundle=other), b"{}")
     with pytest.raises(CallError, match="x509"):

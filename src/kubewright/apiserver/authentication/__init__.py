@@ -11,35 +11,35 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kubewright.api.errors import Unauthorized
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import AUTHENTICATED, User, anonymous
+from kubewright.apiserver.authentication.user import AUTHENTICATED, User, anonymous
+from kubewright.apiserver.http.messages import HTTPRequest
 
 
 class Authenticator(Protocol):
     """One way of knowing who asks."""
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """The user, or `None` for 'not mine'; raises `Unauthorized` for wrong credentials."""
 
 
-class Anonymous:
+class AnonymousAuthenticator:
     """Lets everybody in as `system:anonymous`; put it last."""
 
     def __init__(self) -> None:
         self._user = anonymous()
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """Always the same nobody."""
         return self._user
 
 
-class Everybody:
+class FixedUserAuthenticator:
     """Takes every request for the given user: servers without authentication, in tests."""
 
     def __init__(self, user: User) -> None:
         self._user = user
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """Always this user."""
         return self._user
 
@@ -55,7 +55,7 @@ class AuthenticatorChain:
         self.authenticators = list(authenticators)
         self.anonymous = anonymous() if allow_anonymous else None
 
-    async def authenticate(self, request: Request) -> User:
+    async def authenticate(self, request: HTTPRequest) -> User:
         """The user; raises `Unauthorized`."""
         failure: Unauthorized | None = None
         for authenticator in self.authenticators:
@@ -71,4 +71,4 @@ class AuthenticatorChain:
         raise Unauthorized("Unauthorized")
 
 
-__all__ = ["Anonymous", "Authenticator", "AuthenticatorChain", "Everybody"]
+__all__ = ["AnonymousAuthenticator", "Authenticator", "AuthenticatorChain", "FixedUserAuthenticator"]

@@ -11,15 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kubewright.api.errors import APIError, InternalError, Unauthorized
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.http.messages import HTTPRequest
 
 from .tokens import bearer_token
 
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
-class DelegatedTokens:
+class TokenReviewAuthenticator:
     """Users by TokenReview."""
 
     def __init__(
@@ -36,7 +36,7 @@ class DelegatedTokens:
         self.clock = clock
         self._known: dict[str, tuple[float, User | None]] = {}
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """The user that the other server sees behind the token."""
         token = bearer_token(request)
         if not token:

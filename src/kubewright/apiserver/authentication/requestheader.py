@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from kubewright.api.errors import Unauthorized
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.http.messages import HTTPRequest
 
 from .x509 import PeerCertificate, load_authorities
 
 
-class RequestHeaders:
+class RequestHeaderAuthenticator:
     """Users by `X-Remote-*` headers."""
 
     def __init__(
@@ -36,7 +36,7 @@ class RequestHeaders:
         self.group_headers = tuple(group_headers)
         self.extra_prefixes = tuple(prefix.lower() for prefix in extra_prefixes)
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """The user that a trusted proxy names."""
         headers = request.headers
         name = next((headers[header] for header in self.username_headers if headers.get(header)), "")
@@ -59,7 +59,7 @@ class RequestHeaders:
         return User(name, groups, uid, extra)
 
 
-def _all(request: Request, header: str) -> list[str]:
+def _all(request: HTTPRequest, header: str) -> list[str]:
     getall = getattr(request.headers, "getall", None)
     if getall is not None:
         return list(getall(header, []))

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kubewright.api.errors import Unauthorized
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.http.messages import HTTPRequest
 
 from .tokens import bearer_token
 
@@ -36,7 +36,7 @@ def service_account_user(namespace: str, name: str, uid: str = "", **extra: tupl
     return User(f"{PREFIX}{namespace}:{name}", groups, uid, extra)
 
 
-class ServiceAccountTokens:
+class ServiceAccountAuthenticator:
     """Verifies tokens against `keys` (PEM of public keys, private keys or certificates)."""
 
     def __init__(
@@ -109,7 +109,7 @@ class ServiceAccountTokens:
                 extra[f"authentication.kubernetes.io/{what}-uid"] = (bound.get("uid", ""),)
         return service_account_user(namespace, name, account.get("uid", ""), **extra)
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """The account of the bearer token."""
         token = bearer_token(request)
         if not token or token.count(".") != 2:

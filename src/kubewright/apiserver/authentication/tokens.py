@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kubewright.api.errors import Unauthorized
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.http.messages import HTTPRequest
 
 WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io."
 """What a sub-protocol begins with that is a browser's way to send a bearer token."""
 
 
-def bearer_token(request: Request) -> str:
+def bearer_token(request: HTTPRequest) -> str:
     """The bearer token of a request (header, or WebSocket sub-protocol), or the empty string."""
     header = request.headers.get("Authorization")
     if header:
@@ -39,7 +39,7 @@ def bearer_token(request: Request) -> str:
     return ""
 
 
-class StaticTokens:
+class StaticTokenAuthenticator:
     """A fixed table of tokens.
 
     Tokens are kept and looked up by their digests: how long that takes says nothing about how much of a token
@@ -62,7 +62,7 @@ class StaticTokens:
         self._users.pop(_digest(token), None)
 
     @classmethod
-    def from_file(cls, path: str | Path) -> StaticTokens:
+    def from_file(cls, path: str | Path) -> StaticTokenAuthenticator:
         """Read a token file: lines of `token,user,uid,"group1,group2"`."""
         tokens: dict[str, User] = {}
         text = Path(path).read_text()
@@ -79,7 +79,7 @@ class StaticTokens:
             tokens[row[0]] = User(row[1], groups, row[2])
         return cls(tokens)
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """The token's user; an unknown token is somebody else's, or nobody's."""
         token = bearer_token(request)
         if not token:

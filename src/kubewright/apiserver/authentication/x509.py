@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import Unauthorized
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.http.messages import HTTPRequest
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -99,14 +99,14 @@ def load_authorities(pem: bytes) -> list[x509.Certificate]:
     return x509.load_pem_x509_certificates(pem)
 
 
-class ClientCertificates:
+class X509Authenticator:
     """Users by client certificate, issued by one of `authorities` (PEM)."""
 
     def __init__(self, authorities: bytes) -> None:
         self.authorities = load_authorities(authorities)
         self._users: dict[bytes, User] = {}
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """CN and O of the connection's certificate."""
         peer: PeerCertificate | None = request.peer_certificate
         if peer is None:

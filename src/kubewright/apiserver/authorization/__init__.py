@@ -1,6 +1,6 @@
 """May they? Authorizers answer allow, deny or no opinion; a union takes the first opinion.
 
-`Attributes` is the question. `system:masters` may do everything before anybody is asked.
+`AuthorizationAttributes` is the question. `system:masters` may do everything before anybody is asked.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 from kubewright.api.errors import APIError, Forbidden
 from kubewright.api.errors import forbidden as forbidden_object
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.user import AUTHENTICATED, MASTERS, User
+from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 
 
-class Attributes(NamedTuple):
+class AuthorizationAttributes(NamedTuple):
     """One question: may `user` do `verb` to this resource, or to this path?"""
 
     user: User
@@ -40,35 +40,35 @@ class Decision(Enum):
     NO_OPINION = "no opinion"
 
 
-Answer = tuple[Decision, str]
+AuthorizationResult = tuple[Decision, str]
 """A decision and its reason."""
 
-ALLOWED: Answer = (Decision.ALLOW, "")
-NO_OPINION: Answer = (Decision.NO_OPINION, "")
+ALLOWED: AuthorizationResult = (Decision.ALLOW, "")
+NO_OPINION: AuthorizationResult = (Decision.NO_OPINION, "")
 
 
 class Authorizer(Protocol):
     """Decides."""
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """A decision and why."""
 
 
 class AlwaysAllow:
     """Everybody may do everything."""
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Yes."""
         return ALLOWED
 
 
-class AuthenticatedUsers:
+class AllowAuthenticated:
     """Everybody who is known may do everything; anybody may ask for health and version."""
 
     def __init__(self) -> None:
         self._open = AlwaysAllowPaths()
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Yes for those with an identity."""
         if AUTHENTICATED in attributes.user.groups:
             return ALLOWED
@@ -81,7 +81,7 @@ class PrivilegedGroups:
     def __init__(self, groups: Iterable[str] = (MASTERS,)) -> None:
         self.groups = frozenset(groups)
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Yes for members."""
         return NO_OPINION if self.groups.isdisjoint(attributes.user.groups) else ALLOWED
 
@@ -93,7 +93,7 @@ class AlwaysAllowPaths:
         self.exact = frozenset(path for path in paths if not path.endswith("*"))
         self.prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Yes for these paths."""
         path = attributes.path
         if not attributes.resource and (
@@ -109,7 +109,7 @@ class AuthorizerUnion:
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self.authorizers = list(authorizers)
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Ask in order."""
         reasons = []
         for authorizer in self.authorizers:
@@ -121,7 +121,7 @@ class AuthorizerUnion:
         return Decision.NO_OPINION, "\n".join(reasons)
 
 
-def forbidden(attributes: Attributes, reason: str = "") -> APIError:
+def forbidden(attributes: AuthorizationAttributes, reason: str = "") -> APIError:
     """The 403 for an answer that was not allow."""
     user = attributes.user.name
     if not attributes.resource:
@@ -141,11 +141,11 @@ def forbidden(attributes: Attributes, reason: str = "") -> APIError:
 __all__ = [
     "ALLOWED",
     "NO_OPINION",
+    "AllowAuthenticated",
     "AlwaysAllow",
     "AlwaysAllowPaths",
-    "Answer",
-    "Attributes",
-    "AuthenticatedUsers",
+    "AuthorizationAttributes",
+    "AuthorizationResult",
     "Authorizer",
     "AuthorizerUnion",
     "Decision",

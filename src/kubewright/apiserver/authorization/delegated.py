@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from . import Answer, Attributes, Decision
+from . import AuthorizationAttributes, AuthorizationResult, Decision
 
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -29,9 +29,9 @@ class DelegatedAuthorizer:
         self.allow_seconds = allow_seconds
         self.deny_seconds = deny_seconds
         self.clock = clock
-        self._known: dict[Any, tuple[float, Answer]] = {}
+        self._known: dict[Any, tuple[float, AuthorizationResult]] = {}
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """What the other server says; an error of its is no opinion."""
         user = attributes.user
         extra = tuple(sorted((key, tuple(values)) for key, values in user.extra.items()))
@@ -46,7 +46,7 @@ class DelegatedAuthorizer:
             return Decision.NO_OPINION, f"access review failed: {error}"
         reason = status.get("reason") or ""
         if status.get("allowed"):
-            answer: Answer = (Decision.ALLOW, reason)
+            answer: AuthorizationResult = (Decision.ALLOW, reason)
         else:
             answer = (Decision.DENY if status.get("denied") else Decision.NO_OPINION, reason)
         if len(self._known) > 10_000:
@@ -56,7 +56,7 @@ class DelegatedAuthorizer:
         return answer
 
 
-def access_review(attributes: Attributes) -> dict[str, Any]:
+def access_review(attributes: AuthorizationAttributes) -> dict[str, Any]:
     """The SubjectAccessReview that asks `attributes`."""
     info = attributes.user.to_info()
     spec: dict[str, Any] = {"user": info.pop("username"), **info}

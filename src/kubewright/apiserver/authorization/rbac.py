@@ -1,7 +1,7 @@
-"""Role-based access control, evaluated over a source of rules.
+"""RBAC authorizer.
 
-The evaluator knows nothing of where roles are kept: a `RuleSource` gives the rules that apply to a user in a
-namespace. `bindings_source` makes one out of the four kinds of objects (as dicts).
+`RBACAuthorizer` evaluates the rules that a `RuleResolver` returns for a user and a namespace.
+`BindingRuleResolver` resolves them from Roles, ClusterRoles and their bindings.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
 
-from . import NO_OPINION, Answer, Attributes, Decision
+from . import NO_OPINION, AuthorizationAttributes, AuthorizationResult, Decision
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
-class Rule(NamedTuple):
+class PolicyRule(NamedTuple):
     """One policy rule and, for messages, what granted it."""
 
     verbs: frozenset[str]
@@ -26,7 +26,7 @@ class Rule(NamedTuple):
     paths: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, rule: Mapping[str, Any]) -> Rule:
+    def parse(cls, rule: Mapping[str, Any]) -> PolicyRule:
         """From a `PolicyRule`."""
         return cls(
             frozenset(rule.get("verbs") or ()),
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
             frozenset(rule.get("nonResourceURLs") or ()),
         )
 
-    def allows(self, attributes: Attributes) -> bool:
+    def allows(self, attributes: AuthorizationAttributes) -> bool:
         """Whether this rule alone allows the request."""
         if attributes.verb not in self.verbs and "*" not in self.verbs:
             return False
@@ -60,21 +60,21 @@ def path_matches(pattern: str, path: str) -> bool:
     return pattern == "*" or pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
-class RuleSource(Protocol):
+class RuleResolver(Protocol):
     """Where rules come from."""
 
-    def rules(self, user: User, namespace: str) -> Iterable[tuple[Rule, str]]:
+    def rules(self, user: User, namespace: str) -> Iterable[tuple[PolicyRule, str]]:
         """Rules that apply to `user` cluster-wide and in `namespace` (if not empty), each with the words
         that say which binding granted it. Rules of roles must not carry paths."""
 
 
-class RBAC:
+class RBACAuthorizer:
     """An authorizer over a rule source: it allows, or has no opinion."""
 
-    def __init__(self, source: RuleSource) -> None:
+    def __init__(self, source: RuleResolver) -> None:
         self.source = source
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Allow if any rule does."""
         for rule, granted in self.source.rules(attributes.user, attributes.namespace):
             if rule.allows(attributes):
@@ -95,7 +95,7 @@ def subject_matches(subject: Mapping[str, Any], user: User, namespace: str = "")
     return False
 
 
-class RoleObjects(Protocol):
+class RoleLister(Protocol):
     """Lookups of the four kinds, as plain dicts."""
 
     def cluster_role(self, name: str) -> Mapping[str, Any] | None:
@@ -111,26 +111,26 @@ class RoleObjects(Protocol):
         """The RoleBindings of a namespace."""
 
 
-class BindingRules:
+class BindingRuleResolver:
     """A rule source over Roles, ClusterRoles and their bindings."""
 
-    def __init__(self, objects: RoleObjects) -> None:
+    def __init__(self, objects: RoleLister) -> None:
         self.objects = objects
 
-    def rules(self, user: User, namespace: str) -> Iterator[tuple[Rule, str]]:
+    def rules(self, user: User, namespace: str) -> Iterator[tuple[PolicyRule, str]]:
         """Cluster-wide rules first, then those of the namespace."""
         for binding in self.objects.cluster_role_bindings():
             subject = _first_match(binding, user, "")
             if subject is not None:
                 for rule in self.role_rules(binding["roleRef"], ""):
-                    yield Rule.parse(rule), _granted("ClusterRoleBinding", binding, "", subject)
+                    yield PolicyRule.parse(rule), _granted("ClusterRoleBinding", binding, "", subject)
         if namespace:
             for binding in self.objects.role_bindings(namespace):
                 subject = _first_match(binding, user, namespace)
                 if subject is not None:
                     words = _granted("RoleBinding", binding, namespace, subject)
                     for rule in self.role_rules(binding["roleRef"], namespace):
-                        yield Rule.parse(rule)._replace(paths=frozenset()), words
+                        yield PolicyRule.parse(rule)._replace(paths=frozenset()), words
 
     def role_rules(self, reference: Mapping[str, Any], namespace: str) -> Iterable[Mapping[str, Any]]:
         """The rules of the role that a binding refers to; none if it is missing."""

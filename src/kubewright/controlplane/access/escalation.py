@@ -14,10 +14,10 @@ from typing import Any
 from kubewright.api.errors import APIError, forbidden, not_found
 from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
-from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
-from kubewright.apiserver.authorization.rbac import RBAC_GROUP, Rule
-from kubewright.apiserver.user import MASTERS, User
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.authentication.user import MASTERS, User
+from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
+from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule
 
 from .rule_resolver import RuleResolver, path_matches
 
@@ -38,7 +38,7 @@ class EscalationCheck(AdmissionPlugin):
         self._rules = rules
         self._authorizer = authorizer
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Creates and updates of the four kinds by anybody but the masters."""
         return (
             request.resource.group == RBAC_GROUP
@@ -47,7 +47,7 @@ class EscalationCheck(AdmissionPlugin):
             and MASTERS not in request.user.groups
         )
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Changes nothing; runs where Kubernetes checks, after the other plug-ins have changed the object."""
         obj, old = request.object, request.old_object
         assert obj is not None
@@ -60,15 +60,15 @@ class EscalationCheck(AdmissionPlugin):
         return False
 
     async def _allowed(
-        self, request: AdmissionRequest, verb: str, group: str, resource: str, name: str
+        self, request: AdmissionAttributes, verb: str, group: str, resource: str, name: str
     ) -> bool:
-        attributes = Attributes(
+        attributes = AuthorizationAttributes(
             request.user, verb, group, "*", resource, "", request.namespace, name, path=""
         )
         decision, _ = await self._authorizer.authorize(attributes)
         return decision is Decision.ALLOW
 
-    async def _check_role(self, request: AdmissionRequest, obj: Object, old: Object | None) -> None:
+    async def _check_role(self, request: AdmissionAttributes, obj: Object, old: Object | None) -> None:
         resource = request.resource.resource
         name = request.name if old is not None else ""
         if await self._allowed(request, "escalate", RBAC_GROUP, resource, name):
@@ -80,7 +80,7 @@ class EscalationCheck(AdmissionPlugin):
         if aggregated and await self._missing(request.user, request.namespace, _FULL):
             raise self._refusal(request, obj, "must have cluster-admin privileges to use the aggregationRule")
 
-    async def _check_binding(self, request: AdmissionRequest, obj: Object) -> None:
+    async def _check_binding(self, request: AdmissionAttributes, obj: Object) -> None:
         reference = obj.get("roleRef") or {}
         name, kind = reference.get("name", ""), reference.get("kind", "")
         plural = {"ClusterRole": "clusterroles", "Role": "roles"}.get(kind)
@@ -94,7 +94,7 @@ class EscalationCheck(AdmissionPlugin):
             raise not_found(GroupResource(RBAC_GROUP, request.resource.resource), name)
         await self._confirm(request, obj, role.get("rules") or ())
 
-    async def _confirm(self, request: AdmissionRequest, obj: Object, wanted: Iterable[Object]) -> None:
+    async def _confirm(self, request: AdmissionAttributes, obj: Object, wanted: Iterable[Object]) -> None:
         missing = await self._missing(request.user, request.namespace, wanted)
         if missing:
             groups = " ".join(quote(group) for group in request.user.groups)
@@ -111,7 +111,7 @@ class EscalationCheck(AdmissionPlugin):
         pieces = [piece for rule in wanted for piece in _pieces(rule)]
         return [piece for piece in pieces if not any(covers(rule, piece) for rule in owned)]
 
-    def _refusal(self, request: AdmissionRequest, obj: Object, why: str) -> APIError:
+    def _refusal(self, request: AdmissionAttributes, obj: Object, why: str) -> APIError:
         name = (obj.get("metadata") or {}).get("name") or ""
         return forbidden(GroupResource(RBAC_GROUP, request.resource.resource), name, why)
 
@@ -144,7 +144,7 @@ def _pieces(rule: Object) -> Iterator[Object]:
         yield {"nonResourceURLs": [path], "verbs": [verb]}
 
 
-def covers(owned: Rule, piece: Object) -> bool:
+def covers(owned: PolicyRule, piece: Object) -> bool:
     """Whether a rule gives everything that a single piece asks for."""
     if piece["verbs"][0] not in owned.verbs and "*" not in owned.verbs:
         return False

@@ -10,12 +10,12 @@ from typing import Any
 
 from kubewright.api.errors import BadRequest, invalid
 from kubewright.api.field_errors import FieldError
-from kubewright.api.go_text import GoStruct
+from kubewright.api.go_format import GoStruct
 from kubewright.api.gvk import GroupKind
 from kubewright.api.meta import ManagedFieldsEntry, ObjectMeta
-from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
-from kubewright.apiserver.resource import SubresourceRequest
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
+from kubewright.apiserver.subresource import SubresourceRequest
 
 from .review_selectors import read_field_selector, read_label_selector, selector_errors
 from .rule_resolver import RuleResolver
@@ -92,7 +92,7 @@ class AccessReviews:
             fields, fields_unread = read_field_selector(about.get("fieldSelector"))
             labels, labels_unread = read_label_selector(about.get("labelSelector"))
             unread = [text for text in (fields_unread, labels_unread) if text]
-            attributes = Attributes(
+            attributes = AuthorizationAttributes(
                 user,
                 about.get("verb") or "",
                 about.get("group") or "",
@@ -107,7 +107,7 @@ class AccessReviews:
             )
         else:
             path = spec.get("nonResourceAttributes") or {}
-            attributes = Attributes(user, path.get("verb") or "", path=path.get("path") or "")
+            attributes = AuthorizationAttributes(user, path.get("verb") or "", path=path.get("path") or "")
         decision, reason = await self._authorizer.authorize(attributes)
         status: Object = {"allowed": decision is Decision.ALLOW}
         if decision is Decision.DENY:

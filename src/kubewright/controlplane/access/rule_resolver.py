@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubewright.apiserver.authorization import Answer, Attributes, Decision
-from kubewright.apiserver.authorization.rbac import RBAC_GROUP, Rule, path_matches
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.authorization import AuthorizationAttributes, AuthorizationResult, Decision
+from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path_matches
 from kubewright.apiserver.server import APIServer
-from kubewright.apiserver.user import User
-from kubewright.apiserver.watch import Change
+from kubewright.apiserver.watch.cache import WatchCacheEvent
 from kubewright.storage.local import LocalStorage
 
 Object = dict[str, Any]
@@ -29,7 +29,7 @@ _decode = msgspec.json.decode
 class ResolvedRules(NamedTuple):
     """Everything that applies to a user in a namespace."""
 
-    rules: tuple[tuple[Rule, str, Object], ...]
+    rules: tuple[tuple[PolicyRule, str, Object], ...]
     """Each rule with the reason shown when it allows a request, and as it is stored."""
     errors: tuple[str, ...]
     """Bindings whose role does not exist."""
@@ -49,7 +49,7 @@ class RuleResolver:
         """The user's rules cluster-wide and, if a namespace is given, there."""
         if self._objects is None:
             await self._load()
-        elif self._local and await self._server.storage.revision() > self._server.feed.revision:
+        elif self._local and await self._server.storage.revision() > self._server.dispatcher.revision:
             # What was written just now is on its way through the feed.
             await asyncio.sleep(0)
         key = (user.name, user.groups, namespace)
@@ -77,8 +77,8 @@ class RuleResolver:
                 namespace, _, name = item.key[len(store.prefix) :].rpartition("/")
                 found[namespace, name] = _decode(item.value)
             follow = self._follower(plural)
-            if follow not in store.hub.listeners:
-                store.hub.listeners.append(follow)
+            if follow not in store.watch_cache.listeners:
+                store.watch_cache.listeners.append(follow)
         self._objects = objects
         self._bindings = {}
         for plural in ("clusterrolebindings", "rolebindings"):
@@ -86,7 +86,7 @@ class RuleResolver:
                 self._index(namespace, name, binding)
 
     def _follower(self, plural: str) -> Any:
-        def follow(change: Change) -> None:
+        def follow(change: WatchCacheEvent) -> None:
             if self._objects is None:
                 return
             key = (change.namespace, change.name)
@@ -122,7 +122,7 @@ class RuleResolver:
         subjects = [("User", user.name), *(("Group", group) for group in user.groups)]
         if user.name.startswith(_SERVICE_ACCOUNT):
             subjects.append(("ServiceAccount", user.name.removeprefix(_SERVICE_ACCOUNT)))
-        rules: list[tuple[Rule, str, Object]] = []
+        rules: list[tuple[PolicyRule, str, Object]] = []
         errors: list[str] = []
         for where in ("", namespace) if namespace else ("",):
             by_subject = self._bindings.get(where)
@@ -142,7 +142,7 @@ class RuleResolver:
                     continue
                 words = _granted_by(name, where, reference, subject)
                 for written in role.get("rules") or ():
-                    rule = Rule.parse(written)
+                    rule = PolicyRule.parse(written)
                     if where and rule.paths:
                         rule = rule._replace(paths=frozenset())
                     rules.append((rule, words, written))
@@ -178,7 +178,7 @@ class RBACAuthorizer:
     def __init__(self, rules: RuleResolver) -> None:
         self.rules = rules
 
-    async def authorize(self, attributes: Attributes) -> Answer:
+    async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Allow if any rule does; a role that is missing is the reason why not."""
         resolved = await self.rules.rules_for(attributes.user, attributes.namespace)
         for rule, words, _ in resolved.rules:

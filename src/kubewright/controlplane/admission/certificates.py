@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
-from kubewright.apiserver.authorization import Attributes, Decision
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
 from .refusal import refuse
 
@@ -16,12 +16,12 @@ CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
 async def _may(
-    server: Any, request: AdmissionRequest, verb: str, signer: str, resource: str = "signers"
+    server: Any, request: AdmissionAttributes, verb: str, signer: str, resource: str = "signers"
 ) -> bool:
     """Whether the user may act for a signer, by its name or by its whole domain."""
     domain = signer.split("/")[0]
     for name in (signer, f"{domain}/*"):
-        attributes = Attributes(request.user, verb, GROUP, "*", resource, "", "", name, "")
+        attributes = AuthorizationAttributes(request.user, verb, GROUP, "*", resource, "", "", name, "")
         decision, _ = await server.authorizer.authorize(attributes)
         if decision is Decision.ALLOW:
             return True
@@ -36,7 +36,7 @@ class _Certificates(AdmissionPlugin):
     def __init__(self, server: Any) -> None:
         self._server = server
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         return (
             request.resource.group == GROUP
             and request.resource.resource == "certificatesigningrequests"
@@ -51,7 +51,7 @@ class CertificateApproval(_Certificates):
     name = "CertificateApproval"
     subresource = "approval"
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the authorizer about the signer that the request had before."""
         signer = ((request.old_object or {}).get("spec") or {}).get("signerName") or ""
         if not await _may(self._server, request, "approve", signer):
@@ -64,7 +64,7 @@ class CertificateSigning(_Certificates):
     name = "CertificateSigning"
     subresource = "status"
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the authorizer if certificate or conditions change."""
         old: Object = request.old_object or {}
         before, after = old.get("status") or {}, (request.object or {}).get("status") or {}
@@ -81,7 +81,7 @@ class CertificateSubjectRestriction(_Certificates):
     name = "CertificateSubjectRestriction"
     operations = ("CREATE",)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Look at the organizations of the subject."""
         spec: Object = (request.object or {}).get("spec") or {}
         if spec.get("signerName") != CLIENT_SIGNER:
@@ -109,11 +109,11 @@ class ClusterTrustBundleAttest(AdmissionPlugin):
     def __init__(self, server: Any) -> None:
         self._server = server
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Writes of trust bundles."""
         return request.resource.group == GROUP and request.resource.resource == "clustertrustbundles"
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Ask the authorizer."""
         obj: Object = request.object or request.old_object or {}
         signer = (obj.get("spec") or {}).get("signerName")

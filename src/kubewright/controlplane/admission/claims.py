@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -24,7 +24,7 @@ class ClaimResize(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Updates of claims."""
         return (
             request.operation == "UPDATE"
@@ -33,7 +33,7 @@ class ClaimResize(AdmissionPlugin):
             and not request.subresource
         )
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Refuse growth that nobody would carry out."""
         new, old = request.object or {}, request.old_object or {}
         if _size(new) <= _size(old):

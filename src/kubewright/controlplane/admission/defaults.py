@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -23,7 +23,7 @@ class _Filler(AdmissionPlugin):
     resources: frozenset[tuple[str, str]] = frozenset()
     operations: tuple[str, ...] = ("CREATE",)
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         return (
             not request.subresource
             and request.operation in self.operations
@@ -41,7 +41,7 @@ class DefaultTolerationSeconds(_Filler):
     def __init__(self, seconds: int = 300) -> None:
         self._seconds = seconds
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Add the tolerations that are missing."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
@@ -70,7 +70,7 @@ class TaintNodesByCondition(_Filler):
     name = "TaintNodesByCondition"
     resources = frozenset((("", "nodes"),))
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Taint the node."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
@@ -98,7 +98,7 @@ class StorageObjectInUseProtection(_Filler):
         )
     )
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Add the finalizer."""
         assert request.object is not None
         metadata: Object = request.object.setdefault("metadata", {})
@@ -133,7 +133,7 @@ class DefaultStorageClass(_Filler):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Name the class."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
@@ -161,7 +161,7 @@ class DefaultIngressClass(_Filler):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Name the class; there may be only one default."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})

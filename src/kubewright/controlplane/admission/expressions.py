@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any
 
 from kubewright import cel
-from kubewright.apiserver.admission import AdmissionRequest
-from kubewright.apiserver.authorization import Attributes, Authorizer, Decision
-from kubewright.apiserver.user import User
+from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
 
 from .matching import Match
 
@@ -147,7 +147,7 @@ class Unanswered(Exception):
 class Permissions:
     """Answers of the authorizer, for the user of one request."""
 
-    def __init__(self, authorizer: Authorizer, request: AdmissionRequest) -> None:
+    def __init__(self, authorizer: Authorizer, request: AdmissionAttributes) -> None:
         self._authorizer = authorizer
         self._request = request
         self._answers: dict[cel.AccessCheck, cel.Decision] = {}
@@ -182,7 +182,7 @@ class Permissions:
                 f"system:serviceaccount:{namespace}:{name}",
                 ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
             )
-        attributes = Attributes(
+        attributes = AuthorizationAttributes(
             user,
             question.verb,
             question.group,
@@ -279,7 +279,7 @@ def compiled(env: cel.Env, text: str) -> cel.Program | EvaluationError:
         return EvaluationError(f"compilation error: compilation failed: {error}")
 
 
-def request_value(request: AdmissionRequest, match: Match) -> Object:
+def request_value(request: AdmissionAttributes, match: Match) -> Object:
     """The `request` variable."""
 
     def kind(gvk: Any) -> Object:
@@ -320,7 +320,7 @@ def namespace_value(namespace: Object | None) -> Object | None:
     return shown
 
 
-async def versioned(request: AdmissionRequest, match: Match) -> tuple[Object | None, Object | None]:
+async def versioned(request: AdmissionAttributes, match: Match) -> tuple[Object | None, Object | None]:
     """Object and old object in the version that the policy asks for. They are not to be changed."""
     if match.kind.version == request.kind.version or request.convert is None:
         return request.object, request.old_object
@@ -331,9 +331,9 @@ async def versioned(request: AdmissionRequest, match: Match) -> tuple[Object | N
 
 
 def _copied(obj: Object) -> Object:
-    from kubewright.apiserver.shaping import copied
+    from kubewright.apiserver.objects import deep_copy
 
-    result: Object = copied(obj)
+    result: Object = deep_copy(obj)
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -27,7 +27,7 @@ class LimitRanger(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """New pods, pods that are resized, and claims."""
         if request.resource.group or request.operation not in ("CREATE", "UPDATE"):
             return False
@@ -40,7 +40,7 @@ class LimitRanger(AdmissionPlugin):
             "",
         )
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Fill in default requests and limits of containers."""
         if request.resource.resource != "pods":
             return False
@@ -50,7 +50,7 @@ class LimitRanger(AdmissionPlugin):
             changed |= _fill(request.object, limit_range)
         return changed
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Check minimum, maximum and ratio."""
         assert request.object is not None
         for limit_range in await self._live.all("", "limitranges", request.namespace):

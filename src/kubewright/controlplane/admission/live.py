@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.admission import AdmissionRequest
+    from kubewright.apiserver.admission import AdmissionAttributes
+    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.store import Store
-    from kubewright.apiserver.watch import Change
+    from kubewright.apiserver.watch.cache import WatchCacheEvent
 
 Object = dict[str, Any]
 
@@ -36,18 +36,18 @@ def _decoded(value: bytes, revision: int) -> Object:
 class Collection:
     """All objects of one kind, in their stored version, by namespace and name."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ResourceStore) -> None:
         self.store = store
         self.objects: dict[tuple[str, str], Object] = {}
         self.by_namespace: dict[str, dict[str, Object]] = {}
         self._read = False
         self._unsure_until = 0.0
-        store.hub.listeners.append(self._changed)
+        store.watch_cache.listeners.append(self._changed)
 
     def close(self) -> None:
         """Stop following."""
-        if self._changed in self.store.hub.listeners:
-            self.store.hub.listeners.remove(self._changed)
+        if self._changed in self.store.watch_cache.listeners:
+            self.store.watch_cache.listeners.remove(self._changed)
 
     def notice(self) -> None:
         """A write is on its way."""
@@ -61,7 +61,7 @@ class Collection:
             self.objects[namespace, name] = obj
             self.by_namespace.setdefault(namespace, {})[name] = obj
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: WatchCacheEvent) -> None:
         if not self._read:
             return
         event, key = change.event, (change.namespace, change.name)
@@ -94,7 +94,7 @@ class Live:
         self.server = server
         self._collections: dict[tuple[str, str], Collection] = {}
 
-    def notice(self, request: AdmissionRequest) -> None:
+    def notice(self, request: AdmissionAttributes) -> None:
         """A write passes through admission."""
         found = self._collections.get((request.resource.group, request.resource.resource))
         if found is not None and not request.dry_run:
@@ -138,11 +138,11 @@ class Live:
             return found
         came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def look(change: Change) -> None:
+        def look(change: WatchCacheEvent) -> None:
             if (change.namespace, change.name) == (namespace, name) and not came.done():
                 came.set_result(None)
 
-        store.hub.listeners.append(look)
+        store.watch_cache.listeners.append(look)
         try:
             found = await self.read(store, namespace, name)
             if found is None:
@@ -152,7 +152,7 @@ class Live:
         except TimeoutError:
             return None
         finally:
-            store.hub.listeners.remove(look)
+            store.watch_cache.listeners.remove(look)
         return found
 
     async def namespace(self, name: str) -> Object | None:
@@ -165,12 +165,12 @@ class Live:
         store = self.server.store(group, plural)
         return await self.read(store, namespace, name) if store is not None else None
 
-    async def read(self, store: Store, namespace: str, name: str) -> Object | None:
+    async def read(self, store: ResourceStore, namespace: str, name: str) -> Object | None:
         """One object of a store, straight from storage."""
         item = await store.storage.get(store.key(namespace, name))
         return _decoded(item.value, item.mod_revision) if item is not None else None
 
-    async def read_all(self, store: Store, namespace: str = "") -> list[Object]:
+    async def read_all(self, store: ResourceStore, namespace: str = "") -> list[Object]:
         """All objects of a store, straight from storage."""
         page = await store.storage.list(store.range(namespace))
         return [_decoded(item.value, item.mod_revision) for item in page.items]

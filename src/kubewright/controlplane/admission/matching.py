@@ -15,7 +15,7 @@ import msgspec
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
-from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes
 
 from .live import Live
 
@@ -34,7 +34,7 @@ def label_selector(value: Any) -> Selector:
     return selector_of(msgspec.convert(value or {}, LabelSelector))
 
 
-def exempt(request: AdmissionRequest) -> bool:
+def exempt(request: AdmissionAttributes) -> bool:
     """Whether a request changes the policies themselves, which they must not prevent."""
     return request.resource.group == "admissionregistration.k8s.io" and request.resource.resource in (
         "validatingadmissionpolicies",
@@ -46,7 +46,7 @@ def exempt(request: AdmissionRequest) -> bool:
     )
 
 
-async def matches(live: Live, request: AdmissionRequest, constraints: Mapping[str, Any]) -> Match | None:
+async def matches(live: Live, request: AdmissionAttributes, constraints: Mapping[str, Any]) -> Match | None:
     """How `matchConstraints` or `matchResources` see a request, or `None`."""
     if not await _namespace_selected(live, request, constraints.get("namespaceSelector")):
         return None
@@ -61,7 +61,7 @@ async def matches(live: Live, request: AdmissionRequest, constraints: Mapping[st
     return _by_rules(request, rules, policy)
 
 
-async def _namespace_selected(live: Live, request: AdmissionRequest, selector: Any) -> bool:
+async def _namespace_selected(live: Live, request: AdmissionAttributes, selector: Any) -> bool:
     if not selector:
         return True
     chosen = label_selector(selector)
@@ -79,7 +79,7 @@ async def _namespace_selected(live: Live, request: AdmissionRequest, selector: A
     return chosen.matches(_labels(await live.namespace(request.namespace)))
 
 
-def _object_selected(request: AdmissionRequest, selector: Any) -> bool:
+def _object_selected(request: AdmissionAttributes, selector: Any) -> bool:
     if not selector:
         return True
     chosen = label_selector(selector)
@@ -94,7 +94,7 @@ def _labels(obj: Object | None) -> dict[str, str]:
     return ((obj or {}).get("metadata") or {}).get("labels") or {}
 
 
-def _by_rules(request: AdmissionRequest, rules: Iterable[Object], policy: str) -> Match | None:
+def _by_rules(request: AdmissionAttributes, rules: Iterable[Object], policy: str) -> Match | None:
     rules = list(rules)
     for rule in rules:
         if _rule_matches(request, rule, request.resource):
@@ -109,7 +109,7 @@ def _by_rules(request: AdmissionRequest, rules: Iterable[Object], policy: str) -
     return None
 
 
-def _rule_matches(request: AdmissionRequest, rule: Object, resource: GroupVersionResource) -> bool:
+def _rule_matches(request: AdmissionAttributes, rule: Object, resource: GroupVersionResource) -> bool:
     return (
         _listed(request.operation, rule.get("operations"))
         and _listed(resource.group, rule.get("apiGroups"))
@@ -133,7 +133,7 @@ def resource_listed(resource: str, subresource: str, listed: Iterable[str]) -> b
     return False
 
 
-def _scope_matches(request: AdmissionRequest, scope: str) -> bool:
+def _scope_matches(request: AdmissionAttributes, scope: str) -> bool:
     namespaced = bool(request.namespace) and not (
         request.resource.resource == "namespaces" and not request.resource.group
     )

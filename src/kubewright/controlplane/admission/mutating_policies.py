@@ -13,8 +13,9 @@ from kubewright import cel
 from kubewright.api.errors import APIError, Forbidden, internal_error
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.typed_codec import TypedDecodeError
-from kubewright.apiserver.admission import AdmissionRequest
-from kubewright.apiserver.shaping import copied, prune, read
+from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.objects import deep_copy
+from kubewright.apiserver.rest.object_schema import prune, read
 from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
@@ -69,12 +70,12 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
     bindings = "mutatingadmissionpolicybindings"
     compile = CompiledMutatingPolicy
 
-    def wants_reinvocation(self, request: AdmissionRequest) -> bool:
+    def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
         """Whether a policy that wants to run again ran before one that changed the object."""
         rounds = request.state.get(type(self))
         return rounds is not None and bool(rounds.waiting)
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Change the object as the policies say."""
         invocations, failures = await self.invocations(request)
         if not invocations and not failures:
@@ -116,7 +117,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
 
     async def _apply(
         self,
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         invocation: Invocation[CompiledMutatingPolicy],
         permissions: Permissions,
     ) -> tuple[bool, EvaluationError | None]:
@@ -153,7 +154,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
 
     def _configured(
         self,
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         invocation: Invocation[CompiledMutatingPolicy],
         shown: Object,
         result: Any,
@@ -180,10 +181,10 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         return merged
 
     async def _take(
-        self, request: AdmissionRequest, invocation: Invocation[CompiledMutatingPolicy], new: Object
+        self, request: AdmissionAttributes, invocation: Invocation[CompiledMutatingPolicy], new: Object
     ) -> None:
         """Make the outcome of a mutation the object of the request: pruned, with defaults, in its version."""
-        new = copied(new)
+        new = deep_copy(new)
         if invocation.match.kind.version != request.kind.version and request.definition is not None:
             store = self.server.store(request.definition.group, request.definition.plural)
             assert store is not None
@@ -234,7 +235,7 @@ def _json_patched(shown: Object, result: Any) -> Object:
 
 
 def _check_known(
-    request: AdmissionRequest, invocation: Invocation[CompiledMutatingPolicy], new: Object
+    request: AdmissionAttributes, invocation: Invocation[CompiledMutatingPolicy], new: Object
 ) -> None:
     """A patch must leave an object of the kind, with values of the right types and no unknown fields."""
     if request.definition is None or request.definition.custom:
@@ -248,10 +249,10 @@ def _check_known(
     if version is None:
         return
     try:
-        read(copied(new), version, request.definition)
+        read(deep_copy(new), version, request.definition)
     except (MetadataError, TypedDecodeError, TooDeepError) as error:
         raise internal_error(str(error)) from None
-    unknown = prune(copied(new), version)
+    unknown = prune(deep_copy(new), version)
     if unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         raise internal_error(f"strict decoding error: {listed}")
@@ -288,7 +289,7 @@ def _message(policy: str, binding: Object | None, message: str) -> str:
     return f"policy '{policy}' with binding '{binding['metadata']['name']}' denied request: {message}"
 
 
-def _refusal(request: AdmissionRequest, messages: list[str], reason: str) -> Forbidden:
+def _refusal(request: AdmissionAttributes, messages: list[str], reason: str) -> Forbidden:
     error = refuse(request, "admission request denied by policy", [{"message": each} for each in messages])
     error.message = messages[0]
     error.status_reason = reason

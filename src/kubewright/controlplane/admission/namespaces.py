@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kubewright.api.errors import forbidden, not_found
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -25,13 +25,13 @@ class NamespaceLifecycle(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Creations in namespaces, connections, and deletions of namespaces."""
         if request.operation == "DELETE":
             return request.resource.resource == "namespaces" and not request.resource.group
         return bool(request.namespace) and request.operation in ("CREATE", "CONNECT")
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Refuse; nothing is ever changed."""
         if request.resource.resource == "namespaces" and not request.resource.group:
             if request.operation == "DELETE" and not request.subresource and request.name in IMMORTAL:

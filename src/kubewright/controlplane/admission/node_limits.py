@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -31,7 +31,7 @@ class _NodeRule(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         return (
             request.operation == "UPDATE"
             and request.resource.resource == "pods"
@@ -41,7 +41,7 @@ class _NodeRule(AdmissionPlugin):
             and _generation(request.object) != _generation(request.old_object)
         )
 
-    async def _node(self, request: AdmissionRequest) -> Object:
+    async def _node(self, request: AdmissionAttributes) -> Object:
         assert request.object is not None
         name = request.object["spec"]["nodeName"]
         node = await self._live.get("", "nodes", "", name)
@@ -81,7 +81,7 @@ class DeclaredFeatures(_NodeRule):
     name = "NodeDeclaredFeatureValidator"
     subresources = ("", "resize")
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Refuse what the node does not declare."""
         assert request.object is not None
         assert request.old_object is not None
@@ -104,7 +104,7 @@ class PodResize(_NodeRule):
     name = "PodResizeValidator"
     subresources = ("resize",)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Refuse what cannot fit."""
         assert request.object is not None
         node = await self._node(request)

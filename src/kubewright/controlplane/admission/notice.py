@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 
@@ -16,7 +16,7 @@ class NoticeWrites(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Take notice; there is nothing else to do."""
         self._live.notice(request)
         return False

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
-from kubewright.apiserver.authorization import Attributes, Decision
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
 from .refusal import refuse
 
@@ -27,13 +27,13 @@ class OwnerReferences(AdmissionPlugin):
     def __init__(self, server: APIServer) -> None:
         self._server = server
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Creations and updates that touch owner references, except of pods by their own kubelet."""
         if request.operation not in ("CREATE", "UPDATE") or request.subresource == "status":
             return False
         return _owners(request.object) != _owners(request.old_object)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Check deletion of the object, then the finalizers of owners that are newly blocked."""
         resource = request.resource
         if request.operation == "UPDATE" and not await self._may(
@@ -83,7 +83,7 @@ class OwnerReferences(AdmissionPlugin):
 
     async def _may(
         self,
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         verb: str,
         group: str,
         version: str,
@@ -92,7 +92,7 @@ class OwnerReferences(AdmissionPlugin):
         namespace: str,
         name: str,
     ) -> bool:
-        attributes = Attributes(
+        attributes = AuthorizationAttributes(
             request.user, verb, group, version, resource, subresource, namespace, name, ""
         )
         decision, _ = await self._server.authorizer.authorize(attributes)

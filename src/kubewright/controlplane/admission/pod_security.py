@@ -15,7 +15,7 @@ from typing import Any
 from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -95,7 +95,7 @@ class PodSecurity(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Pods and what makes pods."""
         if request.operation not in ("CREATE", "UPDATE"):
             return False
@@ -104,7 +104,7 @@ class PodSecurity(AdmissionPlugin):
             return request.subresource in ("", "ephemeralcontainers")
         return (key in _TEMPLATES or key == ("", "namespaces")) and not request.subresource
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Look at the pod, at the template of pods, or at the labels of a namespace."""
         if request.resource.resource == "namespaces":
             await self._validate_namespace(request)
@@ -134,7 +134,7 @@ class PodSecurity(AdmissionPlugin):
             text = f'would violate PodSecurity "{level}:{version}": {violations}'
             request.audit_annotations[f"{PREFIX}audit-violations"] = text
 
-    async def _validate_namespace(self, request: AdmissionRequest) -> None:
+    async def _validate_namespace(self, request: AdmissionAttributes) -> None:
         """Labels name levels that there are; pods that a new level would not allow are told about."""
         labels, before = (_labels(obj) for obj in (request.object, request.old_object))
         errors = _label_errors(labels)

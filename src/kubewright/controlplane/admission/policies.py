@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kubewright import cel
 from kubewright.api.label_selectors import SelectorError
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .expressions import (
     Evaluation,
@@ -29,8 +29,8 @@ from .live import Live
 from .matching import Match, exempt, label_selector, matches
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.store import Store
 
 Object = dict[str, Any]
 
@@ -106,12 +106,12 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self.live = live
         self._compiled: dict[str, tuple[Object, CompiledT]] = {}
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Everything but policies and webhook configurations."""
         return not exempt(request)
 
     async def invocations(
-        self, request: AdmissionRequest
+        self, request: AdmissionAttributes
     ) -> tuple[list[Invocation[CompiledT]], list[Failure]]:
         """The policies that apply, with their bindings, and those that cannot be applied."""
         policies = await self.live.all(GROUP, self.policies)
@@ -131,7 +131,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self,
         policy: Object,
         bound: list[Object],
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         found: list[Invocation[CompiledT]],
         failures: list[Failure],
     ) -> None:
@@ -164,7 +164,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self._compiled[name] = (policy, made)
         return made
 
-    def _param_store(self, kind: Object) -> tuple[Store, str]:
+    def _param_store(self, kind: Object) -> tuple[ResourceStore, str]:
         group, _, version = kind["apiVersion"].rpartition("/")
         for store in self.server.stores:
             resource = store.resource
@@ -173,7 +173,11 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         raise ConfigurationError(f"failed to find resource referenced by paramKind: '{_gvk(kind)}'")
 
     async def _params(
-        self, kind: Object | None, found: tuple[Store, str] | None, reference: Object | None, namespace: str
+        self,
+        kind: Object | None,
+        found: tuple[ResourceStore, str] | None,
+        reference: Object | None,
+        namespace: str,
     ) -> list[Object | None]:
         if kind is None or found is None or reference is None:
             return [None]
@@ -208,7 +212,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
             raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
         return params
 
-    async def values(self, request: AdmissionRequest, invocation: Invocation[CompiledT]) -> Object:
+    async def values(self, request: AdmissionAttributes, invocation: Invocation[CompiledT]) -> Object:
         """What expressions see of a request; `namespaceObject` is for those after the match conditions."""
         new, old = await versioned(request, invocation.match)
         values: Object = {
@@ -221,7 +225,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
             values["params"] = invocation.param
         return values
 
-    async def namespace_object(self, request: AdmissionRequest) -> Object | None:
+    async def namespace_object(self, request: AdmissionAttributes) -> Object | None:
         """The namespace of a request, as expressions see it."""
         if not request.namespace or (request.kind.kind == "Namespace" and not request.kind.group):
             return None
@@ -229,7 +233,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
 
     async def passes(
         self,
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         invocation: Invocation[CompiledT],
         values: Object,
         permissions: Permissions,

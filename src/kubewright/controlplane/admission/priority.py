@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -24,7 +24,7 @@ class Priority(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Pods and priority classes, as they are written."""
         return (
             not request.subresource
@@ -33,7 +33,7 @@ class Priority(AdmissionPlugin):
             in (("", "pods"), (GROUP, "priorityclasses"))
         )
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Set priority and preemption policy."""
         if request.resource.resource != "pods":
             return False
@@ -72,7 +72,7 @@ class Priority(AdmissionPlugin):
         spec.update(wanted)
         return changed
 
-    async def _establish(self, request: AdmissionRequest, name: str) -> tuple[str, int, str]:
+    async def _establish(self, request: AdmissionAttributes, name: str) -> tuple[str, int, str]:
         if not name:
             found = await self._default()
             if found is None:
@@ -89,7 +89,7 @@ class Priority(AdmissionPlugin):
         ]
         return min(classes, key=lambda each: each.get("value") or 0) if classes else None
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Refuse a second default."""
         obj = request.object
         if request.resource.resource != "priorityclasses" or obj is None or not obj.get("globalDefault"):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane.controllers.requests import Requests, resource_path
 
 from . import usage
@@ -43,7 +43,7 @@ class ResourceQuotas(AdmissionPlugin):
         self._requests = Requests(server, SYSTEM, agent="kube-apiserver")
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Creations, and updates of what can grow."""
         if not request.namespace or (
             request.resource.resource == "namespaces" and not request.resource.group
@@ -60,7 +60,7 @@ class ResourceQuotas(AdmissionPlugin):
             ("pods", "resize"),
         )
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Charge what the object adds."""
         if not await self._live.all("", "resourcequotas", request.namespace):
             return
@@ -73,7 +73,7 @@ class ResourceQuotas(AdmissionPlugin):
                     continue
         raise APIError("resource quota evaluation timed out", code=500, reason="InternalError")
 
-    async def _charge(self, request: AdmissionRequest) -> None:
+    async def _charge(self, request: AdmissionAttributes) -> None:
         store = self._server.store("", "resourcequotas")
         assert store is not None
         assert request.object is not None
@@ -105,7 +105,7 @@ class ResourceQuotas(AdmissionPlugin):
             await self._store(store.resource, quota, total)
 
     def _amounts(
-        self, request: AdmissionRequest, quota: Object, names: Iterable[str], added: Amounts
+        self, request: AdmissionAttributes, quota: Object, names: Iterable[str], added: Amounts
     ) -> Amounts:
         """What the write adds to a quota; refuses a pod that does not say what the quota needs to know."""
         resource, obj = request.resource.group_resource, request.object

@@ -8,10 +8,10 @@ from typing import Any
 from kubewright.api.builtin_resources import definition_name, resource_of_kind
 from kubewright.api.errors import Forbidden, forbidden
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes
 
 
-def request_name(request: AdmissionRequest) -> str:
+def request_name(request: AdmissionAttributes) -> str:
     """The name that messages show: that of the object, else its prefix, else a stand-in."""
     if request.name:
         return request.name
@@ -30,6 +30,6 @@ def other_kind(made: GroupVersionKind, kind: GroupVersionKind) -> str:
     )
 
 
-def refuse(request: AdmissionRequest, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:
+def refuse(request: AdmissionAttributes, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:
     """403 for the object of a request."""
     return forbidden(request.resource.group_resource, request_name(request), why, causes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -23,7 +23,7 @@ class RuntimeClasses(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """New pods."""
         return (
             request.operation == "CREATE"
@@ -32,7 +32,7 @@ class RuntimeClasses(AdmissionPlugin):
             and not request.resource.group
         )
 
-    async def _class(self, request: AdmissionRequest, spec: Object) -> Object | None:
+    async def _class(self, request: AdmissionAttributes, spec: Object) -> Object | None:
         name = spec.get("runtimeClassName")
         if name is None:
             return None
@@ -41,7 +41,7 @@ class RuntimeClasses(AdmissionPlugin):
             raise refuse(request, f'pod rejected: RuntimeClass "{name}" not found')
         return found
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Take over what the class says."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
@@ -76,7 +76,7 @@ class RuntimeClasses(AdmissionPlugin):
             spec["tolerations"] = tolerations + added
         return changed or bool(added)
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Overhead is the class's to say."""
         spec: Object = (request.object or {}).get("spec") or {}
         found = await self._class(request, spec)

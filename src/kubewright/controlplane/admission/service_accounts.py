@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubewright.api.names import generate_name
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 from .refusal import refuse
@@ -41,7 +41,7 @@ class ServiceAccounts(AdmissionPlugin):
         self._live = live
         self._patience = patience
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """New pods, and new ephemeral containers."""
         return (
             request.resource.resource == "pods"
@@ -50,7 +50,7 @@ class ServiceAccounts(AdmissionPlugin):
             in (("CREATE", ""), ("UPDATE", "ephemeralcontainers"))
         )
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Fill in account, token volume and pull secrets."""
         pod = request.object
         assert pod is not None
@@ -70,7 +70,7 @@ class ServiceAccounts(AdmissionPlugin):
             mounted = True
         return mounted or before != (spec["serviceAccountName"], len(spec.get("volumes") or ()))
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Check that the account exists, and which secrets it lets a pod use."""
         pod = request.object
         assert pod is not None
@@ -87,7 +87,7 @@ class ServiceAccounts(AdmissionPlugin):
         if annotations.get(ENFORCE) in ("true", "True", "TRUE", "t", "T", "1"):
             _check_secrets(request, spec, account)
 
-    async def _account(self, request: AdmissionRequest, name: str) -> Object:
+    async def _account(self, request: AdmissionAttributes, name: str) -> Object:
         # A new namespace gets its default account from a controller, which may take a moment.
         patience = self._patience if name == "default" else 0.0
         account = await self._live.appears("", "serviceaccounts", request.namespace, name, patience)
@@ -135,7 +135,7 @@ def _token_volume() -> Object:
     }
 
 
-def _check_mirror(request: AdmissionRequest, spec: Object) -> None:
+def _check_mirror(request: AdmissionAttributes, spec: Object) -> None:
     if spec.get("serviceAccountName"):
         raise refuse(request, "a mirror pod may not reference service accounts")
     volumes = spec.get("volumes") or ()
@@ -163,7 +163,7 @@ def _environment_secrets(spec: Object) -> Iterator[tuple[str, str]]:
                     yield f"{label} {container.get('name')} with envFrom", source["secretRef"].get("name", "")
 
 
-def _check_secrets(request: AdmissionRequest, spec: Object, account: Object) -> None:
+def _check_secrets(request: AdmissionAttributes, spec: Object, account: Object) -> None:
     name = account["metadata"]["name"]
     allowed = {each.get("name") for each in account.get("secrets") or ()}
     if request.operation == "CREATE":

@@ -6,7 +6,7 @@ moment only, and replace what the pod itself said.
 
 from __future__ import annotations
 
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
 
@@ -22,7 +22,7 @@ class TopologyLabels(AdmissionPlugin):
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """New pods, and bindings of pods."""
         return (
             request.operation == "CREATE"
@@ -31,7 +31,7 @@ class TopologyLabels(AdmissionPlugin):
             and request.subresource in ("", "binding")
         )
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Copy the labels. A node that is not there has none."""
         assert request.object is not None
         if request.subresource:

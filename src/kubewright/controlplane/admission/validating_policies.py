@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kubewright import cel
 from kubewright.api.errors import APIError
-from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes
 
 from .expressions import Evaluation, EvaluationError, OutOfBudget, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
@@ -68,7 +68,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
     bindings = "validatingadmissionpolicybindings"
     compile = CompiledValidatingPolicy
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Refuse what a policy with the action `Deny` refuses."""
         invocations, failures = await self.invocations(request)
         if not invocations and not failures:
@@ -91,7 +91,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
 
     def _act(
         self,
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         invocation: Invocation[CompiledValidatingPolicy],
         denial: Denial,
         audited: list[Object],
@@ -120,7 +120,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
                 )
 
     async def _evaluate(
-        self, request: AdmissionRequest, invocation: Invocation[CompiledValidatingPolicy]
+        self, request: AdmissionAttributes, invocation: Invocation[CompiledValidatingPolicy]
     ) -> list[tuple[Denial, bool]]:
         """What the policy has against the request; `True` beside what is denied whatever the binding says."""
         policy = invocation.policy
@@ -167,7 +167,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
         return Denial(position, message, validation.reason)
 
     async def _annotate(
-        self, request: AdmissionRequest, policy: CompiledValidatingPolicy, evaluation: Evaluation
+        self, request: AdmissionAttributes, policy: CompiledValidatingPolicy, evaluation: Evaluation
     ) -> list[Denial]:
         denials: list[Denial] = []
         for position, (key, expression, program) in enumerate(policy.annotations):
@@ -202,7 +202,7 @@ async def _result(evaluation: Evaluation, program: Program) -> Any:
         return error
 
 
-def _publish(request: AdmissionRequest, key: str, text: str) -> None:
+def _publish(request: AdmissionAttributes, key: str, text: str) -> None:
     known = request.audit_annotations.get(key)
     if known is None:
         request.audit_annotations[key] = text
@@ -211,7 +211,7 @@ def _publish(request: AdmissionRequest, key: str, text: str) -> None:
 
 
 def _refusal(
-    request: AdmissionRequest, policy: str, binding: Object | None, message: str, reason: str
+    request: AdmissionAttributes, policy: str, binding: Object | None, message: str, reason: str
 ) -> APIError:
     who = f"ValidatingAdmissionPolicy '{policy}'"
     if binding is not None:

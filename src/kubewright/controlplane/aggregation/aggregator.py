@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.gvk import version_priority
-from kubewright.apiserver.negotiation import encode, negotiate, respond
-from kubewright.apiserver.request import Request, Response, page_not_found
+from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, page_not_found
 from kubewright.controlplane.controllers.changes import Changes, Metadata, ObjectChange, OwnerReference
 from kubewright.controlplane.controllers.garbage_collector import UnknownKind
 
@@ -22,8 +22,8 @@ from .proxy import Proxy
 from .remote import Remote, Service
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.http.tls import KeyPair
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.tls import KeyPair
     from kubewright.controlplane.webhooks.resolver import ServiceResolver
 
 Object = dict[str, Any]
@@ -129,7 +129,7 @@ class Aggregator:
                 "_priority": priorities[group],
             }
 
-    async def _group(self, request: Request) -> Response:
+    async def _group(self, request: HTTPRequest) -> HTTPResponse:
         """`/apis/<group>` for a group that is served elsewhere, at least in part."""
         name = request.path.strip("/").split("/")[1]
         for group in self.server.discovery.group_list():
@@ -165,7 +165,7 @@ class Aggregator:
         import msgspec
 
         from kubewright.api.errors import NotFound
-        from kubewright.apiserver.user import SYSTEM
+        from kubewright.apiserver.authentication.user import SYSTEM
         from kubewright.controlplane.controllers.requests import Requests
 
         group, _, version = reference.api_version.rpartition("/")

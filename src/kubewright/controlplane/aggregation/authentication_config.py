@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, NotFound
-from kubewright.apiserver.user import SYSTEM
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane.controllers.requests import Requests
 
 if TYPE_CHECKING:

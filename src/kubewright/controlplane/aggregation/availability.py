@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubewright.api.errors import NotFound
-from kubewright.apiserver.user import MASTERS, SYSTEM, User
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.authentication.user import MASTERS, SYSTEM, User
+from kubewright.apiserver.objects import current_timestamp
 from kubewright.controlplane.controllers.changes import Changes, ObjectChange
 from kubewright.controlplane.controllers.loop import Loop
 from kubewright.controlplane.controllers.requests import Requests
@@ -111,7 +111,7 @@ class Availability:
         if (old.get("status"), old.get("reason"), old.get("message")) == (status, reason, message):
             return
         if old.get("status") != status:
-            old["lastTransitionTime"] = now_text()
+            old["lastTransitionTime"] = current_timestamp()
         old.update(status=status, reason=reason, message=message)
         live["status"] = {**(live.get("status") or {}), "conditions": conditions}
         try:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
-from kubewright.apiserver.user import SYSTEM
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.apiserver.objects import current_timestamp
 from kubewright.controlplane.bootstrap import write_missing
 from kubewright.controlplane.controllers.changes import Changes, ObjectChange
 from kubewright.controlplane.controllers.loop import Loop
@@ -69,7 +69,7 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
     condition = {
         "type": "Available",
         "status": "True",
-        "lastTransitionTime": now_text(),
+        "lastTransitionTime": current_timestamp(),
         "reason": "Local",
         "message": "Local APIServices are always available",
     }

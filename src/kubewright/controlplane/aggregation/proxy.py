@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from kubewright.api.errors import ServiceUnavailable
 from kubewright.apiserver.authentication.tokens import WEBSOCKET_BEARER
-from kubewright.apiserver.request import Request, Response, WebSocket
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
@@ -26,9 +26,9 @@ _DROPPED = frozenset(
 )
 
 
-def unavailable() -> Response:
+def unavailable() -> HTTPResponse:
     """What clients get while the server behind an APIService cannot be reached."""
-    return Response(503, b"service unavailable\n", content_type="text/plain; charset=utf-8")
+    return HTTPResponse(503, b"service unavailable\n", content_type="text/plain; charset=utf-8")
 
 
 class Proxy:
@@ -39,7 +39,7 @@ class Proxy:
         self.service = service
         self.available = False
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: HTTPRequest) -> HTTPResponse:
         """Answer with what the other server says."""
         if not self.available:
             return unavailable()
@@ -54,14 +54,14 @@ class Proxy:
             return await self._tunnel(request, address)
         return await self._forward(request, address)
 
-    def _target(self, request: Request, address: str, scheme: str) -> Any:
+    def _target(self, request: HTTPRequest, address: str, scheme: str) -> Any:
         from yarl import URL
 
         query = f"?{request.query.raw}" if request.query.raw else ""
         path = quote(request.raw_path, safe="/%:@!$&'()*+,;=~-._")
         return URL(f"{scheme}://{address}{path}{query}", encoded=True)
 
-    def _headers(self, request: Request) -> list[tuple[str, str]]:
+    def _headers(self, request: HTTPRequest) -> list[tuple[str, str]]:
         headers = forwarded_headers(request.headers) + identity_headers(request.user)
         if request.remote:
             headers.append(("X-Forwarded-For", request.remote))
@@ -72,7 +72,7 @@ class Proxy:
             if pair[0].lower() != "audit-id" or position == len(headers) - 1
         ]
 
-    async def _forward(self, request: Request, address: str) -> Response:
+    async def _forward(self, request: HTTPRequest, address: str) -> HTTPResponse:
         import aiohttp
 
         session = await self.remote.session()
@@ -100,12 +100,12 @@ class Proxy:
         length = answer.content_length
         if length is not None and length <= 1 << 20:
             async with answer:
-                return Response(
+                return HTTPResponse(
                     answer.status, await answer.read(), content_type=content_type, headers=headers
                 )
-        return Response(answer.status, content_type=content_type, headers=headers, stream=_chunks(answer))
+        return HTTPResponse(answer.status, content_type=content_type, headers=headers, stream=_chunks(answer))
 
-    async def _converse(self, request: Request, address: str) -> Response:
+    async def _converse(self, request: HTTPRequest, address: str) -> HTTPResponse:
         import aiohttp
 
         session = await self.remote.session()
@@ -124,16 +124,18 @@ class Proxy:
                 max_msg_size=MESSAGE_LIMIT,
             )
         except aiohttp.WSServerHandshakeError as error:
-            return Response(error.status, error.message.encode(), content_type="text/plain; charset=utf-8")
+            return HTTPResponse(
+                error.status, error.message.encode(), content_type="text/plain; charset=utf-8"
+            )
         except (aiohttp.ClientError, OSError) as error:
             raise ServiceUnavailable(f"error trying to reach service: {error}") from None
 
         async def relay(socket: WebSocket) -> None:
             await _relay(socket, other)
 
-        return Response(websocket=relay, protocols=(other.protocol,) if other.protocol else ())
+        return HTTPResponse(websocket=relay, protocols=(other.protocol,) if other.protocol else ())
 
-    async def _tunnel(self, request: Request, address: str) -> Response:
+    async def _tunnel(self, request: HTTPRequest, address: str) -> HTTPResponse:
         """SPDY: its bytes are carried both ways."""
         from .tunnels import tunnel
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
 
 if TYPE_CHECKING:
     import aiohttp
 
-    from kubewright.apiserver.tls import KeyPair
+    from kubewright.apiserver.http.tls import KeyPair
 
 Object = dict[str, Any]
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]

@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from kubewright.apiserver.request import Response, Tunnel
+from kubewright.apiserver.http.messages import HTTPResponse, Tunnel
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.transport.http1 import BodyStream, Connection
 from kubewright.client.transport.interface import read_limited
@@ -59,7 +59,7 @@ async def tunnel(
     *,
     context: ssl.SSLContext,
     server_hostname: str | None,
-) -> Response:
+) -> HTTPResponse:
     """Ask for the upgrade; raises `OSError` or `ConnectionFailed` if nobody answers."""
     lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
     lines += [f"{name}: {value}" for name, value in headers]
@@ -82,7 +82,7 @@ async def tunnel(
                 body = await read_limited(answer)
                 content_type = answer.headers.get("Content-Type", "")
                 far.abort()
-                return Response(
+                return HTTPResponse(
                     answer.status,
                     body,
                     content_type=content_type,
@@ -95,7 +95,7 @@ async def tunnel(
     async def carry(near: Tunnel) -> None:
         await _carry(near, far, answer)
 
-    return Response(101, headers=_headers(answer.headers, upgraded=True), tunnel=carry)
+    return HTTPResponse(101, headers=_headers(answer.headers, upgraded=True), tunnel=carry)
 
 
 def _headers(headers: CIMultiDict[str], *, upgraded: bool) -> dict[str, str | list[str]]:

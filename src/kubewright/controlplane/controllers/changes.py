@@ -18,9 +18,9 @@ import msgspec
 from kubewright.storage.contract import StorageError
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.store import Store
-    from kubewright.apiserver.watch import Change, Hub
+    from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -69,7 +69,13 @@ class ObjectChange:
     __slots__ = ("name", "namespace", "new", "old", "revision", "store", "type")
 
     def __init__(
-        self, store: Store, namespace: str, name: str, old: bytes | None, new: bytes | None, revision: int
+        self,
+        store: ResourceStore,
+        namespace: str,
+        name: str,
+        old: bytes | None,
+        new: bytes | None,
+        revision: int,
     ) -> None:
         self.store = store
         self.namespace = namespace
@@ -109,10 +115,10 @@ class _Followed:
 
     __slots__ = ("buffer", "read_at", "store")
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ResourceStore) -> None:
         self.store = store
         self.read_at: int | None = None
-        self.buffer: list[Change] = []
+        self.buffer: list[WatchCacheEvent] = []
 
 
 class Changes:
@@ -122,7 +128,7 @@ class Changes:
         self.server = server
         self._everything: list[Handler] = []
         self._handlers: dict[tuple[str, str], list[Handler]] = {}
-        self._followed: dict[Hub, _Followed] = {}
+        self._followed: dict[WatchCache, _Followed] = {}
         self._replaced: dict[tuple[str, str], _Followed] = {}
         self._reading: set[asyncio.Task[None]] = set()
         self._on_kinds: list[Callable[[], object]] = []
@@ -149,7 +155,7 @@ class Changes:
     async def start(self) -> None:
         """Read what is there and follow from there on."""
         self._running = True
-        self.server.feed.followers.append(self)
+        self.server.dispatcher.listeners.append(self)
         for store in list(self.server.stores):
             self._follow(store)
         await self.ready()
@@ -157,8 +163,8 @@ class Changes:
     async def stop(self) -> None:
         """Stop following."""
         self._running = False
-        if self in self.server.feed.followers:
-            self.server.feed.followers.remove(self)
+        if self in self.server.dispatcher.listeners:
+            self.server.dispatcher.listeners.remove(self)
         for task in list(self._reading):
             task.cancel()
         await asyncio.gather(*self._reading, return_exceptions=True)
@@ -174,20 +180,20 @@ class Changes:
     async def caught_up(self) -> None:
         """Wait until everything that is stored by now has been handed on."""
         await self.ready()
-        await self.server.feed.passed(await self.server.storage.revision())
+        await self.server.dispatcher.wait_for_revision(await self.server.storage.revision())
 
-    def _wanted(self, store: Store) -> list[Handler]:
+    def _wanted(self, store: ResourceStore) -> list[Handler]:
         resource = store.resource
         return self._everything + self._handlers.get((resource.group, resource.plural), [])
 
-    def _follow(self, store: Store) -> None:
-        if store.hub not in self._followed and self._wanted(store) and "list" in store.resource.verbs:
+    def _follow(self, store: ResourceStore) -> None:
+        if store.watch_cache not in self._followed and self._wanted(store) and "list" in store.resource.verbs:
             followed = self._replaced.pop((store.resource.group, store.resource.plural), None)
             if followed is not None:
                 followed.store = store
-                self._followed[store.hub] = followed
+                self._followed[store.watch_cache] = followed
                 return
-            followed = self._followed[store.hub] = _Followed(store)
+            followed = self._followed[store.watch_cache] = _Followed(store)
             self._read(followed)
 
     def _read(self, followed: _Followed) -> None:
@@ -215,14 +221,14 @@ class Changes:
             gone = change.event.value is None and change.event.key not in there
             self._take(followed, change, always=gone)
 
-    def _coordinates(self, store: Store, key: str) -> tuple[str, str]:
+    def _coordinates(self, store: ResourceStore, key: str) -> tuple[str, str]:
         rest = key[len(store.prefix) :]
         if not store.resource.namespaced:
             return "", rest
         namespace, _, name = rest.rpartition("/")
         return namespace, name
 
-    def _take(self, followed: _Followed, change: Change, *, always: bool = False) -> None:
+    def _take(self, followed: _Followed, change: WatchCacheEvent, *, always: bool = False) -> None:
         event = change.event
         assert followed.read_at is not None
         if always or event.revision > followed.read_at:
@@ -240,7 +246,7 @@ class Changes:
 
     # As a follower of the feed
 
-    def added(self, hub: Hub) -> None:
+    def on_resource_added(self, cache: WatchCache) -> None:
         """A resource is served from now on; its store is being made, so look a moment later."""
         self._look_later()
 
@@ -258,22 +264,22 @@ class Changes:
             for callback in self._on_kinds:
                 callback()
 
-    def removed(self, hub: Hub) -> None:
+    def on_resource_removed(self, cache: WatchCache) -> None:
         """A resource is no longer served, or about to be replaced: the next look tells."""
-        followed = self._followed.pop(hub, None)
+        followed = self._followed.pop(cache, None)
         if followed is not None:
             resource = followed.store.resource
             self._replaced[resource.group, resource.plural] = followed
         self._look_later()
 
-    def changed(self, hub: Hub, change: Change) -> None:
+    def on_event(self, cache: WatchCache, change: WatchCacheEvent) -> None:
         """An object was written or removed."""
-        followed = self._followed.get(hub)
+        followed = self._followed.get(cache)
         if followed is None:
             for store in list(self.server.stores):
-                if store.hub is hub:
+                if store.watch_cache is cache:
                     self._follow(store)
-            followed = self._followed.get(hub)
+            followed = self._followed.get(cache)
             if followed is None:
                 return
         if followed.read_at is None:
@@ -281,7 +287,7 @@ class Changes:
         else:
             self._take(followed, change)
 
-    def lost(self) -> None:
+    def on_reset(self) -> None:
         """Changes may have been missed: read everything anew."""
         for followed in self._followed.values():
             followed.read_at = None

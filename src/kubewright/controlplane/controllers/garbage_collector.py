@@ -32,8 +32,8 @@ from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
 from .requests import Requests, controller_user, resource_path
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.store import Store
 
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
 """Resources that own nothing and are owned by nothing."""
@@ -165,10 +165,10 @@ class GarbageCollector:
         )
         await self._delete(node, policy, version)
 
-    def _store(self, node: Node) -> Store | None:
+    def _store(self, node: Node) -> ResourceStore | None:
         return self.server.store(node.group, node.plural)
 
-    async def _read(self, store: Store, namespace: str, name: str) -> tuple[Metadata, int] | None:
+    async def _read(self, store: ResourceStore, namespace: str, name: str) -> tuple[Metadata, int] | None:
         item = await store.storage.get(store.key(namespace, name))
         return (metadata_of(item.value), item.mod_revision) if item is not None else None
 

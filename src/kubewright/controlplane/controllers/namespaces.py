@@ -11,15 +11,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.objects import current_timestamp
 
 from .changes import Changes, ObjectChange, metadata_of
 from .loop import Loop
 from .requests import Requests, controller_user, resource_path
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.store import Store
 
 Object = dict[str, Any]
 
@@ -159,7 +159,7 @@ class NamespaceController:
             if store is not pods and store.resource.namespaced and "delete" in store.resource.verbs:
                 await self._empty_of(store, namespace, remains)
 
-    async def _empty_of(self, store: Store, namespace: str, remains: Remains) -> None:
+    async def _empty_of(self, store: ResourceStore, namespace: str, remains: Remains) -> None:
         resource = store.resource
         page = await store.storage.list(store.range(namespace), limit=1)
         if not page.items:
@@ -175,7 +175,7 @@ class NamespaceController:
         for metadata in left:
             remains.finalizers.update(metadata.finalizers or ())
 
-    async def _delete_all(self, store: Store, namespace: str) -> None:
+    async def _delete_all(self, store: ResourceStore, namespace: str) -> None:
         resource = store.resource
         collection = resource_path(resource, namespace)
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
@@ -208,6 +208,6 @@ def updated(conditions: list[Object], problems: dict[str, tuple[str, str]]) -> l
             continue
         changed = True
         if old.get("status") != status:
-            old["lastTransitionTime"] = now_text()
+            old["lastTransitionTime"] = current_timestamp()
         old.update(status=status, reason=reason, message=message)
     return result if changed else None

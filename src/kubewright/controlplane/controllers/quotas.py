@@ -20,8 +20,8 @@ from .loop import Loop
 from .requests import Requests, controller_user, resource_path
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
-    from kubewright.apiserver.store import Store
     from kubewright.controlplane.admission.quotas import ResourceQuotas
 
 Object = dict[str, Any]
@@ -86,7 +86,7 @@ class QuotaController:
                         usage.add(used, {name: amounts[name] for name in names if name in amounts})
             await self._record(store, quota, hard, used)
 
-    def _stores_for(self, hard: Object) -> list[Store]:
+    def _stores_for(self, hard: Object) -> list[ResourceStore]:
         return [
             store
             for store in self.server.stores
@@ -98,14 +98,16 @@ class QuotaController:
             )
         ]
 
-    async def _content(self, store: Store, namespace: str, known: dict[str, list[Object]]) -> list[Object]:
+    async def _content(
+        self, store: ResourceStore, namespace: str, known: dict[str, list[Object]]
+    ) -> list[Object]:
         found = known.get(store.prefix)
         if found is None:
             page = await store.storage.list(store.range(namespace))
             found = known[store.prefix] = [_decode(item.value) for item in page.items]
         return found
 
-    async def _record(self, store: Store, quota: Object, hard: Object, used: usage.Amounts) -> None:
+    async def _record(self, store: ResourceStore, quota: Object, hard: Object, used: usage.Amounts) -> None:
         status = quota.get("status") or {}
         same = status.get("hard") == hard and usage.quantities(status.get("used")) == used
         if same:

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from kubewright.api.errors import APIError, from_response
-from kubewright.apiserver.request import Request, Response
-from kubewright.apiserver.user import AUTHENTICATED, MASTERS, User
+from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource
@@ -53,7 +53,7 @@ def resource_path(
     return "/".join(parts)
 
 
-def failure(response: Response) -> APIError:
+def failure(response: HTTPResponse) -> APIError:
     """The error that a response stands for."""
     try:
         status = _decode(response.body)
@@ -82,7 +82,7 @@ class Requests:
         query: dict[str, str] | None = None,
     ) -> Any:
         """The decoded answer; raises an `APIError`."""
-        request = Request(
+        request = HTTPRequest(
             method,
             path,
             query=urlencode(query) if query else "",

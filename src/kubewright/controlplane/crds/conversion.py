@@ -10,13 +10,13 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
+from kubewright.api import go_format
 from kubewright.api.errors import APIError
 from kubewright.api.field_errors import aggregate
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
-from kubewright.apiserver.negotiation import encode
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.encoding.negotiation import encode
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.webhooks.client import CallError, Target, WebhookClient
-from kubewright.patch import gotext
 from kubewright.schema.validation.metadata import validate_common_metadata
 
 from .conditions import Definition
@@ -85,7 +85,7 @@ class WebhookConverter:
             )
         if response is not None and not isinstance(response, dict):
             raise CallError(
-                f"json: cannot unmarshal {gotext.json_kind(response)} into Go struct field "
+                f"json: cannot unmarshal {go_format.json_type_name(response)} into Go struct field "
                 "ConversionReview.response of type v1.ConversionResponse"
             )
         if version != self._review:
@@ -147,7 +147,7 @@ def _problem(before: Object, after: Any, wanted: GroupVersion) -> tuple[str, str
     if metadata is None:
         return "metadata", "missing metadata in converted object"
     if not isinstance(metadata, dict):
-        return "metadata", f"invalid metadata of type {gotext.type_name(metadata)} in converted object"
+        return "metadata", f"invalid metadata of type {go_format.type_name(metadata)} in converted object"
     kept = dict(original)
     for field in ("labels", "annotations"):
         values = metadata.get(field)
@@ -155,11 +155,11 @@ def _problem(before: Object, after: Any, wanted: GroupVersion) -> tuple[str, str
             kept.pop(field, None)
             continue
         if not isinstance(values, dict):
-            kind = gotext.type_name(values)
+            kind = go_format.type_name(values)
             return "metadata", f"invalid metadata.{field} of type {kind} in converted object"
         for key, value in values.items():
             if not isinstance(value, str):
-                text = f"must be a string, but is {gotext.type_name(value)} in converted object"
+                text = f"must be a string, but is {go_format.type_name(value)} in converted object"
                 return "metadata", f"metadata.{field}[{key}] {text}"
         errors = (
             validate_common_metadata({field: values}, "metadata") if values != original.get(field) else ()

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kubewright.api.errors import APIError, NotFound
-from kubewright.apiserver import APIServer, Store, User
-from kubewright.apiserver.resource import Converter, Operation, Resource
-from kubewright.apiserver.shaping import copied
-from kubewright.apiserver.user import AUTHENTICATED, MASTERS
-from kubewright.apiserver.watch import Change
-from kubewright.apiserver.writes import update
+from kubewright.apiserver import APIServer, ResourceStore, User
+from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS
+from kubewright.apiserver.conversion import VersionConverter
+from kubewright.apiserver.objects import deep_copy
+from kubewright.apiserver.resource import Resource
+from kubewright.apiserver.rest.writes import update
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.watch.cache import WatchCacheEvent
 from kubewright.controlplane.webhooks.client import WebhookClient
 from kubewright.storage.contract import StorageError
 
@@ -62,7 +64,7 @@ class CustomResourceDefinitions:
         if store is None:
             raise ValueError(f"the server does not serve {PLURAL}.{GROUP}")
         self.server = server
-        self.store: Store = store
+        self.store: ResourceStore = store
         self._client = client
         self._version = store.resource.versions[0]
         self._known: dict[str, Definition] = {}
@@ -74,7 +76,7 @@ class CustomResourceDefinitions:
 
     async def start(self) -> None:
         """Serve every definition in storage, and finish what was interrupted."""
-        self.store.hub.listeners.append(self._observe)
+        self.store.watch_cache.listeners.append(self._observe)
         found, _ = await self.store.list_objects(self._version)
         for crd in found:
             crd["metadata"].pop("managedFields", None)
@@ -87,8 +89,8 @@ class CustomResourceDefinitions:
 
     async def stop(self) -> None:
         """Stop what runs in the background."""
-        if self._observe in self.store.hub.listeners:
-            self.store.hub.listeners.remove(self._observe)
+        if self._observe in self.store.watch_cache.listeners:
+            self.store.watch_cache.listeners.remove(self._observe)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -98,7 +100,7 @@ class CustomResourceDefinitions:
     async def written(self, op: Operation, crd: Definition) -> None:
         """A definition has been stored by this process."""
         metadata = {key: value for key, value in crd["metadata"].items() if key != "managedFields"}
-        if self._note(copied({**crd, "metadata": metadata})) and op.user is not CONTROLLER:
+        if self._note(deep_copy({**crd, "metadata": metadata})) and op.user is not CONTROLLER:
             await self._review(crd["metadata"]["name"])
             self._finish_deletion(crd)
 
@@ -112,7 +114,7 @@ class CustomResourceDefinitions:
         self._unserve(name)
         self._later(self._review_waiting(crd["spec"]["group"]))
 
-    def _observe(self, change: Change) -> None:
+    def _observe(self, change: WatchCacheEvent) -> None:
         """Follow writes that did not pass through this process."""
         known = self._known.get(change.name)
         seen = int(known["metadata"]["resourceVersion"]) if known is not None else 0
@@ -144,7 +146,7 @@ class CustomResourceDefinitions:
         """A definition as it was last seen."""
         return self._known.get(name)
 
-    def store_of(self, name: str) -> Store | None:
+    def store_of(self, name: str) -> ResourceStore | None:
         """Where the instances of a definition are, while it is served."""
         served = self._served.get(name)
         if served is None:
@@ -173,7 +175,7 @@ class CustomResourceDefinitions:
         siblings = [
             each for each in self._known.values() if each["spec"]["group"] == group and each is not crd
         ]
-        judged = copied(crd)
+        judged = deep_copy(crd)
         conditions.review(judged, siblings)
         if judged["status"] == crd["status"]:
             return crd
@@ -197,7 +199,7 @@ class CustomResourceDefinitions:
         """Change a definition as its controllers do; `None` if it is gone, or goes by this."""
 
         async def compute(live: Definition | None) -> Definition:
-            new: Definition = copied(live)
+            new: Definition = deep_copy(live)
             change(new)
             return new
 
@@ -237,7 +239,7 @@ class CustomResourceDefinitions:
                 logger.warning("definition %s is not served: the resource is a built-in one", name)
                 return
             revision = max(
-                int(crd["metadata"]["resourceVersion"]), self.server.feed.revision if served else 0
+                int(crd["metadata"]["resourceVersion"]), self.server.dispatcher.revision if served else 0
             )
             resource = resource_of_definition(crd, schema_revision=revision, converter=self._converter)
             strategy = resource.strategy
@@ -257,7 +259,7 @@ class CustomResourceDefinitions:
         if served is not None:
             self.server.remove(served.resource.group, served.resource.plural)
 
-    def _converter(self, crd: Definition) -> Converter | None:
+    def _converter(self, crd: Definition) -> VersionConverter | None:
         conversion = crd["spec"].get("conversion") or {}
         return WebhookConverter(self._client, crd) if conversion.get("strategy") == "Webhook" else None
 

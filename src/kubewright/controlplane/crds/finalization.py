@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.field_errors import aggregate
-from kubewright.apiserver import Store
-from kubewright.apiserver.deletion import delete
-from kubewright.apiserver.options import DeleteOptions
-from kubewright.apiserver.resource import Operation
-from kubewright.apiserver.watch import Change
+from kubewright.apiserver import ResourceStore
+from kubewright.apiserver.rest.delete import delete
+from kubewright.apiserver.rest.options import DeletionOptions
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.watch.cache import WatchCacheEvent
 from kubewright.storage.contract import StorageError
 
 from . import conditions
@@ -86,12 +86,12 @@ async def _attempt(definitions: CustomResourceDefinitions, name: str) -> None:
     await definitions.write_status(name, end)
 
 
-async def _empty(definitions: CustomResourceDefinitions, name: str, store: Store) -> None:
+async def _empty(definitions: CustomResourceDefinitions, name: str, store: ResourceStore) -> None:
     try:
         await _delete_all(store)
         await _wait_until_empty(definitions, name, store)
         # Whoever watches, and the garbage collector, hears of the last instance before its kind is gone.
-        await store.server.feed.passed(await store.storage.revision())
+        await store.server.dispatcher.wait_for_revision(await store.storage.revision())
     except Incomplete as error:
         reason, message = error.reason, str(error)
 
@@ -102,13 +102,13 @@ async def _empty(definitions: CustomResourceDefinitions, name: str, store: Store
         raise
 
 
-async def _delete_all(store: Store) -> None:
+async def _delete_all(store: ResourceStore) -> None:
     from .definitions import CONTROLLER
 
     resource = store.resource
     version = resource.version(resource.storage_version)
     assert version is not None
-    options = DeleteOptions()
+    options = DeletionOptions()
     problems: list[Exception] = []
     for item in (await store.storage.list(store.prefix)).items:
         namespace, _, name = item.key[len(store.prefix) :].rpartition("/")
@@ -135,7 +135,7 @@ async def _delete_all(store: Store) -> None:
         raise Incomplete("InstanceDeletionFailed", f"could not issue all deletes: {aggregate(problems)}")
 
 
-async def _wait_until_empty(definitions: CustomResourceDefinitions, name: str, store: Store) -> None:
+async def _wait_until_empty(definitions: CustomResourceDefinitions, name: str, store: ResourceStore) -> None:
     clock = asyncio.get_running_loop().time
     until = clock() + _PATIENCE
     while (await store.storage.list(store.prefix, limit=1)).items:
@@ -148,15 +148,15 @@ async def _wait_until_empty(definitions: CustomResourceDefinitions, name: str, s
         await _next_deletion(definitions.store_of(name) or store, left)
 
 
-async def _next_deletion(store: Store, patience: float) -> None:
+async def _next_deletion(store: ResourceStore, patience: float) -> None:
     """Wait until an instance goes, but not for long: a definition that changes gets another store."""
     gone = asyncio.Event()
 
-    def listen(change: Change) -> None:
+    def listen(change: WatchCacheEvent) -> None:
         if change.type == "DELETED":
             gone.set()
 
-    store.hub.listeners.append(listen)
+    store.watch_cache.listeners.append(listen)
     try:
         if (await store.storage.list(store.prefix, limit=1)).items:
             async with asyncio.timeout(patience):
@@ -164,4 +164,4 @@ async def _next_deletion(store: Store, patience: float) -> None:
     except TimeoutError:
         pass
     finally:
-        store.hub.listeners.remove(listen)
+        store.watch_cache.listeners.remove(listen)

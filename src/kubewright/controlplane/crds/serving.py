@@ -12,19 +12,11 @@ from typing import Any, Final
 from kubewright.api.errors import forbidden
 from kubewright.api.field_errors import quote
 from kubewright.api.names import check_qualified_name
-from kubewright.apiserver.resource import (
-    ALL_VERBS,
-    Column,
-    Converter,
-    Object,
-    Operation,
-    Resource,
-    ScaleSubresource,
-    StatusSubresource,
-    Strategy,
-    Subresource,
-    Version,
-)
+from kubewright.apiserver.conversion import VersionConverter
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import ALL_VERBS, Resource, TableColumn, Version
+from kubewright.apiserver.strategy import Operation, Strategy
+from kubewright.apiserver.subresource import ScaleSubresource, StatusSubresource, Subresource
 from kubewright.schema.crd.scale import ScalePaths
 from kubewright.schema.structural import Node
 from kubewright.schema.version import SchemaVersion
@@ -92,12 +84,12 @@ class CustomVersion(Version):
         """The definition decides."""
 
 
-def _columns(declared: dict[str, Any]) -> list[Column] | None:
+def _columns(declared: dict[str, Any]) -> list[TableColumn] | None:
     return [
-        Column(
+        TableColumn(
             column.get("name") or "",
-            column.get("type") or "",
             column.get("jsonPath") or "",
+            column.get("type") or "",
             format=column.get("format") or "",
             description=column.get("description") or "",
             priority=column.get("priority") or 0,
@@ -152,7 +144,7 @@ class CustomResourceStrategy(Strategy):
 
 
 def resource_of_definition(
-    crd: Definition, *, schema_revision: int, converter: Callable[[Definition], Converter | None]
+    crd: Definition, *, schema_revision: int, converter: Callable[[Definition], VersionConverter | None]
 ) -> Resource:
     """The resource that a definition declares, under the names that it was granted.
 

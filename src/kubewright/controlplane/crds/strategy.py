@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from kubewright import schema as rules
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Strategy, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation, Strategy
 
 from . import conditions
 

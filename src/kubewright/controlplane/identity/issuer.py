@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from kubewright.apiserver.negotiation import JSON, require
-from kubewright.apiserver.request import Request, Response
+from kubewright.apiserver.encoding.negotiation import JSON, require
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.server import APIServer
 from kubewright.controlplane.credentials import key_id, public_key_of
 
@@ -103,12 +103,12 @@ class TokenIssuer:
     def publish(self, server: APIServer, url: Callable[[], str]) -> None:
         """Serve the key set and the document that leads to it. `url` is where clients reach the server."""
 
-        async def keys(request: Request) -> Response:
+        async def keys(request: HTTPRequest) -> HTTPResponse:
             require(request, _KEY_SET)
             body = json.dumps({"keys": self._key_set}, separators=(",", ":")).encode()
-            return Response(200, body, content_type=_KEY_SET, headers=_cached())
+            return HTTPResponse(200, body, content_type=_KEY_SET, headers=_cached())
 
-        async def discovery(request: Request) -> Response:
+        async def discovery(request: HTTPRequest) -> HTTPResponse:
             require(request, JSON)
             document = {
                 "issuer": self.issuer,
@@ -117,7 +117,7 @@ class TokenIssuer:
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": sorted({key["alg"] for key in self._key_set}),
             }
-            return Response(200, json.dumps(document, separators=(",", ":")).encode(), headers=_cached())
+            return HTTPResponse(200, json.dumps(document, separators=(",", ":")).encode(), headers=_cached())
 
         server.add_handler(JWKS_PATH, keys)
         server.add_handler(DISCOVERY_PATH, discovery)

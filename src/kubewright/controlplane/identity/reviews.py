@@ -7,11 +7,11 @@ from typing import Any
 
 from kubewright.api.errors import BadRequest, Unauthorized
 from kubewright.api.field_errors import quote
-from kubewright.apiserver.authentication.serviceaccount import ServiceAccountTokens, TokenInvalidated
-from kubewright.apiserver.authentication.tokens import StaticTokens
-from kubewright.apiserver.resource import SubresourceRequest
-from kubewright.apiserver.user import AUTHENTICATED, User
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.authentication.serviceaccount import ServiceAccountAuthenticator, TokenInvalidated
+from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
+from kubewright.apiserver.authentication.user import AUTHENTICATED, User
+from kubewright.apiserver.objects import current_timestamp
+from kubewright.apiserver.subresource import SubresourceRequest
 
 Object = dict[str, Any]
 GROUP = "authentication.k8s.io"
@@ -21,8 +21,8 @@ class IdentityReviews:
     """Answers the identity kinds. Token authenticators are set once the server knows its keys."""
 
     def __init__(self) -> None:
-        self.static: Sequence[StaticTokens] = ()
-        self.accounts: Sequence[ServiceAccountTokens] = ()
+        self.static: Sequence[StaticTokenAuthenticator] = ()
+        self.accounts: Sequence[ServiceAccountAuthenticator] = ()
         self.audiences: tuple[str, ...] = ()
 
     @property
@@ -91,7 +91,7 @@ class IdentityReviews:
         return {
             "kind": "SelfSubjectReview",
             "apiVersion": f"{GROUP}/v1",
-            "metadata": {"creationTimestamp": now_text()},
+            "metadata": {"creationTimestamp": current_timestamp()},
             "status": {"userInfo": asked.request.user.to_info()},
         }
 

@@ -13,8 +13,9 @@ from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind
 from kubewright.api.times import format_time, parse_time
 from kubewright.apiserver.authentication.serviceaccount import Claims
-from kubewright.apiserver.resource import Object, Subresource, SubresourceRequest
+from kubewright.apiserver.objects import Object
 from kubewright.apiserver.server import APIServer
+from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 
 from .issuer import TokenIssuer
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kubewright.apiserver.authentication import Authenticator
 from kubewright.apiserver.authentication.tokens import bearer_token
-from kubewright.apiserver.request import Request
-from kubewright.apiserver.user import User
+from kubewright.apiserver.authentication.user import User
+from kubewright.apiserver.http.messages import HTTPRequest
 
 
 class TokenlessAuthenticator:
@@ -18,7 +18,7 @@ class TokenlessAuthenticator:
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
-    async def authenticate(self, request: Request) -> User | None:
+    async def authenticate(self, request: HTTPRequest) -> User | None:
         """The other's answer, or nothing."""
         if "Authorization" in request.headers and bearer_token(request):
             return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 
 
 @dataclass(frozen=True)

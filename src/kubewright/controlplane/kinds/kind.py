@@ -27,16 +27,11 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.names import check_dns_subdomain
-from kubewright.apiserver.resource import (
-    Column,
-    Converter,
-    Object,
-    Operation,
-    StatusSubresource,
-    Strategy,
-    Subresource,
-    Version,
-)
+from kubewright.apiserver.conversion import VersionConverter
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import TableColumn, Version
+from kubewright.apiserver.strategy import Operation, Strategy
+from kubewright.apiserver.subresource import StatusSubresource, Subresource
 
 Errors = list[FieldError]
 MaybeAwaitErrors = Iterable[FieldError] | Awaitable[Iterable[FieldError]]
@@ -71,7 +66,7 @@ class Kind:
     generation_fields: tuple[str, ...] | None = None
     """Top-level fields whose changes increment `metadata.generation`; `None`: no generation."""
 
-    columns: Sequence[Column] | None = None
+    columns: Sequence[TableColumn] | None = None
     """Table columns after the name (including it if `cells` is given); `None`: the age alone."""
     cells: Callable[[Object], list[Any]] | None = None
     """Return all cells of a table row, including the name."""
@@ -83,7 +78,7 @@ class Kind:
     """Subresources whose behaviour differs from the usual `status` and `scale`."""
     verbs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     """Handlers of verbs that are not served from storage (see `Resource.handlers`)."""
-    converter: Converter | None = None
+    converter: VersionConverter | None = None
     """Conversion between versions that differ in more than their name."""
 
     deprecation: str = ""

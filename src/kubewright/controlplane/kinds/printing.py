@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kubewright.apiserver.resource import Column, Object
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import TableColumn
 from kubewright.schema.crd.columns import CREATED_DESCRIPTION, NAME_COLUMN, age
 
 NONE = "<none>"
@@ -53,11 +54,11 @@ def column(
     description: str = "",
     wide: bool = False,
     format: str = "",
-) -> Column:
+) -> TableColumn:
     """Return a column; `wide` ones are printed with `kubectl get -o wide` only."""
-    return Column(
+    return TableColumn(
         name,
-        type,
+        type=type,
         value=value,
         format=format,
         description=description or name,

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Operation, ScaleSubresource, Version
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.subresource import ScaleSubresource
 from kubewright.schema import field_errors as fe
 
 from .core.podspec.defaults import default_template

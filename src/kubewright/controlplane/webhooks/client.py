@@ -28,8 +28,8 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, from_response
-from kubewright.apiserver.json_text import json_complaint
-from kubewright.apiserver.yaml_text import load_yaml
+from kubewright.apiserver.encoding.json_errors import json_complaint
+from kubewright.apiserver.encoding.yaml import load_yaml
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

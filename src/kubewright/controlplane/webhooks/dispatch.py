@@ -19,10 +19,10 @@ from kubewright import cel
 from kubewright.api.errors import APIError, BadRequest, forbidden, internal_error, not_found
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.typed_codec import TypedDecodeError
-from kubewright.apiserver.admission import AdmissionPlugin, AdmissionRequest
-from kubewright.apiserver.negotiation import encode
-from kubewright.apiserver.resource import Object
-from kubewright.apiserver.shaping import copied, prune, read
+from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.apiserver.encoding.negotiation import encode
+from kubewright.apiserver.objects import Object, deep_copy
+from kubewright.apiserver.rest.object_schema import prune, read
 from kubewright.patch import json_patch
 from kubewright.patch.errors import PatchDoesNotApply
 from kubewright.schema.validation.metadata import MetadataError
@@ -55,7 +55,7 @@ _EXEMPT: Final = frozenset(
 class _Versions:
     """The objects of a request in the versions that webhooks want."""
 
-    def __init__(self, request: AdmissionRequest) -> None:
+    def __init__(self, request: AdmissionAttributes) -> None:
         self._request = request
         self.version = request.kind.version
         self.object = request.object
@@ -76,7 +76,7 @@ class _Versions:
         definition = self._request.definition
         if obj is None or definition is None or definition.converter is None:
             return obj
-        made: Any = definition.converter.convert([copied(obj)], source, target)
+        made: Any = definition.converter.convert([deep_copy(obj)], source, target)
         if inspect.isawaitable(made):
             made = await made
         version = definition.version(target)
@@ -104,13 +104,13 @@ class _Webhooks(AdmissionPlugin):
         self._live = live
         self._index = HookIndex(server, self.plural)
 
-    def handles(self, request: AdmissionRequest) -> bool:
+    def handles(self, request: AdmissionAttributes) -> bool:
         """Everything but the configuration of admission itself."""
         if self._index.quiet:
             return False
         return request.kind.group != "admissionregistration.k8s.io" or request.kind.kind not in _EXEMPT
 
-    async def _wanted(self, hook: Hook, request: AdmissionRequest, versions: _Versions) -> Form | None:
+    async def _wanted(self, hook: Hook, request: AdmissionAttributes, versions: _Versions) -> Form | None:
         """Whether a webhook is to be asked, and in which form."""
         form = hook.matching(request)
         if (
@@ -131,7 +131,7 @@ class _Webhooks(AdmissionPlugin):
         return form
 
     def _evaluation(
-        self, request: AdmissionRequest, form: Form, obj: Object | None, old: Object | None
+        self, request: AdmissionAttributes, form: Form, obj: Object | None, old: Object | None
     ) -> Evaluation:
         from kubewright.controlplane.admission.expressions import Evaluation, Permissions
 
@@ -139,7 +139,7 @@ class _Webhooks(AdmissionPlugin):
         permissions = Permissions(self._server.authorizer, request)
         return Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)
 
-    async def _selects_namespace(self, hook: Hook, request: AdmissionRequest) -> bool:
+    async def _selects_namespace(self, hook: Hook, request: AdmissionAttributes) -> bool:
         if hook.namespaces.empty:
             return True
         if is_namespace(request.resource):
@@ -158,7 +158,7 @@ class _Webhooks(AdmissionPlugin):
     async def _ask(
         self,
         hook: Hook,
-        request: AdmissionRequest,
+        request: AdmissionAttributes,
         form: Form,
         obj: Object | None,
         old: Object | None,
@@ -191,7 +191,7 @@ class _Webhooks(AdmissionPlugin):
             raise rejection(hook.name, answer.status)
         return answer
 
-    def _failed(self, hook: Hook, request: AdmissionRequest, error: CallError, mark: str) -> None:
+    def _failed(self, hook: Hook, request: AdmissionAttributes, error: CallError, mark: str) -> None:
         """A webhook could not be asked."""
         if not hook.ignores_failure:
             raise internal_error(f'failed calling webhook "{hook.name}": {error}') from None
@@ -199,7 +199,7 @@ class _Webhooks(AdmissionPlugin):
         request.audit_annotations[mark] = hook.name
 
 
-def _name(request: AdmissionRequest) -> str:
+def _name(request: AdmissionAttributes) -> str:
     return request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
 
 
@@ -227,12 +227,12 @@ class MutatingWebhooks(_Webhooks):
     mutating = True
     reinvoke = True
 
-    def wants_reinvocation(self, request: AdmissionRequest) -> bool:
+    def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
         """Whether a webhook changed what another one wants to see again."""
         rounds = request.state.get(self.name)
         return isinstance(rounds, _Rounds) and bool(rounds.again)
 
-    async def mutate(self, request: AdmissionRequest) -> bool:
+    async def mutate(self, request: AdmissionAttributes) -> bool:
         """Ask every webhook that wants the request, in order."""
         hooks = await self._index.hooks()
         rounds = request.state.setdefault(self.name, _Rounds())
@@ -263,11 +263,11 @@ class MutatingWebhooks(_Webhooks):
         if changed:
             request.object = await versions.settle()
         if not request.reinvocation and (rounds.seen or rounds.again):
-            rounds.output = copied(request.object)
+            rounds.output = deep_copy(request.object)
         return changed
 
     def _patched(
-        self, hook: Hook, request: AdmissionRequest, form: Form, obj: Object | None, patch: list[Any]
+        self, hook: Hook, request: AdmissionAttributes, form: Form, obj: Object | None, patch: list[Any]
     ) -> Object:
         if obj is None:
             raise internal_error(
@@ -275,7 +275,7 @@ class MutatingWebhooks(_Webhooks):
                 "for this operation"
             )
         try:
-            patched: Object = copied(json_patch.apply(obj, patch))
+            patched: Object = deep_copy(json_patch.apply(obj, patch))
         except PatchDoesNotApply as error:
             raise internal_error(error.why) from None
         except APIError as error:
@@ -312,7 +312,7 @@ class ValidatingWebhooks(_Webhooks):
     plural = "validatingwebhookconfigurations"
     validating = True
 
-    async def validate(self, request: AdmissionRequest) -> None:
+    async def validate(self, request: AdmissionAttributes) -> None:
         """Ask every webhook that wants the request, all at once."""
         calls = []
         versions = _Versions(request)

@@ -15,7 +15,7 @@ from kubewright.api.codec import from_plain
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
-from kubewright.apiserver.admission import AdmissionRequest
+from kubewright.apiserver.admission import AdmissionAttributes
 
 from .client import Target
 from .conditions import MatchConditions
@@ -45,7 +45,7 @@ class Rule:
             rule.get("scope") or "*",
         )
 
-    def matches(self, request: AdmissionRequest, resource: GroupVersionResource) -> bool:
+    def matches(self, request: AdmissionAttributes, resource: GroupVersionResource) -> bool:
         """Whether a request is meant, if it were for `resource`."""
         return (
             _among(request.operation, self.operations)
@@ -58,7 +58,7 @@ class Rule:
             )
         )
 
-    def _in_scope(self, request: AdmissionRequest, resource: GroupVersionResource) -> bool:
+    def _in_scope(self, request: AdmissionAttributes, resource: GroupVersionResource) -> bool:
         if self.scope == "*":
             return True
         namespaced = bool(request.namespace) and not is_namespace(resource)
@@ -123,7 +123,7 @@ class Hook:
             reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
         )
 
-    def matching(self, request: AdmissionRequest) -> Form | None:
+    def matching(self, request: AdmissionAttributes) -> Form | None:
         """The form in which the rules want a request; `None` if they do not."""
         for rule in self.rules:
             if rule.matches(request, request.resource):
@@ -144,7 +144,7 @@ class Hook:
                     return Form(resource, request.kind._replace(version=version.name))
         return None
 
-    def selects_object(self, request: AdmissionRequest) -> bool:
+    def selects_object(self, request: AdmissionAttributes) -> bool:
         """Whether the labels of the object, or of the old one, are wanted."""
         if self.objects.empty:
             return True

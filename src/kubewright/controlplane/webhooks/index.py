@@ -14,8 +14,8 @@ import msgspec
 from .hook import Hook
 
 if TYPE_CHECKING:
-    from kubewright.apiserver import APIServer, Store
-    from kubewright.apiserver.watch import Change
+    from kubewright.apiserver import APIServer, ResourceStore
+    from kubewright.apiserver.watch.cache import WatchCacheEvent
 
 
 class HookIndex:
@@ -25,14 +25,14 @@ class HookIndex:
         store = server.store("admissionregistration.k8s.io", plural)
         if store is None:
             raise ValueError(f"the server does not serve {plural}.admissionregistration.k8s.io")
-        self._store: Store = store
+        self._store: ResourceStore = store
         self._hooks: Sequence[Hook] = ()
         self._read: dict[str, tuple[int, Sequence[Hook]]] = {}
         self._revision = -1
         self._heard = 0
-        store.hub.listeners.append(self._hear)
+        store.watch_cache.listeners.append(self._hear)
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: WatchCacheEvent) -> None:
         self._heard = change.event.revision
 
     @property

@@ -17,8 +17,8 @@ import msgspec
 from kubewright.api.errors import APIError
 from kubewright.api.field_errors import quote
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
-from kubewright.apiserver.admission import AdmissionRequest
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.objects import Object
 
 from .client import CallError
 from .hook import Form, Hook, is_namespace
@@ -37,7 +37,7 @@ class Answer:
     annotations: dict[str, str]
 
 
-def request_value(request: AdmissionRequest, form: Form) -> Object:
+def request_value(request: AdmissionAttributes, form: Form) -> Object:
     """The request without its objects: what reviews carry, and what expressions see as `request`."""
     name = request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
     if request.request is not None and request.request.info.verb == "deletecollection":
@@ -69,7 +69,7 @@ def _resource(resource: GroupVersionResource) -> Object:
     return {"group": resource.group, "version": resource.version, "resource": resource.resource}
 
 
-def _options(request: AdmissionRequest) -> Object | None:
+def _options(request: AdmissionAttributes) -> Object | None:
     """Patches are updates, or creations, by the time they get here; so are replacements."""
     options = request.options
     if request.operation == "CONNECT":
@@ -81,7 +81,7 @@ def _options(request: AdmissionRequest) -> Object | None:
 
 
 def question(
-    hook: Hook, request: AdmissionRequest, form: Form, obj: Object | None, old: Object | None
+    hook: Hook, request: AdmissionAttributes, form: Form, obj: Object | None, old: Object | None
 ) -> Object:
     """The review for a webhook; raises `CallError` if it speaks no version of it."""
     for version in hook.review_versions:

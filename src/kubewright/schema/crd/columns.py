@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from kubewright.api.go_format import format_float
 from kubewright.api.jsonpath import JSONPath, JSONPathError
 from kubewright.api.times import now, parse_time
-from kubewright.schema.field_errors import go_float
 
 NAME_DESCRIPTION: Final = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources "
@@ -177,4 +177,4 @@ def _selectable_text(value: Any) -> str:
         return ""
     if type(value) is bool:
         return "true" if value else "false"
-    return go_float(value) if type(value) is float else str(value)
+    return format_float(value) if type(value) is float else str(value)

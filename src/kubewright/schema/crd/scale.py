@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.go_format import marshal_json
 from kubewright.schema import field_errors as fe
 
 MAX_REPLICAS: Final = (1 << 31) - 1
@@ -109,7 +110,7 @@ def _integer(obj: dict[str, Any], path: str) -> int | None:
 
 
 def _accessor_error(path: str, value: Any, wanted: str) -> PathError:
-    shown = value if type(value) is str else fe.go_json(value)
+    shown = value if type(value) is str else marshal_json(value)
     where = "." + ".".join(_fields(path))
     return PathError(
         f"{where} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {wanted}"

@@ -14,11 +14,11 @@ from typing import Any, Final, NoReturn
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
+from kubewright.api.go_format import marshal_json
 from kubewright.api.gvk import GroupVersion
 from kubewright.api.times import format_time, parse_time
 from kubewright.api.typed_codec import conversion_error
 from kubewright.schema import field_errors as fe
-from kubewright.schema.field_errors import go_json
 
 _STRING, _BOOL, _INT, _TIME, _STRINGS, _STRING_MAP, _RAW = (
     "string",
@@ -282,7 +282,7 @@ def _json_kind(value: Any, *, integer: bool = False) -> str:
     if type(value) is bool:
         return "bool"
     if isinstance(value, int | float):
-        return f"number {go_json(value)}" if integer else "number"
+        return f"number {marshal_json(value)}" if integer else "number"
     if type(value) is str:
         return "string"
     return "array" if type(value) is list else "object"

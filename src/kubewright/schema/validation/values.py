@@ -16,8 +16,8 @@ import math
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, quote
+from kubewright.api.go_format import format_float, marshal_json
 from kubewright.schema import field_errors as fe
-from kubewright.schema.field_errors import go_float
 
 from .compiled import INVALID, Compiled
 from .correlation import Correlated, identical
@@ -189,7 +189,7 @@ class _Run:
     def _enum(self, compiled: Compiled, value: Any, name: str, errors: list[FieldError]) -> None:
         if compiled.enum is None or (value is not None and enum_matches(compiled.enum, value)):
             return
-        listed = [item if type(item) is str else fe.go_json(item) for item in compiled.enum]
+        listed = [item if type(item) is str else marshal_json(item) for item in compiled.enum]
         errors.append(fe.not_supported(self._field(name), value, listed))
 
     def _string(self, compiled: Compiled, value: str, name: str, errors: list[FieldError]) -> None:
@@ -408,7 +408,7 @@ def _is_whole(value: float) -> bool:
 
 
 def _plain(number: float) -> str:
-    return str(number) if type(number) is int else go_float(number)
+    return str(number) if type(number) is int else format_float(number)
 
 
 def _range_problem(compiled: Compiled, value: float, what: str, name: str) -> str:

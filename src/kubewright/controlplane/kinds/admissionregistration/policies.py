@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kubewright.api.names import check_dns_1035_label, check_dns_subdomain, check_path_segment
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, UNSET, column, counted, field, shown

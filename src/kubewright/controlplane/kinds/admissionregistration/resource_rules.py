@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.names import check_path_segment
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.validation.formats import Errors, named, qualified_name
 from kubewright.schema import field_errors as fe

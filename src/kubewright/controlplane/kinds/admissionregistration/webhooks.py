@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, counted

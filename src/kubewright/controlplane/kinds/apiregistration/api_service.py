@@ -7,8 +7,8 @@ import binascii
 
 from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_1035_label, check_path_segment
-from kubewright.apiserver.resource import Object, Operation
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.objects import Object, current_timestamp
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, field
@@ -107,7 +107,7 @@ class APIServiceStrategy(KindStrategy):
             condition = {
                 "type": "Available",
                 "status": "True",
-                "lastTransitionTime": now_text(),
+                "lastTransitionTime": current_timestamp(),
                 "reason": "Local",
                 "message": "Local APIServices are always available",
             }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.validation.formats import (
     Errors,
     amount,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.resource import Object, Operation
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import (
     AGE,

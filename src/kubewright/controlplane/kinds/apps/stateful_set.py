@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation
-from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.objects import Object, deep_copy
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_volume, round_quantities
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.validation.formats import (
@@ -133,7 +133,7 @@ def _with_claims(spec: Object) -> Object:
     inner = spec["template"].get("spec") or {}
     if not claims and not inner.get("hostname") and not inner.get("subdomain"):
         return dict(spec["template"])
-    template: Object = copied(spec["template"])
+    template: Object = deep_copy(spec["template"])
     template["spec"].pop("hostname", None)
     template["spec"].pop("subdomain", None)
     made = {(claim.get("metadata") or {}).get("name") or "": claim for claim in claims}

@@ -8,7 +8,9 @@ from typing import Any
 from kubewright.api import names
 from kubewright.api.gvk import GroupVersion
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.resource import Object, Operation, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.resources import container_resource_errors
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, UNKNOWN, UNSET, column, field, shown

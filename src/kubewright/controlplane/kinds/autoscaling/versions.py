@@ -13,7 +13,7 @@ from typing import Any
 
 from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 
 METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_template
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.validation.formats import Errors, choice, non_negative

@@ -7,8 +7,9 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.objects import Object, deep_copy
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_template
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.printing import condition_is
@@ -438,7 +439,7 @@ def _job_change_errors(obj: Object, old: Object) -> Errors:
 
 def _with_directives(earlier: Object, template: Object) -> Object:
     """The old template with what a suspended job may still change taken from the new one."""
-    merged: Object = copied(earlier)
+    merged: Object = deep_copy(earlier)
     for field in ("labels", "annotations"):
         value = (template.get("metadata") or {}).get(field)
         if value is None:

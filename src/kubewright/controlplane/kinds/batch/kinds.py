@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.times import parse_time
-from kubewright.apiserver.resource import Object, StatusSubresource
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.subresource import StatusSubresource
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import (
     AGE,

@@ -14,8 +14,9 @@ from typing import Any
 
 from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_label, check_dns_subdomain
-from kubewright.apiserver.resource import Object, Operation, Subresource
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.objects import Object, current_timestamp
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.subresource import Subresource
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown
 from kubewright.controlplane.kinds.validation.conditions import STATUSES
@@ -252,7 +253,7 @@ def _keep_decisions(status: Object, old: Object) -> None:
 
 def _stamp(condition: Object, before: Iterable[Object]) -> None:
     if not condition.get("lastUpdateTime"):
-        condition["lastUpdateTime"] = now_text()
+        condition["lastUpdateTime"] = current_timestamp()
     if not condition.get("lastTransitionTime"):
         same = (
             one["lastTransitionTime"]
@@ -261,7 +262,7 @@ def _stamp(condition: Object, before: Iterable[Object]) -> None:
             and one.get("status") == condition.get("status")
             and one.get("lastTransitionTime")
         )
-        condition["lastTransitionTime"] = next(same, now_text())
+        condition["lastTransitionTime"] = next(same, current_timestamp())
 
 
 def _decision(request: Object) -> str:

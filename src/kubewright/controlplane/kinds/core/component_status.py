@@ -11,9 +11,10 @@ from msgspec import json
 
 from kubewright.api.errors import not_found
 from kubewright.api.gvk import GroupResource
-from kubewright.apiserver.options import parse_list_options
-from kubewright.apiserver.resource import Object, SubresourceRequest
-from kubewright.apiserver.selection import selection_of
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.rest.options import parse_list_options
+from kubewright.apiserver.rest.selection import selection_of
+from kubewright.apiserver.subresource import SubresourceRequest
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import NAME, column, name_of
 

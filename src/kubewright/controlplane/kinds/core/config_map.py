@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.validation.formats import Errors, immutable
 from kubewright.schema import field_errors as fe
@@ -131,7 +133,7 @@ def _json_errors(text: str, path: str) -> Errors:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        from kubewright.apiserver.json_text import json_complaint
+        from kubewright.apiserver.encoding.json_errors import json_complaint
 
         return [fe.invalid(path, _REDACTED, json_complaint(raw, error))]
     if isinstance(value, dict) or value is None:

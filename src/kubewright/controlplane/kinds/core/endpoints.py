@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, name_of
 from kubewright.controlplane.kinds.validation.addresses import ip_warnings, legacy_ip_errors

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, StatusSubresource, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.subresource import StatusSubresource
 from kubewright.controlplane.kinds.events.event import CORE_EVENT
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy, check_complete_name
 from kubewright.controlplane.kinds.printing import (

@@ -8,8 +8,11 @@ from typing import Any
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.apiserver.request import Response
-from kubewright.apiserver.resource import Object, Operation, Subresource, SubresourceRequest, Version
+from kubewright.apiserver.http.messages import HTTPResponse
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, name_of
 from kubewright.controlplane.kinds.validation.addresses import legacy_range_errors, range_warnings
@@ -181,7 +184,7 @@ def _unschedulable(obj: Object) -> str:
 FIELD_SELECTORS = {"spec.unschedulable": _unschedulable}
 
 
-async def _proxy(asked: SubresourceRequest) -> Response:
+async def _proxy(asked: SubresourceRequest) -> HTTPResponse:
     from .pod.subresources import no_kubelet
 
     await asked.get()

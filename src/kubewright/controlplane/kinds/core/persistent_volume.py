@@ -8,9 +8,9 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.apiserver.shaping import copied
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.objects import Object, current_timestamp, deep_copy
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.validation.formats import (
     Errors,
@@ -161,7 +161,7 @@ class PersistentVolumeClaimStrategy(KindStrategy):
         if op.subresource == "status":
             return _claim_status_errors(obj.get("status") or {})
         errors = claim_spec_errors(obj["spec"], "spec")
-        after, before = copied(obj["spec"]), copied(old["spec"])
+        after, before = deep_copy(obj["spec"]), deep_copy(old["spec"])
         if not before.get("volumeName"):
             before.pop("volumeName", None)
             after.pop("volumeName", None)
@@ -269,7 +269,7 @@ class PersistentVolumeStrategy(KindStrategy):
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """A new volume is not available yet."""
-        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now_text()}
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": current_timestamp()}
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
         """The time of the phase follows the phase."""
@@ -277,7 +277,7 @@ class PersistentVolumeStrategy(KindStrategy):
             status, before = obj.setdefault("status", {}), old.get("status") or {}
             changed = status.get("phase") != before.get("phase")
             if changed and status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"):
-                status["lastPhaseTransitionTime"] = now_text()
+                status["lastPhaseTransitionTime"] = current_timestamp()
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
         """A new volume."""
@@ -329,7 +329,7 @@ def _renewed(affinity: Object | None) -> Object | None:
     """Node affinity with old names of labels replaced by those that took their place."""
     if affinity is None:
         return None
-    renewed: Object = copied(affinity)
+    renewed: Object = deep_copy(affinity)
     for term in (renewed.get("required") or {}).get("nodeSelectorTerms") or ():
         for expression in term.get("matchExpressions") or ():
             key = expression.get("key") or ""

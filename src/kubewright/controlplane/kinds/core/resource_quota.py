@@ -8,7 +8,9 @@ from typing import Any
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.resource import Object, Operation, Version
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
 from kubewright.controlplane.kinds.validation.formats import Errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.printing import AGE, NAME, age_of, column, name_of
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api.names import check_dns_label, check_dns_subdomain, check_label_value
-from kubewright.apiserver.resource import Object, Operation
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, column, listed, shown
 from kubewright.controlplane.kinds.validation.addresses import ip_warnings, legacy_ip_errors, strict_ip_errors

@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 from kubewright.api.names import check_dns_subdomain, check_path_segment
-from kubewright.apiserver.resource import Column, Object, Operation
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import TableColumn
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import UNKNOWN, field, since
 from kubewright.controlplane.kinds.validation.formats import Errors, immutable, qualified_name
@@ -196,7 +198,7 @@ _DEFINITIONS = (
     ("Name", 1, "The name of the event."),
 )
 _COLUMNS = tuple(
-    Column(name, "string", format="name" if name == "Name" else "", description=text, priority=priority)
+    TableColumn(name, format="name" if name == "Name" else "", description=text, priority=priority)
     for name, priority, text in _DEFINITIONS
 )
 

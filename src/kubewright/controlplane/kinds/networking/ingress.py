@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api import names
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown
 from kubewright.controlplane.kinds.validation import (

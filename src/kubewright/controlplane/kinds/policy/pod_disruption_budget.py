@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubewright.api.names import check_path_segment
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, field, shown

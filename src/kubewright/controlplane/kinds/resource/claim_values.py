@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.schema import field_errors as fe
 
 

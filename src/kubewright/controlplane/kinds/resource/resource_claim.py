@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.go_format import marshal_json
 from kubewright.api.names import check_label_value
-from kubewright.apiserver.resource import Object, Operation
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.admissionregistration.resource_rules import expression_errors
 from kubewright.controlplane.kinds.core.podspec.resources import is_native
 from kubewright.controlplane.kinds.core.podspec.volumes import template_metadata_errors
@@ -229,7 +231,7 @@ def _configuration_errors(configuration: Object, path: str) -> Errors:
         errors.append(fe.required(where, ""))
     elif not isinstance(parameters, dict):
         errors.append(fe.invalid(where, "<value omitted>", "must be a valid JSON object"))
-    elif len(fe.go_json(parameters).encode()) > _LONGEST:
+    elif len(marshal_json(parameters).encode()) > _LONGEST:
         errors.append(fe.too_long(where, _LONGEST))
     return errors
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kubewright.api.names import check_c_identifier, check_label_value
-from kubewright.apiserver.resource import Object
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.objects import Object, current_timestamp
 from kubewright.cel.library.semver import is_semver
 from kubewright.controlplane.kinds.core.podspec.scheduling import node_selector_errors
 from kubewright.controlplane.kinds.kind import Kind
@@ -29,7 +28,7 @@ def _default(slice_: Object) -> None:
     for device in field(slice_, "spec.devices", ()):
         for taint in device.get("taints") or ():
             if taint.get("timeAdded") is None:
-                taint["timeAdded"] = now_text()
+                taint["timeAdded"] = current_timestamp()
 
 
 def qualified_errors(name: str, path: str) -> Errors:

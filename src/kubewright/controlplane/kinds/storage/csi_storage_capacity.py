@@ -7,7 +7,7 @@ from typing import Any
 
 from kubewright.api.names import check_dns_subdomain
 from kubewright.api.quantity import Quantity
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.node.runtime_class import DEPRECATED_NODE_LABELS

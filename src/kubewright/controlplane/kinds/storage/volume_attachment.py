@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.api.names import check_dns_subdomain
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.persistent_volume import inline_volume_errors
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, shown

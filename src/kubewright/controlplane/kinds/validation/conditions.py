@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kubewright.apiserver.resource import Object
+from kubewright.apiserver.objects import Object
 from kubewright.schema import field_errors as fe
 
 from .formats import Errors, label_name

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Object, Operation, Version
-from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.objects import Object, deep_copy
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.app_armor import take_over_annotations
 from kubewright.controlplane.kinds.core.podspec.defaults import default_pod
 from kubewright.controlplane.kinds.core.podspec.resources import default_whole_requests, quality_of_service
@@ -131,7 +132,7 @@ def _add_terms(holder: Object, labels: Object, field: str, operator: str) -> Non
             term = {"key": key, "operator": operator, "values": [labels[key]]}
             expressions = selector.setdefault("matchExpressions", [])
             if term not in expressions:
-                expressions.append(copied(term))
+                expressions.append(deep_copy(term))
 
 
 def _host_network(pod: Object) -> str:

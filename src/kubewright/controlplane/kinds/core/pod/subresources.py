@@ -20,9 +20,10 @@ from kubewright.api.errors import (
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.times import format_time, now
-from kubewright.apiserver.request import Response
-from kubewright.apiserver.resource import Object, Subresource, SubresourceRequest
-from kubewright.apiserver.store import Store
+from kubewright.apiserver.http.messages import HTTPResponse
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.rest.store import ResourceStore
+from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.core.podspec.template import matches
 from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain
 from kubewright.schema import field_errors as fe
@@ -37,7 +38,7 @@ _MOST_PENDING = 2000
 
 
 async def change(
-    store: Store, namespace: str, name: str, edit: Callable[[Object], None], *, dry_run: bool
+    store: ResourceStore, namespace: str, name: str, edit: Callable[[Object], None], *, dry_run: bool
 ) -> Object:
     """Edit a stored object in place, as the server itself does: no admission, no field owners."""
     version = store.resource.version(store.resource.hub_version or store.resource.storage_version)
@@ -117,8 +118,8 @@ def _binding_errors(target: Object) -> Errors:
 
 async def evict(asked: SubresourceRequest) -> Object:
     """Delete a pod if its disruption budget allows it."""
-    from kubewright.apiserver import deletion
-    from kubewright.apiserver.options import parse_delete_options
+    from kubewright.apiserver.rest import delete as deletion
+    from kubewright.apiserver.rest.options import parse_delete_options
 
     body = asked.body or {}
     name = (body.get("metadata") or {}).get("name")
@@ -226,7 +227,7 @@ def _budget_cause(text: str, retry: int = 0) -> Object:
     return details
 
 
-async def _logs(asked: SubresourceRequest) -> Response:
+async def _logs(asked: SubresourceRequest) -> HTTPResponse:
     pod = await asked.get()
     errors = _log_option_errors(asked)
     if errors:
@@ -237,7 +238,7 @@ async def _logs(asked: SubresourceRequest) -> Response:
     _chosen_container(pod, asked.request.query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
-        return Response(204, b"", content_type="text/plain")
+        return HTTPResponse(204, b"", content_type="text/plain")
     raise await _unreachable(asked, node)
 
 
@@ -275,7 +276,7 @@ def _chosen_container(pod: Object, wanted: str) -> str:
     raise BadRequest(text)
 
 
-async def _stream(asked: SubresourceRequest) -> Response:
+async def _stream(asked: SubresourceRequest) -> HTTPResponse:
     pod = await asked.get()
     if asked.subresource != "portforward":
         _chosen_container(pod, asked.request.query.get("container") or "")
@@ -301,7 +302,7 @@ def split_target(text: str, what: str) -> tuple[str, str, str]:
     return scheme, name, port
 
 
-async def _proxy(asked: SubresourceRequest) -> Response:
+async def _proxy(asked: SubresourceRequest) -> HTTPResponse:
     _, name, _ = split_target(asked.name, "pod")
     pod = await asked.store.get_object(asked.version, asked.namespace, name)
     if not (pod.get("status") or {}).get("podIP"):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubewright.api.go_format import format_invalid_value
 from kubewright.api.times import format_time, now
-from kubewright.apiserver.shaping import copied
+from kubewright.apiserver.objects import deep_copy
 from kubewright.controlplane.kinds.core.podspec.annotations import (
     MIRROR,
     annotation_change_errors,
@@ -78,7 +79,7 @@ def pod_update_errors(new: Object, old: Object) -> Errors:
             errors.append(fe.forbidden(f"spec.schedulingGates[{position}].name", text))
     if after == before:
         return errors
-    rest = copied(after)
+    rest = deep_copy(after)
     for kind in ("containers", "initContainers"):
         for container, previous in zip(rest.get(kind) or (), before.get(kind) or (), strict=True):
             container["image"] = previous.get("image")
@@ -138,8 +139,8 @@ def _differences(before: Any, after: Any, path: str, lines: list[str]) -> None:
         for position, (one, other) in enumerate(zip(before, after, strict=True)):
             _differences(one, other, f"{path}[{position}]", lines)
     else:
-        lines.append(f"- {path}: {fe.show(before)}")
-        lines.append(f"+ {path}: {fe.show(after)}")
+        lines.append(f"- {path}: {format_invalid_value(before)}")
+        lines.append(f"+ {path}: {format_invalid_value(after)}")
 
 
 def _toleration_change(after: list[Object], before: list[Object]) -> Errors:
@@ -156,7 +157,7 @@ def _toleration_change(after: list[Object], before: list[Object]) -> Errors:
 def keep_all_but_ephemeral(new: Object, old: Object) -> None:
     """Take over everything except the ephemeral containers from the old pod."""
     ephemeral = (new.get("spec") or {}).get("ephemeralContainers")
-    new["spec"] = copied(old["spec"])
+    new["spec"] = deep_copy(old["spec"])
     if ephemeral:
         new["spec"]["ephemeralContainers"] = ephemeral
     else:
@@ -193,7 +194,7 @@ def keep_all_but_resources(new: Object, old: Object) -> None:
     kinds = ("containers", "initContainers")
     if any(len(new["spec"].get(kind) or ()) != len(old["spec"].get(kind) or ()) for kind in kinds):
         return
-    spec = copied(old["spec"])
+    spec = deep_copy(old["spec"])
     for kind in kinds:
         wanted = new["spec"].get(kind) or []
         for container, one in zip(spec.get(kind) or (), wanted, strict=True):

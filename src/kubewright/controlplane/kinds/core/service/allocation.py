@@ -17,9 +17,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from kubewright.apiserver.resource import Operation
-from kubewright.apiserver.store import Store
-from kubewright.apiserver.writes import now_text
+from kubewright.apiserver.objects import current_timestamp
+from kubewright.apiserver.rest.store import ResourceStore
+from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
 
 Object = dict[str, Any]
@@ -35,7 +35,7 @@ _GUESSES = 8
 class Claims:
     """Who holds which address and port, for the services of one server."""
 
-    def __init__(self, services: Store, ports: range) -> None:
+    def __init__(self, services: ResourceStore, ports: range) -> None:
         self.services = services
         self.server = services.server
         self.networks: list[Network] = []
@@ -101,7 +101,7 @@ class Claims:
             "metadata": {
                 "name": address,
                 "uid": str(uuid.uuid4()),
-                "creationTimestamp": now_text(),
+                "creationTimestamp": current_timestamp(),
                 "labels": {
                     "ipaddress.kubernetes.io/ip-family": "IPv6" if ":" in address else "IPv4",
                     "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",

@@ -9,9 +9,12 @@ from kubewright.api import names
 from kubewright.api.errors import ServiceUnavailable, not_found
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupResource, GroupVersionKind
-from kubewright.apiserver.request import Response
-from kubewright.apiserver.resource import Object, Operation, Subresource, SubresourceRequest, Version
-from kubewright.apiserver.store import Store
+from kubewright.apiserver.http.messages import HTTPResponse
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.rest.store import ResourceStore
+from kubewright.apiserver.strategy import Operation
+from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.core.pod.subresources import split_target
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, labels_text, name_of
@@ -36,7 +39,7 @@ class ServiceStrategy(KindStrategy):
         self.ports = ports
         self._claims: Claims | None = None
 
-    def attached(self, store: Store) -> None:
+    def attached(self, store: ResourceStore) -> None:
         """Addresses and ports are kept in the server's storage."""
         self._claims = Claims(store, self.ports)
 
@@ -388,7 +391,7 @@ COLUMNS = (
 )
 
 
-async def _proxy(asked: SubresourceRequest) -> Response:
+async def _proxy(asked: SubresourceRequest) -> HTTPResponse:
     _, name, port = split_target(asked.name, "service")
     if port.isdigit():
         service = await asked.store.get_object(asked.version, asked.namespace, name)

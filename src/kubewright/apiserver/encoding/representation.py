@@ -1,0 +1,286 @@
+"""How stored objects become bytes for clients.
+
+An object is stored as JSON in the storage version, laid out so that it begins with a constant
+
+    {"apiVersion":"example.com/v1","kind":"Widget","metadata":{
+
+and without a resourceVersion, which is the revision of the write. In the storage version and as plain JSON an
+object is therefore served by splicing that one field in; nothing is decoded. Every other form (another
+version, a Table, metadata only, YAML) decodes, and is made once per event however many watchers want it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubewright.api.errors import APIError
+from kubewright.api.gvk import GroupVersion
+from kubewright.apiserver.http.messages import Pieces
+from kubewright.apiserver.rest.object_schema import prune, repair
+from kubewright.storage.contract import KeyValue
+
+from . import tables
+from .negotiation import JSON, PROTOBUF, YAML, ResponseFormat, encode, to_yaml
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.resource import Resource, Version
+
+_decode = msgspec.json.Decoder().decode
+_LAST = ("apiVersion", "kind", "metadata")
+
+
+class StorageCodec:
+    """The stored form of one resource's objects."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.api_version = str(GroupVersion(resource.group, resource.storage_version))
+        self.prefix = _head(self.api_version, resource.kind)
+
+    def pack(self, obj: Object) -> bytes:
+        """An object in the storage version as it is stored."""
+        metadata = obj["metadata"]
+        if "resourceVersion" in metadata:
+            metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+        rest = {key: value for key, value in obj.items() if key not in _LAST}
+        laid_out = {"apiVersion": self.api_version, "kind": self.resource.kind, "metadata": metadata, **rest}
+        return encode(laid_out)
+
+    def unpack(self, value: bytes, revision: int) -> Object:
+        """The stored object, with its resourceVersion."""
+        obj: Object = _decode(value)
+        obj["metadata"]["resourceVersion"] = str(revision)
+        return obj
+
+
+def _head(api_version: str, kind: str) -> bytes:
+    return encode({"apiVersion": api_version, "kind": kind, "metadata": {}})[:-2]
+
+
+class Representation:
+    """One form in which a resource is served: a version, and plain, Table or metadata only.
+
+    `direct` representations are made by splicing. `awaits` ones may need an async conversion: objects that
+    were written before the storage version changed are converted even where the storage version is asked
+    for.
+    """
+
+    def __init__(
+        self, layout: StorageCodec, version: Version, accepted: ResponseFormat, include: str = "Metadata"
+    ) -> None:
+        resource = layout.resource
+        self.layout = layout
+        self.resource = resource
+        self.version = version
+        self.transform = accepted.transform.removesuffix("List")
+        self.transform_version = accepted.version
+        self.media = accepted.media
+        self.include = include
+        self.converts = version.name != resource.storage_version
+        self.awaits = len(resource.versions) > 1 and inspect.iscoroutinefunction(
+            getattr(resource.converter, "convert", None)
+        )
+        self.direct = not self.transform and not self.converts and self.media == JSON
+        self.api_version = str(GroupVersion(resource.group, version.name))
+        self._table = tables.TablePrinter(resource, version, include) if self.transform == "Table" else None
+        self._prefix = layout.prefix
+        self._cut = len(layout.prefix)
+        self._item_prefix = layout.prefix if resource.custom else b'{"metadata":{'
+
+    def splice(self, value: bytes, revision: int) -> bytes | None:
+        """The object as JSON without decoding it; `None` if it has to be decoded after all."""
+        if value.startswith(self._prefix) and revision > self.resource.schema_revision:
+            cut = self._cut
+            return b'%b"resourceVersion":"%d",%b' % (value[:cut], revision, value[cut:])
+        return None
+
+    def objects(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
+        """Decoded objects in this version; for representations that need not wait."""
+        stored = [self._stored(value, revision) for value, revision in items]
+        for source, positions in self._foreign(stored).items():
+            converted: Any = self._convert([stored[position] for position in positions], source)
+            for position, obj in zip(positions, converted, strict=True):
+                stored[position] = self._pruned(obj)
+        return stored
+
+    async def objects_async(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
+        """Decoded objects in this version."""
+        if not self.awaits:
+            return self.objects(items)
+        stored = [self._stored(value, revision) for value, revision in items]
+        for source, positions in self._foreign(stored).items():
+            converted: Any = await self._convert([stored[position] for position in positions], source)
+            for position, obj in zip(positions, converted, strict=True):
+                stored[position] = self._pruned(obj)
+        return stored
+
+    def _foreign(self, stored: list[Object]) -> dict[str, list[int]]:
+        """Where objects of other versions are, by version."""
+        found: dict[str, list[int]] = {}
+        mine = self.api_version
+        for position, obj in enumerate(stored):
+            if obj["apiVersion"] != mine:
+                found.setdefault(obj["apiVersion"].rpartition("/")[2], []).append(position)
+        return found
+
+    def _convert(self, objects: list[Object], source: str) -> Any:
+        if self.resource.custom and self.resource.version(source) is None:
+            stored = GroupVersion(self.resource.group, source)
+            raise APIError(f"request to convert CR from an invalid group/version: {stored}", code=500)
+        assert self.resource.converter is not None
+        return self.resource.converter.convert(objects, source, self.version.name)
+
+    def _stored(self, value: bytes, revision: int) -> Object:
+        obj = self.layout.unpack(value, revision)
+        if revision <= self.resource.schema_revision:
+            version = self.resource.version(obj["apiVersion"].rpartition("/")[2])
+            if version is not None:
+                repair(obj, version, self.resource)
+        return obj
+
+    def _pruned(self, obj: Object) -> Object:
+        prune(obj, self.version)
+        return obj
+
+    def dump(self, obj: Object) -> bytes:
+        """One object in this form, as JSON."""
+        if self._table is not None:
+            return encode(
+                self._table.table(
+                    [obj],
+                    _list_metadata(obj),
+                    self.transform_version,
+                )
+            )
+        if self.transform:
+            return encode(partial(obj, self.transform_version))
+        return encode(obj)
+
+    async def one(self, value: bytes, revision: int) -> bytes:
+        """One stored object in this form, as JSON."""
+        if self.direct:
+            spliced = self.splice(value, revision)
+            if spliced is not None:
+                return spliced
+        return self.dump((await self.objects_async([(value, revision)]))[0])
+
+    async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
+        """A list in this form, as JSON."""
+        if self.direct:
+            pieces = self._joined(items, metadata)
+            if pieces is not None:
+                return pieces
+        objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
+        return self.dump_list(objects, metadata)
+
+    def dump_list(self, objects: list[Object], metadata: Object) -> bytes:
+        """A list of decoded objects of this version."""
+        resource = self.resource
+        if self._table is not None:
+            return encode(self._table.table(objects, metadata, self.transform_version))
+        if self.transform:
+            group_version = f"meta.k8s.io/{self.transform_version}"
+            rows = [partial(obj, self.transform_version) for obj in objects]
+            return encode(
+                {
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": group_version,
+                    "metadata": metadata,
+                    "items": rows or None,
+                }
+            )
+        if not resource.custom:
+            objects = [{key: value for key, value in obj.items() if key not in _LAST[:2]} for obj in objects]
+        return encode(
+            {
+                "kind": resource.list_kind,
+                "apiVersion": self.api_version,
+                "metadata": metadata,
+                "items": objects,
+            }
+        )
+
+    def _joined(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
+        """A list put together from stored bytes, without copying them; `None` if some have to be decoded."""
+        prefix, cut, head = self._prefix, self._cut, self._item_prefix
+        newer_than = self.resource.schema_revision
+        pieces: Pieces = [
+            b'{"kind":%b,"apiVersion":%b,"metadata":%b,"items":['
+            % (encode(self.resource.list_kind), encode(self.api_version), encode(metadata))
+        ]
+        add, before = pieces.append, head
+        after = b"," + head
+        for _, value, _, revision in items:
+            if revision <= newer_than or not value.startswith(prefix):
+                return None
+            add(b'%b"resourceVersion":"%d",' % (before, revision))
+            add(memoryview(value)[cut:])
+            before = after
+        add(b"]}\n")
+        return pieces
+
+    def event(self, type_: str, obj: Object, *, first: bool = False) -> bytes:
+        """A watch event of a decoded object."""
+        if self._table is not None:
+            shown = self._table.table(
+                [obj],
+                _list_metadata(obj),
+                self.transform_version,
+                with_columns=first,
+            )
+        elif self.transform:
+            shown = partial(obj, self.transform_version)
+        else:
+            shown = obj
+        return self.frame({"type": type_, "object": shown})
+
+    def frame(self, event: Object) -> bytes:
+        """One event in the framing of a stream."""
+        if self.media == YAML:
+            return b"---\n" + to_yaml(event)
+        if self.media == PROTOBUF:
+            from .protobuf import watch_frame
+
+            return watch_frame(event)
+        return encode(event) + b"\n"
+
+    def bookmark(self, revision: int, *, initial: bool = False) -> bytes:
+        """A BOOKMARK event."""
+        metadata: Object = {"resourceVersion": str(revision)}
+        if self.resource.custom:
+            metadata["creationTimestamp"] = None
+        if initial:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        kind, api_version = self.resource.kind, self.api_version
+        if self.transform:
+            api_version = f"meta.k8s.io/{self.transform_version}"
+            kind = self.transform
+        obj: Object = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if self._table is not None:
+            obj["columnDefinitions"] = None
+            obj["rows"] = []
+        return self.frame({"type": "BOOKMARK", "object": obj})
+
+    @property
+    def per_watcher(self) -> bool:
+        """Whether the first event of a stream differs from the rest (Tables carry their columns once)."""
+        return self._table is not None
+
+
+def _list_metadata(obj: Object) -> Object:
+    version = obj["metadata"].get("resourceVersion")
+    return {"resourceVersion": version} if version else {}
+
+
+def partial(obj: Object, version: str = "v1") -> Object:
+    """Only the metadata of an object."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj.get("metadata") or {},
+    }

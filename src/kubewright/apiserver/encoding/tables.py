@@ -1,0 +1,123 @@
+"""Tables: rows and columns for people, made by the server so that clients need not know kinds.
+
+The first column is the name. The others come from the version's declaration; without one there is the age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kubewright.apiserver.resource import TableColumn
+from kubewright.schema.crd.columns import AGE_COLUMN, NAME_COLUMN, PrinterColumns, age
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.resource import Resource, Version
+
+
+class TablePrinter:
+    """Makes Tables of one version's objects."""
+
+    def __init__(self, resource: Resource, version: Version, include: str) -> None:
+        self.include = include
+        self._order = resource.strategy.row_order
+        self._left_out = resource.strategy.annotation_of_whole
+        self._conditions = resource.strategy.row_conditions
+        self._no_rows: list[Object] | None
+        columns = version.columns
+        if version.cells is not None:
+            self.definitions = [definition(column) for column in columns or ()]
+            self._cells = version.cells
+            self._no_rows = []
+            return
+        self.definitions = [dict(NAME_COLUMN)]
+        getters: list[Callable[[Object], Any]] = [_name]
+        # Kubernetes' own kinds without columns answer with no rows at all where there are no objects.
+        self._no_rows = None if columns is None and not resource.custom else []
+        if columns is None and not resource.custom:
+            created = TableColumn("Created At", type="date", description=AGE_COLUMN["description"])
+            self.definitions.append(definition(created))
+            getters.append(_created)
+        elif not columns:
+            self.definitions.append(
+                definition(TableColumn("Age", type="date", description=AGE_COLUMN["description"]))
+            )
+            getters.append(_age)
+        for column in columns or ():
+            self.definitions.append(definition(column))
+            getters.append(getter(column))
+        self._cells = lambda obj: [get(obj) for get in getters]
+
+    def row(self, obj: Object, version: str = "v1") -> Object:
+        """One row, with as much of the object as was asked for."""
+        row: Object = {"cells": self._cells(obj)}
+        conditions = self._conditions(obj)
+        if conditions:
+            row["conditions"] = conditions
+        if self.include == "Object":
+            row["object"] = obj
+        elif self.include != "None":
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": f"meta.k8s.io/{version}",
+                "metadata": self._metadata(obj.get("metadata") or {}),
+            }
+        else:
+            row["object"] = None
+        return row
+
+    def _metadata(self, metadata: Object) -> Object:
+        left_out = self._left_out
+        if not left_out or left_out not in (metadata.get("annotations") or {}):
+            return metadata
+        annotations = {key: value for key, value in metadata["annotations"].items() if key != left_out}
+        rest = {key: value for key, value in metadata.items() if key != "annotations"}
+        return {**rest, "annotations": annotations} if annotations else rest
+
+    def table(
+        self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True
+    ) -> Object:
+        """A Table of objects."""
+        if self._order is not None:
+            objects = sorted(objects, key=self._order)
+        return {
+            "kind": "Table",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": metadata,
+            "columnDefinitions": self.definitions if with_columns else None,
+            "rows": [self.row(obj, version) for obj in objects] or self._no_rows,
+        }
+
+
+def definition(column: TableColumn) -> Object:
+    """The definition of a column as a Table carries it."""
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description
+        or f"Custom resource definition column (in JSONPath format): {column.json_path}",
+        "priority": column.priority,
+    }
+
+
+def getter(column: TableColumn) -> Callable[[Object], Any]:
+    """A function that reads a column's cell from an object."""
+    if column.value is not None:
+        return column.value
+    made = PrinterColumns([{"name": column.name, "type": column.type, "jsonPath": column.json_path}])
+    return lambda obj: made.cells(obj)[1] if len(made.definitions) > 1 else None
+
+
+def _name(obj: Object) -> str:
+    return (obj.get("metadata") or {}).get("name") or ""
+
+
+def _created(obj: Object) -> str | None:
+    return (obj.get("metadata") or {}).get("creationTimestamp")
+
+
+def _age(obj: Object) -> str:
+    created = (obj.get("metadata") or {}).get("creationTimestamp")
+    return age(created) if created else "<unknown>"

@@ -1,0 +1,8 @@
+"""HTTPS server: connections, requests and responses, TLS.
+
+- `messages`: `HTTPRequest` and `HTTPResponse`, independent of the HTTP library.
+- `request_info`: verb, group, version, resource and name of a request URL.
+- `server`: `HTTPServer`, an `APIServer` on a TLS port.
+- `tls`: certificate authority, key pairs, TLS settings.
+- `upgrade`: connections that leave HTTP after a 101 response.
+"""

@@ -1,0 +1,253 @@
+"""Requests and responses, independent of any HTTP library.
+
+The server is one function, `APIServer.handle(HTTPRequest) -> HTTPResponse`. `HTTPServer` creates the request
+from a connection, an in-process client creates it directly; the handlers are the same.
+
+A response is complete (`body` or `pieces`), a `stream` of byte chunks (a watch, a log), a `websocket` handler
+or a `tunnel` handler. The transport calls `aclose()` on a stream when the client disconnects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qsl
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.authentication.user import User
+
+    from .request_info import RequestInfo
+
+Headers = Mapping[str, str]
+
+
+class Query:
+    """The query of a URL; the first value wins, as Go's `url.Values.Get` does. Parsed on first use."""
+
+    __slots__ = ("_values", "raw")
+
+    def __init__(self, raw: str = "") -> None:
+        self.raw = raw
+        self._values: dict[str, list[str]] | None = None
+
+    @property
+    def values(self) -> dict[str, list[str]]:
+        """Every parameter with all of its values."""
+        values = self._values
+        if values is None:
+            values = self._values = {}
+            if self.raw:
+                for name, value in parse_qsl(self.raw, keep_blank_values=True, max_num_fields=1000):
+                    values.setdefault(name, []).append(value)
+        return values
+
+    def get(self, name: str) -> str:
+        """The first value, or the empty string."""
+        if not self.raw:
+            return ""
+        found = self.values.get(name)
+        return found[0] if found else ""
+
+    def all(self, name: str) -> list[str]:
+        """All values."""
+        return self.values.get(name, []) if self.raw else []
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self.raw) and name in self.values
+
+    def __bool__(self) -> bool:
+        return bool(self.raw)
+
+
+BodyReader = Callable[[int], Awaitable[bytes]]
+"""Reads a body of at most so many bytes; raises `RequestEntityTooLarge` beyond."""
+
+
+class HTTPRequest:
+    """One request on its way through the server.
+
+    `user`, `info`, `audit_id` and `warnings` are filled in as it passes the stages; handlers may append to
+    `warnings`, which become `Warning` headers. `native` is the HTTP library's request where there is one.
+    """
+
+    __slots__ = (
+        "_body",
+        "audit_id",
+        "headers",
+        "info",
+        "method",
+        "native",
+        "path",
+        "peer_certificate",
+        "query",
+        "raw_path",
+        "remote",
+        "user",
+        "warnings",
+    )
+
+    user: User
+    info: RequestInfo
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str | Query = "",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | BodyReader = b"",
+        user: User | None = None,
+        peer_certificate: Any = None,
+        remote: str = "",
+        native: Any = None,
+    ) -> None:
+        if "?" in path:
+            path, _, query = path.partition("?")
+        self.method = method
+        self.path = path
+        self.raw_path = path
+        self.query = query if isinstance(query, Query) else Query(query)
+        self.headers: Mapping[str, str] = (
+            headers if isinstance(headers, CIMultiDict | CIMultiDictProxy) else CIMultiDict(headers or {})
+        )
+        self._body = body
+        self.peer_certificate = peer_certificate
+        """The verified client certificate of the connection (`authentication.x509.PeerCertificate`)."""
+        self.remote = remote
+        self.native = native
+        self.audit_id = ""
+        self.warnings: list[str] = []
+        if user is not None:
+            self.user = user
+
+    async def read(self, limit: int = 3 * 1024 * 1024) -> bytes:
+        """The whole body. Raises `RequestEntityTooLarge` if it is longer than `limit`."""
+        body = self._body
+        if isinstance(body, bytes):
+            if len(body) > limit:
+                raise too_large(limit)
+            return body
+        body = self._body = await body(limit)
+        return body
+
+    def warn(self, text: str) -> None:
+        """Add a warning for the client, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+def too_large(limit: int) -> Exception:
+    """413 for a body over `limit` bytes."""
+    from kubewright.api.errors import RequestEntityTooLarge
+
+    return RequestEntityTooLarge(f"Request entity too large: limit is {limit}")
+
+
+class WebSocket(Protocol):
+    """A WebSocket conversation, after the handshake."""
+
+    protocol: str
+    """The negotiated sub-protocol, or the empty string."""
+
+    async def receive(self) -> bytes | str | None:
+        """The next message; `None` when the peer has closed."""
+
+    async def send(self, data: bytes | str) -> None:
+        """Send one message; bytes are binary, text is text."""
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close the conversation."""
+
+
+class Tunnel(Protocol):
+    """A connection that carries bytes of any protocol, after a 101."""
+
+    async def receive(self) -> bytes:
+        """What has arrived; empty when the peer has gone."""
+
+    async def send(self, data: bytes) -> None:
+        """Write; `ConnectionError` when the peer has gone."""
+
+
+Pieces = list[bytes | memoryview]
+WebSocketHandler = Callable[[WebSocket], Awaitable[None]]
+TunnelHandler = Callable[[Tunnel], Awaitable[None]]
+
+
+class HTTPResponse:
+    """The answer to a request. `headers` keeps insertion order; values may be lists for repeated headers."""
+
+    __slots__ = (
+        "_body",
+        "content_type",
+        "headers",
+        "pieces",
+        "protocols",
+        "status",
+        "stream",
+        "tunnel",
+        "websocket",
+    )
+
+    def __init__(
+        self,
+        status: int = 200,
+        body: bytes = b"",
+        *,
+        content_type: str = "application/json",
+        headers: dict[str, str | list[str]] | None = None,
+        stream: AsyncIterator[bytes] | None = None,
+        websocket: WebSocketHandler | None = None,
+        protocols: tuple[str, ...] = (),
+        pieces: Pieces | None = None,
+        tunnel: TunnelHandler | None = None,
+    ) -> None:
+        self.status = status
+        self._body: bytes | None = body if pieces is None else None
+        self.pieces = pieces
+        """A long body in parts, which can be written without ever being one; `body` joins them."""
+        self.content_type = content_type
+        self.headers: dict[str, str | list[str]] = headers if headers is not None else {}
+        self.stream = stream
+        self.websocket = websocket
+        self.protocols = protocols
+        """Sub-protocols that `websocket` speaks, most wanted first."""
+        self.tunnel = tunnel
+        """Takes the connection over after a 101 whose headers name the protocol."""
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        body = self._body
+        if body is None:
+            body = self._body = b"".join(self.pieces or ())
+            self.pieces = None
+        return body
+
+    @body.setter
+    def body(self, body: bytes) -> None:
+        self._body = body
+        self.pieces = None
+
+    @property
+    def length(self) -> int:
+        """The length of the body."""
+        return sum(map(len, self.pieces)) if self.pieces is not None else len(self.body)
+
+    def __repr__(self) -> str:
+        return f"Response({self.status}, {self.length} bytes)"
+
+
+def text(status: int, body: str) -> HTTPResponse:
+    """A plain text answer."""
+    return HTTPResponse(status, body.encode(), content_type="text/plain; charset=utf-8", headers={})
+
+
+def page_not_found() -> HTTPResponse:
+    """What an unknown path gets."""
+    response = text(404, "404 page not found\n")
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response

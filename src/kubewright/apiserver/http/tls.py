@@ -1,0 +1,176 @@
+"""Certificates: a small authority of one's own, and the TLS settings of a server.
+
+A server without certificates makes an authority and a serving certificate for itself, in memory or in a
+directory where the next start finds them again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, in PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    def write(self, certificate: Path, key: Path) -> None:
+        """Write both files; the key is readable by its owner only."""
+        certificate.write_bytes(self.certificate)
+        write_private(key, self.key)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    path = Path(path)
+    # A new file under a name that nobody can guess: what another has put there is never written to.
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+class CertificateAuthority:
+    """A certificate authority."""
+
+    def __init__(self, pair: KeyPair) -> None:
+        self.pair = pair
+        self._certificate = x509.load_pem_x509_certificate(pair.certificate)
+        key = serialization.load_pem_private_key(pair.key, None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        self._key = key
+
+    @classmethod
+    def create(cls, name: str = "kubewright-ca", days: int = 3650) -> CertificateAuthority:
+        """A new authority."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = (
+            _builder(subject, subject, key, days)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_usage(sign=True), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+        return cls(KeyPair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key)))
+
+    @property
+    def certificate(self) -> bytes:
+        """The authority's certificate (PEM)."""
+        return self.pair.certificate
+
+    def issue(
+        self,
+        name: str,
+        *,
+        groups: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        server: bool = False,
+        days: int = 365,
+    ) -> KeyPair:
+        """A certificate for a client (`name` is the user, `groups` the groups) or a server (`hosts`)."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.COMMON_NAME, name),
+                *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
+            ]
+        )
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = (
+            _builder(subject, self._certificate.subject, key, days)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(sign=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
+        )
+        names = [_general_name(host) for host in hosts]
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = _pem(builder.sign(self._key, hashes.SHA256()))
+        return KeyPair(certificate, _key_pem(key))
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _usage(*, sign: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not sign,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=sign,
+        crl_sign=sign,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def server_context(pair: KeyPair, client_authorities: Iterable[bytes] = ()) -> ssl.SSLContext:
+    """TLS 1.2 or later; client certificates are asked for, and verified if given, when there are
+    authorities."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    with tempfile.TemporaryDirectory() as directory:
+        # The ssl module reads certificates from files only.
+        certificate, key = Path(directory, "tls.crt"), Path(directory, "tls.key")
+        pair.write(certificate, key)
+        context.load_cert_chain(certificate, key)
+    authorities = b"\n".join(client_authorities)
+    if authorities:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.load_verify_locations(cadata=authorities.decode())
+    return context

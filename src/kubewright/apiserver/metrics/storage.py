@@ -1,0 +1,229 @@
+"""Storage metrics under the names of kube-apiserver.
+
+Every resource uses an `InstrumentedStorage`, which records the duration of each call. Samples are formatted
+when `/metrics` is read, not on the request path. Names begin with `etcd_` where those of kube-apiserver do,
+whatever the storage, so that existing dashboards and alerts work.
+"""
+
+# ruff: noqa: D102 (the contract says what the methods do)
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kubewright.storage.contract import KeyValue, Page, Storage, StorageError, StorageWatch
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.rest.store import ResourceStore
+
+BUCKETS = (
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
+    *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
+)
+_EDGES = (*(f"{edge:g}" for edge in BUCKETS), "+Inf")
+
+
+class LatencyHistogram:
+    """How long the calls of one operation took."""
+
+    __slots__ = ("counts", "errors", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * len(_EDGES)
+        self.errors = 0
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Note one call."""
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """How many calls took at most so long, for every edge."""
+        so_far, found = 0, []
+        for edge, count in zip(_EDGES, self.counts, strict=True):
+            so_far += count
+            found.append((edge, float(so_far)))
+        return found
+
+
+class InstrumentedStorage(Storage):
+    """A store as one resource uses it, with a clock on every call."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.gets, self.lists = LatencyHistogram(), LatencyHistogram()
+        self.creates, self.updates, self.deletes = LatencyHistogram(), LatencyHistogram(), LatencyHistogram()
+        self.fetched = 0
+
+    def operations(self) -> Iterator[tuple[str, LatencyHistogram]]:
+        """The operations that have been asked for."""
+        named = (
+            ("get", self.gets),
+            ("list", self.lists),
+            ("create", self.creates),
+            ("update", self.updates),
+            ("delete", self.deletes),
+        )
+        return ((name, times) for name, times in named if any(times.counts))
+
+    async def open(self) -> None:
+        await self.storage.open()
+
+    async def close(self) -> None:
+        await self.storage.close()
+
+    async def revision(self) -> int:
+        return await self.storage.revision()
+
+    async def get(self, key: str) -> KeyValue | None:
+        started = perf_counter()
+        try:
+            return await self.storage.get(key)
+        except StorageError:
+            self.gets.errors += 1
+            raise
+        finally:
+            self.gets.add(perf_counter() - started)
+
+    async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
+        started = perf_counter()
+        try:
+            page = await self.storage.list(prefix, start=start, limit=limit, revision=revision)
+            self.fetched += len(page.items)
+            return page
+        except StorageError:
+            self.lists.errors += 1
+            raise
+        finally:
+            self.lists.add(perf_counter() - started)
+
+    async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
+        started = perf_counter()
+        try:
+            return await self.storage.create(key, value, ttl=ttl)
+        except StorageError:
+            self.creates.errors += 1
+            raise
+        finally:
+            self.creates.add(perf_counter() - started)
+
+    async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
+        started = perf_counter()
+        try:
+            return await self.storage.update(key, value, expected=expected, ttl=ttl)
+        except StorageError:
+            self.updates.errors += 1
+            raise
+        finally:
+            self.updates.add(perf_counter() - started)
+
+    async def delete(self, key: str, *, expected: int) -> int:
+        started = perf_counter()
+        try:
+            return await self.storage.delete(key, expected=expected)
+        except StorageError:
+            self.deletes.errors += 1
+            raise
+        finally:
+            self.deletes.add(perf_counter() - started)
+
+    def watch(self, prefix: str, revision: int) -> StorageWatch:
+        return self.storage.watch(prefix, revision)
+
+    async def compact(self, revision: int) -> None:
+        await self.storage.compact(revision)
+
+    async def size(self) -> int | None:
+        return await self.storage.size()
+
+
+class StorageMetrics(Collector):
+    """Makes samples of what the stores of a server have counted."""
+
+    def __init__(self) -> None:
+        self._stores: list[ResourceStore] = []
+        self._objects: list[int] = []
+        self._size: int | None = None
+
+    async def refresh(self, storage: Storage, stores: Iterable[ResourceStore]) -> None:
+        """Ask storage how much it holds. A resource that cannot be counted is shown as -1."""
+        self._stores = list(stores)
+        self._objects = await asyncio.gather(*(_count(storage, store.prefix) for store in self._stores))
+        try:
+            self._size = await storage.size()
+        except StorageError:
+            self._size = None
+
+    def collect(self) -> Iterator[Metric]:
+        """The samples of one reading."""
+        calls = ("operation", "group", "resource")
+        resource = ("group", "resource")
+        durations = HistogramMetricFamily(
+            "etcd_request_duration_seconds",
+            "Seconds that storage took, by operation and resource.",
+            labels=calls,
+        )
+        requests = CounterMetricFamily("etcd_requests", "Calls to storage.", labels=calls)
+        failures = CounterMetricFamily(
+            "etcd_request_errors", "Calls that storage could not do.", labels=calls
+        )
+        lists = CounterMetricFamily("apiserver_storage_list", "Lists read from storage.", labels=resource)
+        fetched = CounterMetricFamily(
+            "apiserver_storage_list_fetched_objects", "Objects that lists read from storage.", labels=resource
+        )
+        received = CounterMetricFamily(
+            "apiserver_storage_events_received", "Changes that storage reported.", labels=resource
+        )
+        sent = CounterMetricFamily(
+            "apiserver_watch_events", "Events sent to watches.", labels=("group", "version", "resource")
+        )
+        terminated = CounterMetricFamily(
+            "apiserver_terminated_watchers", "Watches ended because they did not read.", labels=resource
+        )
+        for store in self._stores:
+            labels = (store.resource.group, store.resource.plural)
+            for operation, times in store.storage.operations():
+                named = (operation, *labels)
+                durations.add_metric(named, times.buckets(), times.total)
+                requests.add_metric(named, sum(times.counts))
+                if times.errors:
+                    failures.add_metric(named, times.errors)
+            lists.add_metric(labels, sum(store.storage.lists.counts))
+            fetched.add_metric(labels, store.storage.fetched)
+            received.add_metric(labels, store.watch_cache.received)
+            terminated.add_metric(labels, store.watch_cache.dropped)
+            for version, count in store.watch_cache.sent.items():
+                sent.add_metric((labels[0], version, labels[1]), count)
+        yield from (durations, requests, failures, lists, fetched, received, sent, terminated)
+        about = "Objects in storage; -1 if they could not be counted."
+        objects = GaugeMetricFamily("apiserver_resource_objects", about, labels=resource)
+        older = GaugeMetricFamily("apiserver_storage_objects", about, labels=("resource",))
+        for store, count in zip(self._stores, self._objects, strict=True):
+            objects.add_metric((store.resource.group, store.resource.plural), count)
+            older.add_metric((str(store.resource.group_resource),), count)
+        yield from (objects, older)
+        if self._size is not None:
+            size = GaugeMetricFamily(
+                "apiserver_storage_size_bytes",
+                "Bytes that the store's file takes.",
+                None,
+                ("storage_cluster_id",),
+            )
+            size.add_metric(("etcd-0",), self._size)
+            yield size
+
+
+async def _count(storage: Storage, prefix: str) -> int:
+    try:
+        page = await storage.list(prefix, limit=1)
+    except StorageError:
+        return -1
+    return len(page.items) + page.remaining

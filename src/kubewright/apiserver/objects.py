@@ -1,0 +1,29 @@
+"""Plain JSON objects: the dicts that requests, strategies and storage exchange."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+Object = dict[str, Any]
+"""A decoded API object."""
+
+_current_second: tuple[int, str] = (0, "")
+
+
+def current_timestamp() -> str:
+    """Return the current time in the form of `metadata.creationTimestamp`."""
+    global _current_second
+    seconds = int(time.time())
+    if _current_second[0] != seconds:
+        _current_second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)))
+    return _current_second[1]
+
+
+def deep_copy(value: Any) -> Any:
+    """Copy decoded JSON; several times faster than `copy.deepcopy`."""
+    if type(value) is dict:
+        return {key: deep_copy(item) for key, item in value.items()}
+    if type(value) is list:
+        return [deep_copy(item) for item in value]
+    return value

@@ -1,0 +1,219 @@
+"""Definitions of kinds in OpenAPI, each encoded once for all documents that need it.
+
+Definitions of built-in types come from tables. Those of custom kinds come from their schemas, with the fields
+that every object has; objects embedded in others get these, too. A document has the definitions that its
+operations name and those that these refer to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kubewright.api import builtin_schemas
+from kubewright.api.builtin_openapi import published
+from kubewright.api.gvk import GroupVersion
+
+from .descriptions import API_VERSION, KIND, METADATA, describe
+from .v2 import simplify
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource, Version
+
+Schema = dict[str, Any]
+_KINDS = "x-kubernetes-group-version-kind"
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_OF_ALL_GROUPS: Final = frozenset((f"{_META}.DeleteOptions", f"{_META}.WatchEvent"))
+"""Kinds that every group version has."""
+_UNKNOWN_TO_CUSTOM: Final = frozenset(
+    ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io")
+)
+"""Groups of such kinds that documents of custom resources leave out."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def definition_name(resource: Resource, version: str, kind: str = "") -> str:
+    """The name of a kind's schema: the group backwards, the version, the kind."""
+    declared = resource.version(version)
+    if declared is not None and declared.published_as:
+        return f"{declared.published_as}.{kind or resource.kind}"
+    parts = [*reversed((resource.group or "core").split(".")), version, kind or resource.kind]
+    return ".".join(parts)
+
+
+class Definitions:
+    """Every definition of one version of OpenAPI that has been asked for, encoded."""
+
+    def __init__(self, prefix: str, v2: bool = False) -> None:
+        self.prefix = prefix
+        self._v2 = v2
+        self._reference = re.compile(rb'"\$ref":"' + re.escape(prefix.encode()) + rb'([^"]+)"')
+        self._encoded: dict[str, tuple[msgspec.Raw, tuple[str, ...]]] = {}
+
+    def gather(
+        self,
+        names: Iterable[str],
+        own: Mapping[str, Schema],
+        home: GroupVersion | None,
+        *,
+        custom: bool = False,
+    ) -> dict[str, msgspec.Raw]:
+        """Definitions of these names and what they refer to, by name.
+
+        `own` has those that are not built in; `home` is the group version that the document is about, if it
+        is about one, and `custom` tells that all of its resources are custom ones.
+        """
+        found: dict[str, msgspec.Raw] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in found:
+                continue
+            if name in own:
+                made = self._with_references(own[name])
+            elif name in _OF_ALL_GROUPS and home is not None:
+                made = self._with_references(self._of_group(name, home, custom))
+            elif name in self._encoded:
+                made = self._encoded[name]
+            elif name in builtin_schemas.definitions():
+                made = self._encoded[name] = self._with_references(self._builtin(name))
+            else:
+                continue
+            found[name], references = made
+            waiting.extend(references)
+        return dict(sorted(found.items()))
+
+    def _with_references(self, schema: Schema) -> tuple[msgspec.Raw, tuple[str, ...]]:
+        text = _encode(schema)
+        return msgspec.Raw(text), tuple({name.decode() for name in self._reference.findall(text)})
+
+    def _builtin(self, name: str) -> Schema:
+        schema = published(name, self.prefix)
+        describe(name, schema)
+        if self._v2:
+            simplify(schema)
+        return schema
+
+    def _of_group(self, name: str, home: GroupVersion, custom: bool) -> Schema:
+        schema = self._builtin(name)
+        kinds = schema[_KINDS]
+        if custom:
+            schema[_KINDS] = [kind for kind in kinds if kind["group"] not in _UNKNOWN_TO_CUSTOM]
+        else:
+            wanted = ("", "v1"), (home.group, home.version)
+            schema[_KINDS] = [kind for kind in kinds if (kind["group"], kind["version"]) in wanted]
+        return schema
+
+    def custom(self, resource: Resource, version: Version) -> dict[str, Schema]:
+        """The definitions of a custom kind, of its list, and of types of its own that it refers to."""
+        name = definition_name(resource, version.name)
+        found: dict[str, Schema] = {}
+        node = version.schema
+        raw: Schema = {"type": "object"}
+        if node is not None:
+            raw = {**node.raw, "type": "object"}
+            for inner, schema in _own_references(node._definitions, raw).items():
+                found[inner] = self._adapted(schema)
+        anything = node is None or raw.get("x-kubernetes-preserve-unknown-fields") is True
+        if self._v2 and anything:
+            schema = {"type": "object"}
+        else:
+            schema = self._adapted(raw)
+            schema["properties"] = {**(schema.get("properties") or {}), **self._own_fields("ObjectMeta")}
+        schema[_KINDS] = [_kind(resource, version.name, resource.kind)]
+        found[name] = schema
+        items = {"type": "array", "items": {"$ref": self.prefix + name}}
+        found[definition_name(resource, version.name, resource.list_kind)] = shown = {
+            "type": "object",
+            "description": f"{resource.list_kind} is a list of {resource.kind}",
+            "required": ["items"],
+            "properties": {
+                **self._own_fields("ListMeta"),
+                "items": {**items, "description": f"List of {resource.plural}."},
+            },
+            _KINDS: [_kind(resource, version.name, resource.list_kind)],
+        }
+        paths = [path for path in version.field_selectors.values() if isinstance(path, str)]
+        if paths:
+            selectable = [{"fieldPath": path.removeprefix(".")} for path in paths]
+            schema["x-kubernetes-selectable-fields"] = shown["x-kubernetes-selectable-fields"] = selectable
+        return found
+
+    def _own_fields(self, metadata: str) -> Schema:
+        """The fields that every object has."""
+        reference = {"$ref": f"{self.prefix}{_META}.{metadata}"}
+        return {
+            "apiVersion": {"type": "string", "description": API_VERSION},
+            "kind": {"type": "string", "description": KIND},
+            "metadata": {
+                "description": METADATA,
+                **(reference if self._v2 else {"allOf": [reference]}),
+            },
+        }
+
+    def _adapted(self, schema: Schema) -> Schema:
+        """A copy of a custom schema for this version of OpenAPI."""
+        copy: Schema = self._relinked(schema)
+        if self._v2:
+            simplify(copy)
+        self._embed(copy)
+        return copy
+
+    def _relinked(self, value: Any) -> Any:
+        """A copy with every reference pointing to definitions of this document."""
+        if isinstance(value, dict):
+            copy = {
+                key: self.prefix + item.rpartition("/")[2]
+                if key == "$ref" and isinstance(item, str)
+                else self._relinked(item)
+                for key, item in value.items()
+            }
+            if (
+                copy.get("x-kubernetes-int-or-string") is True
+                and not {"anyOf", "allOf", "type"} & copy.keys()
+            ):
+                copy["anyOf"] = [{"type": "integer"}, {"type": "string"}]
+            return copy
+        return [self._relinked(item) for item in value] if isinstance(value, list) else value
+
+    def _embed(self, schema: Schema) -> None:
+        """Give the fields of every object to those that are embedded in a schema."""
+        for inner in (schema.get("properties") or {}).values():
+            self._embed(inner)
+        for inner in (schema.get("items"), schema.get("additionalProperties")):
+            if isinstance(inner, dict):
+                self._embed(inner)
+        if schema.get("x-kubernetes-embedded-resource") is not True:
+            return
+        if self._v2 and schema.get("x-kubernetes-preserve-unknown-fields") is True:
+            return
+        schema["properties"] = {**(schema.get("properties") or {}), **self._own_fields("ObjectMeta")}
+        schema["required"] = list(dict.fromkeys((*(schema.get("required") or ()), "kind", "apiVersion")))
+
+
+def _kind(resource: Resource, version: str, kind: str) -> Schema:
+    return {"group": resource.group, "version": version, "kind": kind}
+
+
+def _own_references(known: Mapping[str, Schema], schema: Any) -> dict[str, Schema]:
+    """The definitions that a schema refers to, among those that came with it and are not built in."""
+    builtin = builtin_schemas.definitions()
+    found: dict[str, Schema] = {}
+    waiting = [schema]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, dict):
+            reference = current.get("$ref")
+            if isinstance(reference, str):
+                name = reference.rpartition("/")[2]
+                if name in known and name not in found and name not in builtin:
+                    found[name] = known[name]
+                    waiting.append(known[name])
+            waiting.extend(current.values())
+        elif isinstance(current, list):
+            waiting.extend(current)
+    return found

@@ -1,0 +1,259 @@
+"""Whole OpenAPI documents of a server: operations written down in one version or the other, and definitions.
+
+Version 3 has a document for each group version, and small ones for the paths where groups are found; custom
+groups have no such small ones. Version 2 has everything in one document, which shares parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from kubewright.api.gvk import GroupVersion
+
+from . import operations as operations
+from .definitions import Definitions
+from .operations import ANY_OBJECT, TEXT, OpenAPIOperation, Paths, group_version_path
+from .parameters import Parameter, body
+from .v2 import merge_documents
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.server import APIServer
+
+Schema = dict[str, Any]
+_CODES: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
+_UNAUTHORIZED: Final = {"description": "Unauthorized"}
+_TOKEN: Final = {
+    "type": "apiKey",
+    "description": "A bearer token.",
+    "name": "authorization",
+    "in": "header",
+}
+_CUSTOM_INFO: Final = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+
+
+class DocumentBuilder:
+    """Makes documents of what a server serves at the moment."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+        self._definitions = Definitions("#/components/schemas/")
+
+    @property
+    def _info(self) -> Schema:
+        version = self._server.version
+        return {"title": "Kubernetes", "version": f"{version.major}.{version.minor}"}
+
+    def paths(self) -> list[str]:
+        """What the index lists: where documents of version 3 are, below `/openapi/v3/`."""
+        groups = self._server.discovery.groups()
+        typed = self._typed_groups()
+        found = [path.removeprefix("/") for path, _ in self._issuer()]
+        if typed:
+            found += [path for path, group in (("api", ""), ("apis", "*")) if group == "*" or group in typed]
+        for group, versions in groups.items():
+            if group and group in typed:
+                found.append(f"apis/{group}")
+            found += [group_version_path(GroupVersion(group, version)) for version in versions]
+        return [*found, "version"]
+
+    def v3(self, path: str) -> Schema | None:
+        """The document at a path, if there is one."""
+        if path == "version":
+            return self._small(operations.version_path())
+        for place, paths in self._issuer():
+            if place == f"/{path}":
+                return self._small(paths)
+        prefix, _, rest = path.partition("/")
+        if prefix not in ("api", "apis"):
+            return None
+        group, _, version = ("/" + rest if prefix == "api" else rest).partition("/")
+        typed = self._typed_groups()
+        if not version:
+            if path in ("api", "apis"):
+                return self._small(operations.root_path(path)) if typed else None
+            return self._small(operations.group_path(group)) if group in typed else None
+        if version not in self._server.discovery.groups().get(group, ()):
+            return None
+        return self._group_version(GroupVersion(group, version))
+
+    def v2(self, others: Iterable[Schema]) -> Schema:
+        """The one document of everything, with documents of other servers."""
+        definitions = Definitions("#/definitions/", v2=True)
+        own: dict[str, Schema] = {}
+        shared: dict[str, Schema] = {}
+        paths: Paths = {}
+        for _, served in self._issuer():
+            paths.update(served)
+        typed = self._typed_groups()
+        if typed:
+            paths.update(operations.root_path("api"))
+            paths.update(operations.root_path("apis"))
+        for group, versions in self._server.discovery.groups().items():
+            if group and group in typed:
+                paths.update(operations.group_path(group))
+            for version in versions:
+                paths.update(self._served_paths(GroupVersion(group, version), definitions, own))
+        paths.update(operations.version_path())
+        document = {
+            "swagger": "2.0",
+            "info": self._info,
+            "paths": {path: _item_v2(found, shared) for path, found in sorted(paths.items())},
+            "definitions": definitions.gather(operations.definitions_of(paths), own, None),
+            "parameters": shared,
+            "securityDefinitions": {"BearerToken": _TOKEN},
+            "security": [{"BearerToken": []}],
+        }
+        for other in others:
+            merge_documents(document, other)
+        return document
+
+    def _typed_groups(self) -> set[str]:
+        """Groups with resources that are not custom ones."""
+        return {store.resource.group for store in self._server.stores if not store.resource.custom}
+
+    def _issuer(self) -> Iterable[tuple[str, Paths]]:
+        served = self._server.paths
+        return (entry for entry in operations.issuer_paths() if entry[0] in served)
+
+    def _served(self, group_version: GroupVersion) -> list[tuple[Resource, Version]]:
+        return [
+            (store.resource, version)
+            for store in self._server.stores
+            if store.resource.group == group_version.group
+            for version in store.resource.versions
+            if version.served and version.name == group_version.version
+        ]
+
+    def _served_paths(
+        self, group_version: GroupVersion, definitions: Definitions, own: dict[str, Schema]
+    ) -> Paths:
+        """The paths of a group version; definitions of custom kinds are put into `own`."""
+        served = self._served(group_version)
+        paths: Paths = {}
+        if any(not resource.custom for resource, _ in served):
+            paths.update(operations.group_version_operations(group_version))
+        for resource, version in served:
+            if not version.published_as:
+                own.update(definitions.custom(resource, version))
+            paths.update(operations.resource_paths(resource, version))
+        return paths
+
+    def _group_version(self, group_version: GroupVersion) -> Schema:
+        own: dict[str, Schema] = {}
+        paths = self._served_paths(group_version, self._definitions, own)
+        custom = all(resource.custom for resource, _ in self._served(group_version))
+        schemas = self._definitions.gather(
+            operations.definitions_of(paths), own, group_version, custom=custom
+        )
+        document = self._document(paths, {"schemas": schemas})
+        if custom and self._typed_groups():
+            document["info"] = _CUSTOM_INFO
+        else:
+            document["components"]["securitySchemes"] = {"BearerToken": _TOKEN}
+        return document
+
+    def _small(self, paths: Paths) -> Schema:
+        schemas = self._definitions.gather(operations.definitions_of(paths), {}, None)
+        components: Schema = {"schemas": schemas} if schemas else {}
+        return self._document(paths, {**components, "securitySchemes": {"BearerToken": _TOKEN}})
+
+    def _document(self, paths: Paths, components: Schema) -> Schema:
+        return {
+            "openapi": "3.0.0",
+            "info": self._info,
+            "paths": {path: _item_v3(found) for path, found in sorted(paths.items())},
+            "components": components,
+        }
+
+
+def _common(found: list[OpenAPIOperation]) -> tuple[Parameter, ...]:
+    """Parameters that all operations of a path have: they are written once, for the path."""
+    first, *others = found
+    return tuple(
+        parameter for parameter in first.parameters if all(parameter in other.parameters for other in others)
+    )
+
+
+def _head(operation: OpenAPIOperation) -> Schema:
+    return {"tags": [operation.tag], "description": operation.description, "operationId": operation.id}
+
+
+def _tail(written: Schema, operation: OpenAPIOperation) -> Schema:
+    if operation.action:
+        written["x-kubernetes-action"] = operation.action
+    if operation.kind is not None:
+        group, version, kind = operation.kind.group, operation.kind.version, operation.kind.kind
+        written["x-kubernetes-group-version-kind"] = {"group": group, "version": version, "kind": kind}
+    return written
+
+
+def _schema(definition: str, prefix: str) -> Schema:
+    if definition == TEXT:
+        return {"type": "string"}
+    return {"type": "object"} if definition == ANY_OBJECT else {"$ref": prefix + definition}
+
+
+def _item_v3(found: list[OpenAPIOperation]) -> Schema:
+    common = _common(found)
+    item: Schema = {}
+    for operation in found:
+        written = item[operation.method] = _head(operation)
+        own = [parameter.v3 for parameter in operation.parameters if parameter not in common]
+        if own:
+            written["parameters"] = own
+        if operation.body:
+            shown = {"schema": _schema(operation.body, "#/components/schemas/")}
+            written["requestBody"] = {"content": dict.fromkeys(operation.consumes, shown)}
+            if operation.body_required:
+                written["requestBody"]["required"] = True
+        shown = {"schema": _schema(operation.answer, "#/components/schemas/")}
+        content = dict.fromkeys(operation.produces, shown)
+        written["responses"] = {
+            **{code: {"description": _CODES[code], "content": content} for code in operation.codes},
+            "401": _UNAUTHORIZED,
+        }
+        _tail(written, operation)
+    if common:
+        item["parameters"] = [parameter.v3 for parameter in common]
+    return item
+
+
+def _item_v2(found: list[OpenAPIOperation], shared: dict[str, Schema]) -> Schema:
+    common = _common(found)
+    item: Schema = {}
+    for operation in found:
+        written = item[operation.method] = _head(operation)
+        if operation.consumes:
+            written["consumes"] = operation.consumes
+        written["produces"] = operation.produces
+        written["schemes"] = ("https",)
+        own = []
+        if operation.body:
+            parameter, entry = _body(operation)
+            own.append(parameter)
+            if entry is not None:
+                shared.setdefault(*entry)
+        own += [parameter.v2 for parameter in operation.parameters if parameter not in common]
+        if own:
+            written["parameters"] = own
+        shown = _schema(operation.answer, "#/definitions/")
+        written["responses"] = {
+            **{code: {"description": _CODES[code], "schema": shown} for code in operation.codes},
+            "401": _UNAUTHORIZED,
+        }
+        _tail(written, operation)
+    if common:
+        item["parameters"] = [parameter.v2 for parameter in common]
+    for used in chain.from_iterable(operation.parameters for operation in found):
+        if used.shared is not None:
+            shared.setdefault(*used.shared)
+    return item
+
+
+def _body(operation: OpenAPIOperation) -> tuple[Schema, tuple[str, Schema] | None]:
+    if operation.body == ANY_OBJECT:
+        return {"name": "body", "in": "body", "required": True, "schema": {"type": "object"}}, None
+    return body(operation.body, operation.body_required)

@@ -1,0 +1,267 @@
+"""The options that come in queries (and, for deletions, in bodies): read and checked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kubewright.api.errors import APIError, BadRequest, invalid
+from kubewright.api.field_errors import FieldError
+from kubewright.api.field_selectors import FieldSelector, parse_field_selector
+from kubewright.api.gvk import GroupKind
+from kubewright.api.label_selectors import Selector, SelectorError, parse_selector
+from kubewright.apiserver.http.messages import HTTPRequest
+from kubewright.apiserver.http.request_info import is_watch_value
+from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import field_manager_errors
+
+META = "meta.k8s.io"
+
+
+class ListOptions(NamedTuple):
+    """What a list, watch or deletecollection asks for."""
+
+    labels: Selector | None = None
+    fields: FieldSelector | None = None
+    limit: int = 0
+    continue_: str = ""
+    resource_version: str = ""
+    match: str = ""
+    send_initial_events: bool | None = None
+    bookmarks: bool = False
+    timeout: int = 0
+
+
+EVERYTHING = ListOptions()
+
+
+def parse_list_options(request: HTTPRequest, *, watch: bool = False) -> ListOptions:
+    """Read and check the query of a collection request."""
+    query = request.query
+    if not query:
+        return EVERYTHING
+    try:
+        text = query.get("labelSelector")
+        labels = parse_selector(text) if text else None
+        text = query.get("fieldSelector")
+        fields = parse_field_selector(text) if text else None
+    except SelectorError as error:
+        raise BadRequest(str(error)) from None
+    initial = query.get("sendInitialEvents")
+    options = ListOptions(
+        labels if labels is not None and not labels.empty else None,
+        fields if fields is not None and not fields.empty else None,
+        max(integer(query.get("limit")), 0) if "limit" in query else 0,
+        query.get("continue"),
+        query.get("resourceVersion"),
+        query.get("resourceVersionMatch"),
+        is_watch_value(initial) if initial else None,
+        "allowWatchBookmarks" in query and is_watch_value(query.get("allowWatchBookmarks")),
+        integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else 0,
+    )
+    errors = _watch_errors(options) if watch else _list_errors(options)
+    if errors:
+        raise invalid(GroupKind(META, "ListOptions"), "", errors)
+    return options
+
+
+def integer(text: str) -> int:
+    """A number in a query."""
+    sign = text[1:] if text[:1] in ("+", "-") else text
+    if not (sign.isascii() and sign.isdigit()):
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def _list_errors(options: ListOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    match, version = options.match, options.resource_version
+    if match:
+        if not version:
+            errors.append(
+                fe.forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                )
+            )
+        if options.continue_:
+            errors.append(
+                fe.forbidden(
+                    "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
+                )
+            )
+        if match not in ("Exact", "NotOlderThan"):
+            errors.append(fe.not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
+        elif match == "Exact" and version == "0":
+            errors.append(
+                fe.forbidden(
+                    "resourceVersionMatch",
+                    'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+                )
+            )
+    if options.send_initial_events is not None:
+        errors.append(fe.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _watch_errors(options: ListOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    match = options.match
+    if options.send_initial_events is not None:
+        if match != "NotOlderThan":
+            errors.append(
+                fe.forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                )
+            )
+            if match:
+                errors.append(fe.not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
+    elif match:
+        errors.append(
+            fe.forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
+        )
+        if match != "NotOlderThan":
+            errors.append(fe.not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
+    if options.continue_ and (options.send_initial_events is not None or _starts_over(options)):
+        errors.append(
+            fe.forbidden(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
+            )
+        )
+    return errors
+
+
+def _starts_over(options: ListOptions) -> bool:
+    """Whether a watch begins with the current state because it names no version to begin after."""
+    return options.resource_version in ("", "0") and not options.match
+
+
+class WriteOptions(NamedTuple):
+    """What a create, update or patch asks for."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    force: bool | None = None
+
+    def to_object(self, kind: str) -> dict[str, Any]:
+        """CreateOptions, UpdateOptions or PatchOptions, as admission sees them."""
+        options: dict[str, Any] = {"kind": kind, "apiVersion": f"{META}/v1"}
+        if self.dry_run:
+            options["dryRun"] = ["All"]
+        if self.force is not None:
+            options["force"] = self.force
+        if self.field_manager:
+            options["fieldManager"] = self.field_manager
+        if self.field_validation != "Warn":
+            options["fieldValidation"] = self.field_validation
+        return options
+
+
+DEFAULT_WRITE = WriteOptions()
+
+
+def parse_write_options(request: HTTPRequest, kind: str, *, apply: bool | None = None) -> WriteOptions:
+    """Read and check the query of a write. `apply` says, for patches, whether it is an apply patch."""
+    query = request.query
+    if not query and not apply:
+        return DEFAULT_WRITE
+    dry_run, manager = query.all("dryRun"), query.get("fieldManager")
+    validation, forced = query.get("fieldValidation"), query.get("force")
+    force = is_watch_value(forced) if forced else None
+    errors: list[FieldError] = []
+    if apply is not None:
+        if apply and not manager:
+            errors.append(fe.required("fieldManager", "is required for apply patch"))
+        if not apply and force is not None:
+            errors.append(fe.forbidden("force", "may not be specified for non-apply patch"))
+    errors += field_manager_errors(manager, "fieldManager")
+    errors += dry_run_errors(dry_run)
+    if validation not in ("", "Ignore", "Strict", "Warn"):
+        errors.append(fe.not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+    if errors:
+        raise invalid(GroupKind(META, kind), "", errors)
+    return WriteOptions(bool(dry_run), manager, validation or "Warn", force)
+
+
+def dry_run_errors(dry_run: list[str]) -> list[FieldError]:
+    """`All` is the only thing that may be said."""
+    return [fe.not_supported("dryRun", dry_run, ("All",))] if set(dry_run) - {"All"} else []
+
+
+class DeletionOptions(NamedTuple):
+    """What a deletion asks for."""
+
+    grace_period: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: bool = False
+
+    def to_object(self) -> dict[str, Any]:
+        """DeleteOptions, as admission sees them."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": f"{META}/v1"}
+        if self.grace_period is not None:
+            options["gracePeriodSeconds"] = self.grace_period
+        preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
+        preconditions = {key: value for key, value in preconditions.items() if value is not None}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if self.orphan_dependents is not None:
+            options["orphanDependents"] = self.orphan_dependents
+        if self.propagation is not None:
+            options["propagationPolicy"] = self.propagation
+        if self.dry_run:
+            options["dryRun"] = ["All"]
+        return options
+
+
+def parse_delete_options(request: HTTPRequest, body: dict[str, Any] | None) -> DeletionOptions:
+    """Check the options of a deletion: the body (read as DeleteOptions) if there is one, or the query."""
+    grace: int | None
+    if body is not None:
+        preconditions = body.get("preconditions") or {}
+        grace = body.get("gracePeriodSeconds")
+        orphan, policy = body.get("orphanDependents"), body.get("propagationPolicy")
+        dry_run = list(body.get("dryRun") or [])
+        uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    else:
+        query = request.query
+        grace = integer(query.get("gracePeriodSeconds")) if query.get("gracePeriodSeconds") else None
+        orphan = is_watch_value(query.get("orphanDependents")) if query.get("orphanDependents") else None
+        policy = query.get("propagationPolicy") if "propagationPolicy" in query else None
+        dry_run, uid, version = query.all("dryRun"), None, None
+    errors: list[FieldError] = []
+    if policy is not None and orphan is not None:
+        errors.append(
+            fe.invalid(
+                "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"
+            )
+        )
+    if policy is not None and policy not in ("Foreground", "Background", "Orphan"):
+        errors.append(
+            fe.not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))
+        )
+    errors += dry_run_errors(dry_run)
+    if errors:
+        raise invalid(GroupKind(META, "DeleteOptions"), "", errors)
+    return DeletionOptions(grace, uid, version, policy, orphan, bool(dry_run))
+
+
+def parse_version(text: str, wrap: str = "") -> int:
+    """A resourceVersion in a query. `wrap` is how a list words the complaint; others answer 500."""
+    if not text or text == "0":
+        return 0
+    if text.isascii() and text.isdigit():
+        return int(text)
+    message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+    if wrap:
+        raise BadRequest(f"{wrap}: {message}")
+    raise APIError(message, code=500)

@@ -1,0 +1,5 @@
+"""Event distribution from storage to watches.
+
+- `dispatcher`: one watch on storage for the whole server.
+- `cache`: recent events and active watches of one resource.
+"""

@@ -1,0 +1,456 @@
+"""Watch cache: the recent events of one resource, and its watchers.
+
+The `EventDispatcher` adds each storage event to the `WatchCache` of its resource. The cache keeps a window of
+recent events, for watches that start at an older resource version, and the watchers, indexed by namespace and
+name. A `Watcher` is the stream of one client: a bounded queue of encoded events. An event is encoded once per
+representation and shared by all watchers of it.
+
+A watcher whose queue overflows is terminated; other watchers are not affected. Timeouts and bookmarks of all
+watchers share one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.errors import APIError, Expired
+from kubewright.apiserver.encoding.representation import Representation
+from kubewright.storage.contract import StorageEvent
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.objects import Object
+    from kubewright.apiserver.rest.selection import Selection
+
+    from .dispatcher import EventDispatcher
+
+logger = logging.getLogger("kubewright.apiserver")
+
+WINDOW = 4096
+WINDOW_BYTES = 8 * 1024 * 1024
+"""Events that a hub remembers, and what their objects may weigh."""
+WINDOW_SECONDS = 90.0
+WINDOW_LEAST = 100
+"""How long events are remembered, and how many of a quiet resource in any case."""
+QUEUE_EVENTS = 10_000
+QUEUE_BYTES = 64 * 1024 * 1024
+"""What may wait for one watcher before it is dropped."""
+_CHUNK = 512
+
+
+class WatchCacheEvent:
+    """One event and everything that was worked out about it."""
+
+    __slots__ = ("_new", "_old", "at", "encoded", "event", "name", "namespace", "type")
+
+    def __init__(self, event: StorageEvent, namespace: str, name: str, at: float) -> None:
+        self.event = event
+        self.at = at
+        self.namespace = namespace
+        self.name = name
+        if event.type == "delete":
+            self.type = "DELETED"
+        else:
+            self.type = "ADDED" if event.previous is None else "MODIFIED"
+        self.encoded: dict[tuple[Representation, str], bytes] = {}
+        self._new: Any = None
+        self._old: Any = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes of objects this holds on to."""
+        previous = self.event.previous
+        return len(self.event.value or b"") + (len(previous.value) if previous is not None else 0)
+
+    def settle(self) -> None:
+        """Forget what was worked out: everybody who follows has had it."""
+        self.encoded.clear()
+        self._new = self._old = None
+
+    def selected(self, selection: Selection, layout_version: Representation) -> str:
+        """The type that a watcher with selectors sees; empty if it sees nothing."""
+        event = self.event
+        now = before = False
+        if event.value is not None:
+            if self._new is None:
+                self._new = selection.facts(event.value)
+            now = selection.matches(self._new)
+        if event.previous is not None:
+            if self._old is None:
+                self._old = selection.facts(event.previous.value)
+            before = selection.matches(self._old)
+        if now:
+            return "MODIFIED" if before else "ADDED"
+        return "DELETED" if before else ""
+
+    def source(self, type_: str) -> bytes:
+        """The bytes that an event of this type shows: what is now, or what was before it went."""
+        event = self.event
+        if type_ == "DELETED" and event.previous is not None:
+            return event.previous.value
+        assert event.value is not None
+        return event.value
+
+    def bytes_for(self, representation: Representation, type_: str) -> bytes:
+        """The encoded event, shared by all watchers of that representation."""
+        key = (representation, type_)
+        found = self.encoded.get(key)
+        if found is None:
+            source, revision = self.source(type_), self.event.revision
+            if representation.direct:
+                spliced = representation.splice(source, revision)
+                if spliced is not None:
+                    found = b'{"type":"%b","object":%b}\n' % (type_.encode(), spliced)
+            if found is None:
+                obj = representation.objects([(source, revision)])[0]
+                found = representation.event(type_, obj)
+            self.encoded[key] = found
+        return found
+
+
+class Watcher(AsyncIterator[bytes]):
+    """The stream of one client. Iterate for chunks of encoded events; `aclose()` when the client is gone."""
+
+    __slots__ = (
+        "_bytes",
+        "_closed",
+        "_first",
+        "_waiter",
+        "abort",
+        "after",
+        "bookmarks",
+        "cache",
+        "deadline",
+        "dropped",
+        "pending",
+        "representation",
+        "scope",
+        "selection",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        cache: WatchCache,
+        representation: Representation,
+        *,
+        namespace: str = "",
+        name: str = "",
+        selection: Selection | None = None,
+        after: int = 0,
+        deadline: float = 0.0,
+        bookmarks: bool = False,
+    ) -> None:
+        self.cache = cache
+        self.representation = representation
+        self.scope = (namespace, name)
+        self.selection = selection
+        self.after = after
+        self.deadline = deadline
+        self.bookmarks = bookmarks
+        self.pending: list[bytes] = []
+        self.dropped = False
+        self.slot = 0
+        """Where the timer has it."""
+        self.abort: Callable[[], object] | None = None
+        """Set by the transport: ends the connection of a client that does not read."""
+        self._bytes = 0
+        self._first = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+
+    def offer(self, change: WatchCacheEvent) -> None:
+        """Queue a change, if this watcher is to see it."""
+        if change.event.revision <= self.after or self._closed:
+            return
+        selection = self.selection
+        type_ = change.type if selection is None else change.selected(selection, self.representation)
+        if not type_:
+            return
+        representation = self.representation
+        if representation.awaits:
+            self.cache.convert_later(self, change, type_)
+            return
+        try:
+            if representation.per_watcher and self._first:
+                self._first = False
+                obj = representation.objects([(change.source(type_), change.event.revision)])[0]
+                chunk = representation.event(type_, obj, first=True)
+            else:
+                chunk = change.bytes_for(representation, type_)
+        except Exception as error:
+            self.fail(error)
+            return
+        self.push(chunk)
+
+    def encode_object(self, type_: str, obj: Object) -> bytes:
+        """An event of a decoded object, as this stream needs it."""
+        first, self._first = self._first, False
+        return self.representation.event(type_, obj, first=first and self.representation.per_watcher)
+
+    def push(self, chunk: bytes) -> None:
+        """Queue an encoded event; a queue that is too long ends the watch."""
+        self.pending.append(chunk)
+        self._bytes += len(chunk)
+        waiter = self._waiter
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+        elif len(self.pending) > QUEUE_EVENTS or self._bytes > QUEUE_BYTES:
+            self._drop()
+
+    def push_initial(self, chunks: list[bytes]) -> None:
+        """Queue the initial state, which may be longer than the queue."""
+        self.pending.extend(chunks)
+
+    def fail(self, error: Exception) -> None:
+        """Send an ERROR event and end."""
+        if not isinstance(error, APIError):
+            from kubewright.api.errors import InternalError
+
+            logger.warning("a watch failed: %s", error)
+            error = InternalError(f"Internal error occurred: {error}")
+        self.push(self.representation.frame({"type": "ERROR", "object": error.to_status()}))
+        self.close()
+
+    def _drop(self) -> None:
+        self.dropped = True
+        self.pending.clear()
+        self.cache.dropped += 1
+        self.close()
+        if self.abort is not None:
+            self.abort()
+
+    def close(self) -> None:
+        """End the stream after what is queued."""
+        if not self._closed:
+            self._closed = True
+            self.cache.remove(self)
+            waiter, self._waiter = self._waiter, None
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+    def due(self, now: float) -> float:
+        """Called by the timer: end, or send a bookmark. Returns when to be called next; 0 for never."""
+        if self._closed:
+            return 0.0
+        if self.deadline <= now:
+            self.close()
+            return 0.0
+        if self.bookmarks:
+            self.push(self.representation.bookmark(max(self.cache.dispatcher.revision, self.after)))
+        return self.next_due(now)
+
+    def next_due(self, now: float) -> float:
+        """When something is to happen: a bookmark in a while and shortly before the end, then the end."""
+        if not self.bookmarks:
+            return self.deadline
+        if self.deadline - now > self.cache.bookmark_interval + 2:
+            return now + self.cache.bookmark_interval
+        return self.deadline - 2 if self.deadline - now > 2.5 else self.deadline
+
+    def __aiter__(self) -> Watcher:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            pending = self.pending
+            if pending:
+                self.cache.sent[self.representation.version.name] += min(len(pending), _CHUNK)
+                if len(pending) == 1:
+                    chunk = pending[0]
+                    pending.clear()
+                elif len(pending) <= _CHUNK:
+                    chunk = b"".join(pending)
+                    pending.clear()
+                else:
+                    chunk = b"".join(pending[:_CHUNK])
+                    del pending[:_CHUNK]
+                self._bytes = max(self._bytes - len(chunk), 0)
+                return chunk
+            if self._closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    async def aclose(self) -> None:
+        """Forget the client."""
+        self.pending.clear()
+        self.close()
+
+
+class WatchCache:
+    """The watchers of one resource and its recent events."""
+
+    def __init__(
+        self, dispatcher: EventDispatcher, prefix: str, *, namespaced: bool, bookmark_interval: float = 60.0
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.prefix = prefix
+        self.namespaced = namespaced
+        self.bookmark_interval = bookmark_interval
+        self.oldest = 0
+        """Events later than this are in the window."""
+        self.received = 0
+        """Events taken in."""
+        self.sent: Counter[str] = Counter()
+        """Events handed to connections, by version."""
+        self.dropped = 0
+        """Watches ended because nobody read them."""
+        self.active = 0
+        self.on_count: Callable[[int], object] | None = None
+        self.listeners: list[Callable[[WatchCacheEvent], object]] = []
+        """Parts of the server that follow this resource; called with every change, in order."""
+        self._window: deque[WatchCacheEvent] = deque()
+        self._window_bytes = 0
+        self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
+        self._conversions: asyncio.Queue[tuple[Watcher, WatchCacheEvent, str]] | None = None
+        self._converter: asyncio.Task[None] | None = None
+        self._ended = False
+        dispatcher.register(self)
+
+    def reset(self, revision: int) -> None:
+        """Events later than `revision` will be taken in."""
+        self._window.clear()
+        self._window_bytes = 0
+        self.oldest = revision
+
+    def add_event(self, event: StorageEvent) -> None:
+        """Take in one event and offer it to those who want it."""
+        rest = event.key[len(self.prefix) :]
+        namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
+        change = WatchCacheEvent(event, namespace, name, self.dispatcher.clock())
+        self.received += 1
+        self._remember(change)
+        for listener in self.listeners:
+            listener(change)
+        for observer in self.dispatcher.listeners:
+            observer.on_event(self, change)
+        watchers = self._watchers
+        if watchers:
+            for scope in (
+                (("", ""), (namespace, ""), (namespace, name), ("", name))
+                if namespace
+                else (
+                    ("", ""),
+                    ("", name),
+                )
+            ):
+                group = watchers.get(scope)
+                if group:
+                    for watcher in list(group):
+                        watcher.offer(change)
+            if not self._converting:
+                change.settle()
+
+    def _remember(self, change: WatchCacheEvent) -> None:
+        window = self._window
+        window.append(change)
+        self._window_bytes += change.size
+        stale = change.at - WINDOW_SECONDS
+        while (
+            len(window) > WINDOW
+            or (self._window_bytes > WINDOW_BYTES and len(window) > 1)
+            or (window[0].at < stale and len(window) > WINDOW_LEAST)
+        ):
+            first = window.popleft()
+            self._window_bytes -= first.size
+            self.oldest = first.event.revision
+
+    def attach(self, watcher: Watcher) -> None:
+        """Add a watcher: it gets what the window holds after its version, then everything new."""
+        if self._ended:
+            watcher.close()
+            return
+        namespace, name = watcher.scope
+        window = self._window
+        if window and window[-1].event.revision > watcher.after:
+            for change in window:
+                if (
+                    change.event.revision > watcher.after
+                    and (not namespace or change.namespace == namespace)
+                    and (not name or change.name == name)
+                ):
+                    watcher.offer(change)
+                    if not self._converting:
+                        change.settle()
+        self._watchers.setdefault(watcher.scope, {})[watcher] = None
+        self.active += 1
+        if self.on_count is not None:
+            self.on_count(1)
+        self.dispatcher.timer.schedule(watcher, watcher.next_due(self.dispatcher.clock()))
+
+    def remove(self, watcher: Watcher) -> None:
+        """Forget a watcher."""
+        group = self._watchers.get(watcher.scope)
+        if group is not None and watcher in group:
+            del group[watcher]
+            if not group:
+                del self._watchers[watcher.scope]
+            self.active -= 1
+            self.dispatcher.timer.forget(watcher)
+            if self.on_count is not None:
+                self.on_count(-1)
+
+    def check(self, revision: int) -> None:
+        """Raise `Expired` if the window does not reach back to `revision`."""
+        if revision < self.oldest:
+            raise Expired(f"too old resource version: {revision} ({self.oldest})")
+
+    def close_watchers(self) -> None:
+        """End every watch cleanly."""
+        for group in list(self._watchers.values()):
+            for watcher in list(group):
+                watcher.close()
+
+    def stop(self) -> None:
+        """The resource is gone."""
+        self._ended = True
+        self.close_watchers()
+        self._window.clear()
+        self.dispatcher.unregister(self)
+        if self._converter is not None:
+            self._converter.cancel()
+
+    @property
+    def _converting(self) -> bool:
+        """Whether changes still wait for a conversion, and share what is worked out about them."""
+        return self._conversions is not None and not self._conversions.empty()
+
+    def convert_later(self, watcher: Watcher, change: WatchCacheEvent, type_: str) -> None:
+        """Queue a change for a watcher whose version needs an async conversion; order is kept."""
+        if self._conversions is None:
+            self._conversions = asyncio.Queue()
+            self._converter = asyncio.create_task(self._convert())
+        self._conversions.put_nowait((watcher, change, type_))
+
+    async def _convert(self) -> None:
+        assert self._conversions is not None
+        while True:
+            watcher, change, type_ = await self._conversions.get()
+            representation = watcher.representation
+            try:
+                key = (representation, type_)
+                source = change.source(type_)
+                if representation.direct and representation.splice(source, change.event.revision):
+                    change.bytes_for(representation, type_)
+                elif key not in change.encoded or representation.per_watcher:
+                    items = [(source, change.event.revision)]
+                    obj = (await representation.objects_async(items))[0]
+                    if representation.per_watcher:
+                        watcher.push(watcher.encode_object(type_, obj))
+                        continue
+                    change.encoded[key] = representation.event(type_, obj)
+                watcher.push(change.encoded[key])
+            except Exception as error:
+                watcher.fail(error)
+            finally:
+                if self._conversions.empty():
+                    change.settle()
