@@ -1,4 +1,4 @@
-# Every target sets up what it needs: .venv is made on first use and again when pyproject.toml changes.
+# Every target installs what it needs: .venv is created on first use and updated when pyproject.toml changes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,25 +40,26 @@ lint: $(VENV)/.dev-ready ## Format check, lint, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell src docs examples tests bench tools README.md CONTRIBUTING.md
 
 test: lint ## Lint, then every test, with coverage
 	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term $(PYTEST_ARGS)
 
-demo: $(VENV)/.run-ready ## See it work
+demo: $(VENV)/.run-ready ## Run an operator on the embedded control plane
 	$(BIN)/python examples/demo.py
 
-bench: $(VENV)/.dev-ready ## CPU per operation of everything that has a target
+bench: $(VENV)/.dev-ready ## Measure CPU per operation
 	$(BIN)/python -m bench
 
-docs: $(VENV)/.docs-ready ## Build the book into site/
+docs: $(VENV)/.docs-ready ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-format: $(VENV)/.dev-ready ## Format and fix what can be fixed
+format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean: ## Remove everything that make made
+clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
 .PHONY: help lint test demo bench docs format clean
