@@ -110,7 +110,7 @@ def replica_status_rules(
     def bounds(status: Object, path: str) -> Errors:
         total, available = status.get("replicas") or 0, status.get("availableReplicas") or 0
         errors = [
-            fe.invalid(f"{path}.{field}", status[field], "cannot be greater than status.replicas")
+            fe.invalid(f"{path}.{field}", status.get(field) or 0, "cannot be greater than status.replicas")
             for field in counts
             if (status.get(field) or 0) > total
         ]

@@ -1,126 +1,182 @@
-"""Daemon sets."""
+"""DaemonSet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
-from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
 from kubewright.apiserver.strategy import Operation
-from kubewright.controlplane.kinds.validation.formats import (
-    Errors,
-    amount,
-    at_most_all,
-    int_or_percent,
-    non_negative,
+from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
+from kubewright.controlplane.kinds.printing import (
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    NAME,
+    age_of,
+    column,
+    container_cells,
+    field,
+    label_selector_text,
+    labels_text,
+    name_of,
 )
-from kubewright.controlplane.kinds.workload import WorkloadStrategy, collision_errors, shown_strategy
+from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Rules, Switch, UpdateRules
+from kubewright.controlplane.kinds.validation.formats import amount, at_most_all, int_or_percent
+from kubewright.controlplane.kinds.workload import (
+    immutable_label_selector,
+    not_decremented,
+    template_warnings,
+    update_strategy,
+    workload_defaults,
+)
 from kubewright.schema import field_errors as fe
-
-_COUNTS = (
-    "currentNumberScheduled",
-    "numberMisscheduled",
-    "desiredNumberScheduled",
-    "numberReady",
-    "observedGeneration",
-    "updatedNumberScheduled",
-    "numberAvailable",
-    "numberUnavailable",
-    "collisionCount",
-)
-
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
-class DaemonSetStrategy(WorkloadStrategy):
-    """Daemon sets."""
+class DaemonSetStrategy(KindStrategy):
+    """Counts changes of the template in an annotation."""
 
     annotation_of_whole = _TEMPLATE_GENERATION
 
-    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """As for other workloads, but what may not change is said first."""
-        if op.subresource == "status":
-            return self.status_errors(obj, old)
-        return self.update_errors(obj, old) + self.spec_errors(obj["spec"])
-
-    def default(self, version: Version, obj: Object) -> None:
-        """As for other workloads; whoever writes a daemon set writes the count of its templates, too."""
-        super().default(version, obj)
-        obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "0")
-
-    def default_spec(self, spec: Object) -> None:
-        """One node at a time, ten revisions."""
-        strategy: Object = spec.setdefault("updateStrategy", {})
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-        if strategy["type"] == "RollingUpdate":
-            rolling: Object = strategy.setdefault("rollingUpdate", {})
-            rolling.setdefault("maxUnavailable", 1)
-            rolling.setdefault("maxSurge", 0)
-        spec.setdefault("revisionHistoryLimit", 10)
-
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """The generation of the template is counted in an annotation."""
-        annotations = obj["metadata"].setdefault("annotations", {})
-        annotations[_TEMPLATE_GENERATION] = "1"
+        """Start with template generation 1."""
+        obj["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = "1"
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
-        """Count a changed template."""
+        """Increment the template generation if the template has changed."""
         if op.subresource:
             return
-        key = _TEMPLATE_GENERATION
-        text = (old["metadata"].get("annotations") or {}).get(key) or "0"
-        before = int(text) if text.isdigit() else 0
-        changed = obj["spec"]["template"] != old["spec"]["template"]
-        obj["metadata"].setdefault("annotations", {})[key] = str(before + 1 if changed else before)
-
-    def spec_errors(self, spec: Object) -> Errors:
-        """Selector and template, strategy, counts."""
-        from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
-        from kubewright.controlplane.kinds.core.podspec.template import (
-            labels_of,
-            matches,
-            mismatch,
-            running_for_ever_errors,
-            template_errors,
-        )
-
-        selector, template = spec.get("selector"), spec["template"]
-        errors = selector_errors(selector, "spec.selector")
-        if not errors and not matches(selector, labels_of(template)):
-            errors.append(mismatch(template, "spec.template"))
-        if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            errors.append(fe.invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
-        errors += template_errors(template, "spec.template")
-        errors += running_for_ever_errors(template, "spec.template", "DaemonSet")
-        errors += non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
-        errors += _daemon_strategy_errors(spec["updateStrategy"], "spec.updateStrategy")
-        return errors + non_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
-
-    def status_errors(self, obj: Object, old: Object) -> Errors:
-        """Counts that are counts."""
-        status = obj.get("status") or {}
-        errors = [error for field in _COUNTS for error in non_negative(status.get(field), f"status.{field}")]
-        return errors + collision_errors(obj, old)
+        text = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or "0"
+        generation = int(text) if text.isdigit() else 0
+        if obj["spec"]["template"] != old["spec"]["template"]:
+            generation += 1
+        obj["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = str(generation)
 
 
-def _daemon_strategy_errors(strategy: Object, path: str) -> Errors:
-    if strategy.get("type") == "OnDelete":
-        return []
-    if strategy.get("type") != "RollingUpdate":
-        return [fe.not_supported(path, shown_strategy(strategy), ("RollingUpdate", "OnDelete"))]
-    path = f"{path}.rollingUpdate"
-    rolling = strategy.get("rollingUpdate") or {}
-    errors: Errors = []
-    for check in (int_or_percent, at_most_all):
-        for field in ("maxUnavailable", "maxSurge"):
-            errors += check(rolling.get(field), f"{path}.{field}")
+def _default_spec(spec: Object) -> None:
+    strategy: Object = spec.setdefault("updateStrategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        rolling: Object = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+_apply_defaults = workload_defaults(_default_spec)
+
+
+def _default(obj: Object) -> None:
+    _apply_defaults(obj)
+    obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "0")
+
+
+def _check_selector_and_template(spec: Object, path: str) -> Errors:
+    from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
+    from kubewright.controlplane.kinds.core.podspec.template import (
+        labels_of,
+        matches,
+        mismatch,
+        running_for_ever_errors,
+        template_errors,
+    )
+
+    selector, template, template_path = spec.get("selector"), spec["template"], f"{path}.template"
+    errors = selector_errors(selector, f"{path}.selector")
+    if not errors and not matches(selector, labels_of(template)):
+        errors.append(mismatch(template, template_path))
+    if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        errors.append(fe.invalid(f"{path}.selector", selector, "empty selector is invalid for daemonset"))
+    errors += template_errors(template, template_path)
+    return errors + running_for_ever_errors(template, template_path, "DaemonSet")
+
+
+def _check_progress(rolling: Object, path: str) -> Errors:
     unavailable, surge = amount(rolling.get("maxUnavailable")), amount(rolling.get("maxSurge"))
     if unavailable and surge:
         text = "may not be set when maxUnavailable is non-zero"
-        errors.append(fe.invalid(f"{path}.maxSurge", rolling.get("maxSurge"), text))
-    elif not unavailable and not surge:
-        errors.append(fe.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return errors
+        return [fe.invalid(f"{path}.maxSurge", rolling.get("maxSurge"), text)]
+    if unavailable or surge:
+        return []
+    return [fe.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")]
+
+
+_ROLLING_UPDATE = [
+    {"maxUnavailable": int_or_percent, "maxSurge": int_or_percent},
+    {"maxUnavailable": at_most_all, "maxSurge": at_most_all},
+    _check_progress,
+]
+RULES = Rules(
+    {
+        "spec": [
+            _check_selector_and_template,
+            {
+                "minReadySeconds": NOT_NEGATIVE,
+                "updateStrategy": [
+                    update_strategy("RollingUpdate", "OnDelete"),
+                    Switch("type", {"RollingUpdate": {"rollingUpdate": _ROLLING_UPDATE}}),
+                ],
+                "revisionHistoryLimit": NOT_NEGATIVE,
+            },
+        ]
+    }
+)
+STATUS_RULES = Rules(
+    {
+        "status.currentNumberScheduled": NOT_NEGATIVE,
+        "status.numberMisscheduled": NOT_NEGATIVE,
+        "status.desiredNumberScheduled": NOT_NEGATIVE,
+        "status.numberReady": NOT_NEGATIVE,
+        "status.observedGeneration": NOT_NEGATIVE,
+        "status.updatedNumberScheduled": NOT_NEGATIVE,
+        "status.numberAvailable": NOT_NEGATIVE,
+        "status.numberUnavailable": NOT_NEGATIVE,
+        "status.collisionCount": NOT_NEGATIVE,
+    }
+)
+
+
+def _cells(obj: Object) -> list[Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    return [
+        name_of(obj),
+        status.get("desiredNumberScheduled") or 0,
+        status.get("currentNumberScheduled") or 0,
+        status.get("numberReady") or 0,
+        status.get("updatedNumberScheduled") or 0,
+        status.get("numberAvailable") or 0,
+        labels_text(field(spec, "template.spec.nodeSelector")),
+        age_of(obj),
+        *container_cells(spec.get("template")),
+        label_selector_text(spec.get("selector")),
+    ]
+
+
+KINDS = {
+    "daemonsets": Kind(
+        strategy=DaemonSetStrategy,
+        default=_default,
+        validate=RULES,
+        validate_update=UpdateRules({"spec.selector": immutable_label_selector}, RULES),
+        validate_status=UpdateRules(STATUS_RULES, {"status.collisionCount": not_decremented}),
+        warnings=template_warnings(),
+        generation_fields=("spec",),
+        columns=(
+            NAME,
+            column("Desired", description="Nodes that should run the pod.", type="integer"),
+            column("Current", description="Nodes that run at least one pod.", type="integer"),
+            column("Ready", description="Nodes with a ready pod.", type="integer"),
+            column("Up-to-date", description="Nodes with a pod of the current template.", type="integer"),
+            column("Available", description="Nodes with an available pod.", type="integer"),
+            column("Node Selector", description="Labels that nodes must have."),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+            column("Selector", description="Label selector of the pods.", wide=True),
+        ),
+        cells=_cells,
+        subresources={"status": STATUS},
+    ),
+}

@@ -1,34 +1,48 @@
-"""Stateful sets, and the revisions that they and daemon sets keep."""
+"""StatefulSet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 from kubewright.api import names
-from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_volume, round_quantities
-from kubewright.controlplane.kinds.kind import KindStrategy
-from kubewright.controlplane.kinds.validation.formats import (
-    Errors,
-    amount,
-    at_most_all,
-    choice,
-    dns_label,
-    immutable,
-    int_or_percent,
-    non_negative,
+from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
+from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
+from kubewright.controlplane.kinds.printing import (
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    NAME,
+    age_of,
+    column,
+    container_cells,
+    name_of,
 )
+from kubewright.controlplane.kinds.validation import (
+    DNS_LABEL,
+    NOT_NEGATIVE,
+    Check,
+    Enum,
+    Errors,
+    Required,
+    Rules,
+    Switch,
+    Table,
+    UpdateRules,
+)
+from kubewright.controlplane.kinds.validation.formats import amount, at_most_all, int_or_percent
 from kubewright.controlplane.kinds.workload import (
-    WorkloadStrategy,
-    collision_errors,
-    count_errors,
+    replica_status_rules,
+    scale_subresource,
     shown_strategy,
+    template_warnings,
+    workload_defaults,
 )
 from kubewright.schema import field_errors as fe
 
-_CHANGEABLE = (
+_MUTABLE_FIELDS = (
     "replicas",
     "ordinals",
     "template",
@@ -39,106 +53,95 @@ _CHANGEABLE = (
 )
 
 
-class StatefulSetStrategy(WorkloadStrategy):
-    """Stateful sets."""
-
-    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """The name is part of the names of its pods: a label."""
-        return names.check_dns_label(name, prefix=prefix)
-
-    def default_spec(self, spec: Object) -> None:
-        """One after the other, claims are kept, ten revisions."""
-        if not spec.get("podManagementPolicy"):
-            spec["podManagementPolicy"] = "OrderedReady"
-        strategy: Object = spec.setdefault("updateStrategy", {})
-        if not strategy.get("type"):
-            strategy["type"] = "RollingUpdate"
-            strategy.setdefault("rollingUpdate", {})
-        if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
-            strategy["rollingUpdate"].setdefault("partition", 0)
-        retention: Object = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-        for field in ("whenDeleted", "whenScaled"):
-            if not retention.get(field):
-                retention[field] = "Retain"
-        spec.setdefault("replicas", 1)
-        spec.setdefault("revisionHistoryLimit", 10)
-        for claim in spec.get("volumeClaimTemplates") or ():
-            claim.setdefault("kind", "PersistentVolumeClaim")
-            claim.setdefault("apiVersion", "v1")
-            claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-            resources = claim["spec"].get("resources") or {}
-            round_quantities(resources.get("requests"))
-            round_quantities(resources.get("limits"))
-            status: Object = claim.setdefault("status", {})
-            if not status.get("phase"):
-                status["phase"] = "Pending"
+class StatefulSetStrategy(KindStrategy):
+    """Drops the field of a feature gate that is off by default."""
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """More than one pod at a time is not on offer."""
+        """Drop `maxUnavailable`."""
         (obj["spec"]["updateStrategy"].get("rollingUpdate") or {}).pop("maxUnavailable", None)
 
-    def spec_errors(self, spec: Object) -> Errors:
-        """Policies, claims, replicas, selector and template."""
-        from kubewright.controlplane.kinds.core.persistent_volume import claim_spec_errors
-        from kubewright.controlplane.kinds.core.podspec.template import selected_template_errors
 
-        errors: Errors = []
-        management = spec.get("podManagementPolicy")
-        if management not in ("OrderedReady", "Parallel"):
-            text = "must be 'OrderedReady' or 'Parallel'"
-            errors.append(fe.invalid("spec.podManagementPolicy", management, text))
-        errors += _set_strategy_errors(spec["updateStrategy"], "spec.updateStrategy")
-        retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
-        for field in ("whenDeleted", "whenScaled"):
-            path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            errors += choice(retention.get(field), ("Retain", "Delete"), path)
-        for position, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            errors += claim_spec_errors(
-                claim.get("spec") or {}, f"spec.volumeClaimTemplates[{position}].spec"
-            )
-        errors += non_negative(spec.get("replicas"), "spec.replicas")
-        errors += non_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
-        errors += non_negative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
-        if spec.get("serviceName"):
-            errors += dns_label(spec["serviceName"], "spec.serviceName")
-        return errors + selected_template_errors(
-            spec.get("selector"),
-            _with_claims(spec),
-            "spec",
-            noun="statefulset",
-            always="StatefulSet",
-            unusable="",
-        )
+def _default_update_strategy(strategy: Object) -> None:
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
+        strategy["rollingUpdate"].setdefault("partition", 0)
 
-    def update_errors(self, obj: Object, old: Object) -> Errors:
-        """What of a stateful set never changes."""
-        after, before = obj["spec"], old["spec"]
-        fields = (after.keys() | before.keys()) - set(_CHANGEABLE)
-        if all(after.get(field) == before.get(field) for field in fields):
-            return []
-        *most, last = (f"'{field}'" for field in _CHANGEABLE)
-        text = f"updates to statefulset spec for fields other than {', '.join(most)} and {last} are forbidden"
-        return [fe.forbidden("spec", text)]
 
-    def status_errors(self, obj: Object, old: Object) -> Errors:
-        """Counts that fit together."""
-        counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        errors = count_errors(obj.get("status") or {}, counts, counts, "status.readyReplicas")
-        return errors + collision_errors(obj, old)
+def _default_claim(claim: Object) -> None:
+    claim.setdefault("kind", "PersistentVolumeClaim")
+    claim.setdefault("apiVersion", "v1")
+    spec: Object = claim.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    resources = spec.get("resources") or {}
+    round_quantities(resources.get("requests"))
+    round_quantities(resources.get("limits"))
+    status: Object = claim.setdefault("status", {})
+    status["phase"] = status.get("phase") or "Pending"
+
+
+_DEFAULTS = Defaults(
+    {
+        "podManagementPolicy": IfEmpty("OrderedReady"),
+        "updateStrategy": {},
+        "persistentVolumeClaimRetentionPolicy": {},
+        "persistentVolumeClaimRetentionPolicy.whenDeleted": IfEmpty("Retain"),
+        "persistentVolumeClaimRetentionPolicy.whenScaled": IfEmpty("Retain"),
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "volumeClaimTemplates[*]": _default_claim,
+    }
+)
+
+
+def _default_spec(spec: Object) -> None:
+    _DEFAULTS(spec)
+    _default_update_strategy(spec["updateStrategy"])
+
+
+def _update_strategy_type(strategy: Object, path: str) -> Errors:
+    if strategy.get("type") in ("RollingUpdate", "OnDelete"):
+        return []
+    return [fe.invalid(path, shown_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
+
+
+def _no_rolling_update(rolling: Object, path: str) -> Errors:
+    value = fe.GoStruct({"Partition": rolling.get("partition") or 0, "MaxUnavailable": None})
+    return [fe.invalid(path, value, "only allowed for updateStrategy 'RollingUpdate'")]
+
+
+def _not_zero(value: int | str, path: str) -> Errors:
+    return [] if amount(value) else [fe.invalid(path, value, "cannot be 0")]
+
+
+def _claim_spec_errors(spec: Object, path: str) -> Errors:
+    from kubewright.controlplane.kinds.core.persistent_volume import claim_spec_errors
+
+    return claim_spec_errors(spec, path)
+
+
+def _check_selector_and_template(spec: Object, path: str) -> Errors:
+    from kubewright.controlplane.kinds.core.podspec.template import selected_template_errors
+
+    template = _with_claims(spec)
+    return selected_template_errors(
+        spec.get("selector"), template, path, noun="statefulset", always="StatefulSet", unusable=""
+    )
 
 
 def _with_claims(spec: Object) -> Object:
-    """The template as its pods will be: with the claims as volumes, names given by the set."""
+    """Return the template as the controller completes it: claims are volumes, host names are replaced."""
     claims = spec.get("volumeClaimTemplates") or []
-    inner = spec["template"].get("spec") or {}
-    if not claims and not inner.get("hostname") and not inner.get("subdomain"):
+    pod = spec["template"].get("spec") or {}
+    if not claims and not pod.get("hostname") and not pod.get("subdomain"):
         return dict(spec["template"])
     template: Object = deep_copy(spec["template"])
     template["spec"].pop("hostname", None)
     template["spec"].pop("subdomain", None)
-    made = {(claim.get("metadata") or {}).get("name") or "": claim for claim in claims}
-    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in made]
-    volumes += [one for one in template["spec"].get("volumes") or () if one.get("name") not in made]
+    claim_names = {(claim.get("metadata") or {}).get("name") or "": None for claim in claims}
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claim_names]
+    volumes += [one for one in template["spec"].get("volumes") or () if one.get("name") not in claim_names]
     for volume in volumes:
         default_volume(volume)
     if volumes:
@@ -146,42 +149,77 @@ def _with_claims(spec: Object) -> Object:
     return template
 
 
-def _set_strategy_errors(strategy: Object, path: str) -> Errors:
-    kind, rolling = strategy.get("type"), strategy.get("rollingUpdate")
-    if kind == "OnDelete":
-        if rolling is None:
-            return []
-        text = "only allowed for updateStrategy 'RollingUpdate'"
-        shown = fe.GoStruct({"Partition": rolling.get("partition") or 0, "MaxUnavailable": None})
-        return [fe.invalid(f"{path}.rollingUpdate", shown, text)]
-    if kind != "RollingUpdate":
-        return [fe.invalid(path, shown_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
-    errors: Errors = []
-    if rolling is not None:
-        errors += non_negative(rolling.get("partition"), f"{path}.rollingUpdate.partition")
-        unavailable, where = rolling.get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable"
-        if unavailable is not None:
-            errors += int_or_percent(unavailable, where)
-            if not amount(unavailable):
-                errors.append(fe.invalid(where, unavailable, "cannot be 0"))
-            errors += at_most_all(unavailable, where)
-    return errors
+_UPDATE_STRATEGIES: dict[str, Table] = {
+    "OnDelete": {"rollingUpdate": _no_rolling_update},
+    "RollingUpdate": {
+        "rollingUpdate.partition": NOT_NEGATIVE,
+        "rollingUpdate.maxUnavailable": [int_or_percent, _not_zero, at_most_all],
+    },
+}
+_RETENTION = [Required(), Enum("Retain", "Delete")]
+RULES = Rules(
+    {
+        "spec": [
+            {
+                "podManagementPolicy": Enum(
+                    "OrderedReady", "Parallel", detail="must be 'OrderedReady' or 'Parallel'"
+                ),
+                "updateStrategy": [_update_strategy_type, Switch("type", _UPDATE_STRATEGIES)],
+                "persistentVolumeClaimRetentionPolicy.whenDeleted": _RETENTION,
+                "persistentVolumeClaimRetentionPolicy.whenScaled": _RETENTION,
+                "volumeClaimTemplates[*].spec": Check(_claim_spec_errors, absent={}),
+                "replicas": NOT_NEGATIVE,
+                "minReadySeconds": NOT_NEGATIVE,
+                "ordinals.start": NOT_NEGATIVE,
+                "serviceName": DNS_LABEL,
+            },
+            _check_selector_and_template,
+        ]
+    }
+)
 
 
-class ControllerRevisionStrategy(KindStrategy):
-    """Revisions: their data never changes."""
+def _immutable_fields(obj: Object, old: Object) -> Errors:
+    after, before = obj["spec"], old["spec"]
+    if all(
+        after.get(name) == before.get(name) for name in (after.keys() | before.keys()) - {*_MUTABLE_FIELDS}
+    ):
+        return []
+    *most, last = (f"'{name}'" for name in _MUTABLE_FIELDS)
+    text = f"updates to statefulset spec for fields other than {', '.join(most)} and {last} are forbidden"
+    return [fe.forbidden("spec", text)]
 
-    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """A new revision."""
-        errors = non_negative(obj.get("revision"), "revision")
-        data = obj.get("data")
-        if data is None:
-            errors.append(fe.required("data", "data is mandatory"))
-        elif not isinstance(data, dict):
-            errors.append(fe.required("data", "data must be a valid JSON object"))
-        return errors
 
-    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """Only the number and the metadata change."""
-        errors = non_negative(obj.get("revision"), "revision")
-        return errors + immutable(obj.get("data"), old.get("data"), "data")
+def _cells(obj: Object) -> list[Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    ready = f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}"
+    return [name_of(obj), ready, age_of(obj), *container_cells(spec.get("template"))]
+
+
+KINDS = {
+    "statefulsets": Kind(
+        strategy=StatefulSetStrategy,
+        default=workload_defaults(_default_spec),
+        validate=RULES,
+        validate_update=UpdateRules(RULES, _immutable_fields),
+        validate_status=replica_status_rules(
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            ready="status.readyReplicas",
+        ),
+        validate_name=names.check_dns_label,
+        warnings=template_warnings(),
+        generation_fields=("spec",),
+        columns=(
+            NAME,
+            column("Ready", description="Number of the pod with ready state"),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+        ),
+        cells=_cells,
+        subresources={"status": STATUS, "scale": scale_subresource()},
+    ),
+}

@@ -1,16 +1,16 @@
-"""Certificate signing requests: `certificates.k8s.io`.
+"""CertificateSigningRequest.
 
-Who asks is taken from the request. The spec never changes. Approving and denying go through `approval`, the
-certificate through `status`; conditions that decide are never taken back.
+The user, groups and extra fields of the spec come from the authenticated request, and the spec never changes.
+Conditions that approve or deny are written through `approval`, the certificate through `status`; neither can
+be removed.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any
 
 from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_label, check_dns_subdomain
@@ -19,8 +19,9 @@ from kubewright.apiserver.strategy import Operation
 from kubewright.apiserver.subresource import Subresource
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.printing import AGE, NONE, column, field, shown
+from kubewright.controlplane.kinds.validation import Check, Enum, Errors, Minimum, Required, Rules, Unique
 from kubewright.controlplane.kinds.validation.conditions import STATUSES
-from kubewright.controlplane.kinds.validation.formats import Errors
+from kubewright.controlplane.kinds.validation.formats import choice
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import human_duration
 
@@ -32,13 +33,12 @@ USAGES = (
 )  # fmt: skip
 _DECISIONS = ("Approved", "Denied", "Failed")
 _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
-_NOT_BOTH = "Approved and Denied conditions are mutually exclusive"
+_OPPOSITES = {"Approved": "Denied", "Denied": "Approved"}
+_CONDITIONS = "status.conditions"
 
 
 def signer_name_errors(name: str, path: str) -> Errors:
-    """The name of a signer: a domain, a slash, a path."""
-    if not name:
-        return [fe.required(path, "")]
+    """Validate a signer name: a domain, a slash, a path."""
     segments = name.split("/")
     if len(segments) != 2:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
@@ -56,16 +56,21 @@ def signer_name_errors(name: str, path: str) -> Errors:
     return errors
 
 
-def _label_errors(labels: Iterable[str], rule: Any, shown_as: str, path: str) -> Errors:
+def _label_errors(labels: Iterable[str], check: Callable[[str], list[str]], value: str, path: str) -> Errors:
     for label in labels:
-        wrong = rule(label)
-        if wrong:
-            return [fe.invalid(path, shown_as, f"validating label {quote(label)}: {text}") for text in wrong]
+        problems = check(label)
+        if problems:
+            return [fe.invalid(path, value, f"validating label {quote(label)}: {text}") for text in problems]
     return []
 
 
-def _request_fault(encoded: str) -> str:
-    """What is wrong with a PEM certificate request; empty if nothing is."""
+def _request_errors(spec: Object, path: str) -> Errors:
+    request = spec.get("request")
+    error = _request_error(request or "")
+    return [fe.invalid(f"{path}.request", request, error)] if error else []
+
+
+def _request_error(encoded: str) -> str:
     from cryptography import x509
 
     pem = _decoded(encoded)
@@ -78,7 +83,7 @@ def _request_fault(encoded: str) -> str:
     return "" if request.is_signature_valid else "x509: signature verification failed"
 
 
-def _certificate_fault(encoded: str) -> str:
+def _certificate_error(encoded: str) -> str:
     from cryptography import x509
 
     if not encoded:
@@ -105,76 +110,54 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-def _spec_errors(request: Object) -> Errors:
-    spec = request.get("spec") or {}
-    errors: Errors = []
-    fault = _request_fault(spec.get("request") or "")
-    if fault:
-        errors.append(fe.invalid("spec.request", spec.get("request"), fault))
-    usages = spec.get("usages") or []
-    if not usages:
-        errors.append(fe.required("spec.usages", ""))
-    errors += [
-        fe.not_supported(f"spec.usages[{position}]", usage, USAGES)
-        for position, usage in enumerate(usages)
-        if usage not in USAGES
-    ]
-    errors += [
-        fe.duplicate(f"spec.usages[{position}]", usage)
-        for position, usage in enumerate(usages)
-        if usage in usages[:position]
-    ]
-    signer = spec.get("signerName") or ""
-    if signer == _LEGACY_SIGNER:
-        text = "the legacy signerName is not allowed via this API version"
-        errors.append(fe.invalid("spec.signerName", signer, text))
-    else:
-        errors += signer_name_errors(signer, "spec.signerName")
-    seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < 600:
-        text = "may not specify a duration less than 600 seconds (10 minutes)"
-        errors.append(fe.invalid("spec.expirationSeconds", seconds, text))
-    return errors
+def _not_legacy_signer(name: str, path: str) -> Errors:
+    if name != _LEGACY_SIGNER:
+        return signer_name_errors(name, path)
+    return [fe.invalid(path, name, "the legacy signerName is not allowed via this API version")]
 
 
-def _condition_errors(request: Object, *, both: bool = False, repeated: bool = False) -> Errors:
+RULES = Rules(
+    {
+        "spec": Check(_request_errors, absent={}),
+        "spec.usages": Required(),
+        "spec.usages[*]": [Enum(*USAGES), Unique(last=True)],
+        "spec.signerName": [Required(), _not_legacy_signer],
+        "spec.expirationSeconds": Minimum(
+            600, "may not specify a duration less than 600 seconds (10 minutes)"
+        ),
+    }
+)
+
+
+def _condition_errors(obj: Object, *, allow_both: bool = False, allow_repeated: bool = False) -> Errors:
     errors: Errors = []
-    path = "status.conditions"
     seen: list[str] = []
-    for position, condition in enumerate(field(request, "status.conditions", ())):
-        where, name = f"{path}[{position}]", condition.get("type") or ""
-        if not name:
-            errors.append(fe.required(f"{where}.type", ""))
-        allowed = ("True",) if name in _DECISIONS else STATUSES
-        status = condition.get("status") or ""
-        if not status:
-            errors.append(fe.required(f"{where}.status", ""))
-        elif status not in allowed:
-            errors.append(fe.not_supported(f"{where}.status", status, allowed))
-        opposite = {"Approved": "Denied", "Denied": "Approved"}.get(name)
-        if not both and opposite in seen:
-            errors.append(fe.invalid(path, name, _NOT_BOTH))
-        if not repeated and name in seen:
-            errors.append(fe.duplicate(f"{where}.type", name))
-        seen.append(name)
+    for index, condition in enumerate(field(obj, _CONDITIONS, ())):
+        path, type_ = f"{_CONDITIONS}[{index}]", condition.get("type") or ""
+        if not type_:
+            errors.append(fe.required(f"{path}.type", ""))
+        allowed = ("True",) if type_ in _DECISIONS else STATUSES
+        errors += choice(condition.get("status"), allowed, f"{path}.status")
+        if not allow_both and _OPPOSITES.get(type_) in seen:
+            text = "Approved and Denied conditions are mutually exclusive"
+            errors.append(fe.invalid(_CONDITIONS, type_, text))
+        if not allow_repeated and type_ in seen:
+            errors.append(fe.duplicate(f"{path}.type", type_))
+        seen.append(type_)
     return errors
 
 
-def _of_type(request: Object, name: str) -> list[Object]:
-    return [one for one in field(request, "status.conditions", ()) if one.get("type") == name]
+def _of_type(obj: Object, type_: str) -> list[Object]:
+    return [condition for condition in field(obj, _CONDITIONS, ()) if condition.get("type") == type_]
 
 
-class CertificateRequestStrategy(KindStrategy):
-    """Certificate signing requests."""
+class CertificateSigningRequestStrategy(KindStrategy):
+    """Sets the requesting user, and restricts what each endpoint can change."""
 
     status_subresources = ("status", "approval")
 
-    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """Any name will do."""
-        return []
-
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """The spec says who asks."""
+        """Set the requesting user."""
         spec = obj.setdefault("spec", {})
         for name in ("username", "uid", "groups", "extra"):
             spec.pop(name, None)
@@ -188,7 +171,7 @@ class CertificateRequestStrategy(KindStrategy):
             spec["extra"] = {key: list(values) for key, values in user.extra.items()}
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
-        """The spec stays; every endpoint changes its own part of the status."""
+        """Restore the spec and the parts of the status that the endpoint must not change."""
         obj["spec"] = old["spec"]
         if not op.subresource:
             return
@@ -201,32 +184,27 @@ class CertificateRequestStrategy(KindStrategy):
         else:
             status.pop("certificate", None)
         for condition in status.get("conditions") or ():
-            _stamp(condition, before.get("conditions") or ())
+            _set_times(condition, before.get("conditions") or ())
         obj["status"] = status
 
-    def validate(self, op: Operation, obj: Object) -> Errors:
-        """Of a new request."""
-        return _spec_errors(obj)
-
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Errors:
-        """Decisions stay; only `approval` adds them, only `status` adds a certificate."""
+        """Validate conditions and certificate; `approval` adds decisions, `status` the certificate."""
         errors = _condition_errors(
             obj,
-            both=bool(_of_type(old, "Approved") and _of_type(old, "Denied")),
-            repeated=any("Duplicate" in error.message for error in _condition_errors(old)),
+            allow_both=bool(_of_type(old, "Approved") and _of_type(old, "Denied")),
+            allow_repeated=any("Duplicate" in error.message for error in _condition_errors(old)),
         )
         now, before = field(obj, "status.certificate", ""), field(old, "status.certificate", "")
-        fault = _certificate_fault(now) if now != before else ""
-        if fault:
-            errors.append(fe.invalid("status.certificate", "<certificate data>", fault))
-        path = "status.conditions"
-        for name in _DECISIONS:
-            if len(_of_type(obj, name)) < len(_of_type(old, name)):
-                errors.append(fe.forbidden(path, f'updates may not remove a condition of type "{name}"'))
-        if op.subresource != "approval":
-            for name in _DECISIONS[:2]:
-                if len(_of_type(obj, name)) > len(_of_type(old, name)):
-                    errors.append(fe.forbidden(path, f'updates may not add a condition of type "{name}"'))
+        error = _certificate_error(now) if now != before else ""
+        if error:
+            errors.append(fe.invalid("status.certificate", "<certificate data>", error))
+        for type_ in _DECISIONS:
+            if len(_of_type(obj, type_)) < len(_of_type(old, type_)):
+                text = f'updates may not remove a condition of type "{type_}"'
+                errors.append(fe.forbidden(_CONDITIONS, text))
+        for type_ in _OPPOSITES if op.subresource != "approval" else ():
+            if len(_of_type(obj, type_)) > len(_of_type(old, type_)):
+                errors.append(fe.forbidden(_CONDITIONS, f'updates may not add a condition of type "{type_}"'))
         if now != before and op.subresource != "status":
             errors.append(fe.forbidden("status.certificate", "updates may not set certificate content"))
         elif now != before and before:
@@ -235,23 +213,23 @@ class CertificateRequestStrategy(KindStrategy):
         return errors
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Every endpoint ignores the spec of an existing request."""
+        """Return the fields that an endpoint ignores."""
         return ("spec",) if subresource else ("spec", "status")
 
 
 def _keep_decisions(status: Object, old: Object) -> None:
     conditions = list(status.get("conditions") or ())
-    for name in _DECISIONS[:2]:
-        places = [position for position, one in enumerate(conditions) if one.get("type") == name]
-        known = _of_type(old, name)
-        if len(places) == len(known):
-            for position, condition in zip(places, known, strict=True):
-                conditions[position] = dict(condition)
+    for type_ in _OPPOSITES:
+        indexes = [index for index, condition in enumerate(conditions) if condition.get("type") == type_]
+        known = _of_type(old, type_)
+        if len(indexes) == len(known):
+            for index, condition in zip(indexes, known, strict=True):
+                conditions[index] = dict(condition)
     if conditions:
         status["conditions"] = conditions
 
 
-def _stamp(condition: Object, before: Iterable[Object]) -> None:
+def _set_times(condition: Object, before: Iterable[Object]) -> None:
     if not condition.get("lastUpdateTime"):
         condition["lastUpdateTime"] = current_timestamp()
     if not condition.get("lastTransitionTime"):
@@ -265,30 +243,32 @@ def _stamp(condition: Object, before: Iterable[Object]) -> None:
         condition["lastTransitionTime"] = next(same, current_timestamp())
 
 
-def _decision(request: Object) -> str:
-    found = {condition.get("type") for condition in field(request, "status.conditions", ())}
+def _condition_text(obj: Object) -> str:
+    found = {condition.get("type") for condition in field(obj, _CONDITIONS, ())}
     text = "Denied" if "Denied" in found else "Approved" if "Approved" in found else "Pending"
     if "Failed" in found:
         text += ",Failed"
-    return text + ",Issued" if field(request, "status.certificate") else text
+    return text + ",Issued" if field(obj, "status.certificate") else text
 
 
-def _duration(request: Object) -> str:
-    seconds = field(request, "spec.expirationSeconds")
+def _duration_text(obj: Object) -> str:
+    seconds = field(obj, "spec.expirationSeconds")
     return NONE if seconds is None else human_duration(timedelta(seconds=seconds))
 
 
 KINDS = {
     "certificatesigningrequests": Kind(
-        strategy=CertificateRequestStrategy,
+        strategy=CertificateSigningRequestStrategy,
+        validate=RULES,
+        validate_name=lambda name, prefix=False: [],
         subresources={"approval": Subresource(verbs=("get", "patch", "update"))},
         field_selectors={"spec.signerName": "spec.signerName"},
         columns=(
             AGE,
-            column("SignerName", shown("spec.signerName", NONE), description="Who is to sign."),
-            column("Requestor", shown("spec.username"), description="Who asks."),
-            column("RequestedDuration", _duration, description="How long it is to be valid."),
-            column("Condition", _decision, description="What has become of it."),
+            column("SignerName", shown("spec.signerName", NONE), description="Requested signer."),
+            column("Requestor", shown("spec.username"), description="User who made the request."),
+            column("RequestedDuration", _duration_text, description="Requested validity."),
+            column("Condition", _condition_text, description="State of the request."),
         ),
     ),
 }

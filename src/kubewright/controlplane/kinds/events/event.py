@@ -1,27 +1,33 @@
-"""Events: one set of objects in two groups, the core one and `events.k8s.io`, each in its own shape.
+"""Event, of the core group and of events.k8s.io.
 
-Both resources have the same place in storage, and each stores what it is given as it is. What the other has
-written is converted when it is read; `apiVersion` says which shape an object has.
+Both resources store their objects under the same prefix, each in the field names of its own group.
+`EventConverter` converts objects that were written through the other group when they are read. Validation,
+printing and selectors work on the field names of the core group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from kubewright.api.names import check_dns_subdomain, check_path_segment
 from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import TableColumn
-from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import UNKNOWN, field, since
-from kubewright.controlplane.kinds.validation.formats import Errors, immutable, qualified_name
+from kubewright.controlplane.kinds.printing import UNKNOWN, column, field, name_of, since
+from kubewright.controlplane.kinds.validation import (
+    Check,
+    Errors,
+    Immutable,
+    Required,
+    Rules,
+    UpdateRules,
+    When,
+)
+from kubewright.controlplane.kinds.validation.formats import immutable, qualified_name
 from kubewright.schema import field_errors as fe
 
-HOUR = 3600
-CORE, NEWER = "v1", "events.k8s.io/v1"
-_RENAMED = {
+CORE, EVENTS = "v1", "events.k8s.io/v1"
+_EVENTS_NAMES = {
     "involvedObject": "regarding",
     "source": "deprecatedSource",
     "message": "note",
@@ -30,7 +36,7 @@ _RENAMED = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-_BACK = {new: old for old, new in _RENAMED.items()}
+_CORE_NAMES = {new: old for old, new in _EVENTS_NAMES.items()}
 _REFERENCE = {
     "kind": "Kind",
     "namespace": "Namespace",
@@ -40,190 +46,198 @@ _REFERENCE = {
     "resourceVersion": "ResourceVersion",
     "fieldPath": "FieldPath",
 }
-_LIMITS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+"""Fields of an object reference, and their names in Go."""
 
 
-def in_shape(event: Object, api_version: str) -> Object:
-    """An event as one of the two groups has it."""
+def convert_event(event: Object, api_version: str) -> Object:
+    """Return an event with the field names of one of the groups."""
     if event.get("apiVersion") == api_version:
         return event
-    table = _RENAMED if api_version == NEWER else _BACK
-    return {table.get(name, name): value for name, value in event.items()} | {"apiVersion": api_version}
+    names = _EVENTS_NAMES if api_version == EVENTS else _CORE_NAMES
+    return {names.get(name, name): value for name, value in event.items()} | {"apiVersion": api_version}
 
 
-def _shown(name: str, value: Any) -> Any:
-    """A field as messages show it: references and sources have all their parts then."""
-    if name in ("involvedObject", "related") and value is not None:
-        return fe.GoStruct((shown, value.get(part) or "") for part, shown in _REFERENCE.items())
-    if name == "source":
-        return fe.GoStruct((part.title(), (value or {}).get(part) or "") for part in ("component", "host"))
-    return value
-
-
-class _Shape:
-    """Converts what the other group has stored."""
+class EventConverter:
+    """Converts events to the field names of one group."""
 
     def __init__(self, api_version: str) -> None:
         self.api_version = api_version
 
     def convert(self, objects: list[Object], from_version: str, to_version: str) -> list[Object]:
-        """Objects in this group's shape."""
-        return [in_shape(event, self.api_version) for event in objects]
+        """Return the converted objects."""
+        return [convert_event(event, self.api_version) for event in objects]
 
 
 class EventStrategy(KindStrategy):
-    """Rules of events, about the core shape of either group's objects. They vanish after an hour."""
+    """Events expire after an hour and have no dependents."""
 
-    allow_create_on_update = True
-    ttl = HOUR
+    ttl = 3600
     error_group = ""
     default_propagation = "Unsupported"
 
-    def __init__(self, api_version: str, kind: Kind) -> None:
-        """Initialize for the events of one group."""
-        super().__init__(kind)
-        self.api_version = api_version
 
-    def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """The core group takes any name that can stand in a path."""
-        if self.api_version == NEWER:
-            return check_dns_subdomain(name, prefix=prefix)
-        return [] if prefix else check_path_segment(name)
-
-    def validate(self, op: Operation, obj: Object) -> Errors:
-        """New events of `events.k8s.io` have none of the fields that it has given up."""
-        event = in_shape(obj, CORE)
-        errors = self._common_errors(event)
-        if self.api_version == CORE:
-            return errors
-        errors += _series_errors(event)
-        if not event.get("eventTime"):
-            errors.append(fe.required("eventTime", ""))
-        if event.get("type") not in ("Normal", "Warning"):
-            errors.append(fe.invalid("type", "", f"has invalid value: {event.get('type') or ''}"))
-        for name in ("firstTimestamp", "lastTimestamp", "count"):
-            if event.get(name):
-                errors.append(fe.invalid(name, "", "needs to be unset"))
-        source = event.get("source") or {}
-        if source.get("component") or source.get("host"):
-            errors.append(fe.invalid("source", "", "needs to be unset"))
-        return errors
-
-    def validate_update(self, op: Operation, obj: Object, old: Object) -> Errors:
-        """In `events.k8s.io` only the series changes."""
-        event, before = in_shape(obj, CORE), in_shape(old, CORE)
-        errors = self._common_errors(event)
-        if self.api_version == CORE:
-            return errors
-        if event.get("series") != before.get("series"):
-            errors += _series_errors(event)
-        for name in (
-            "involvedObject",
-            "reason",
-            "message",
-            "source",
-            "firstTimestamp",
-            "lastTimestamp",
-            "count",
-            "reason",
-            "type",
-            "eventTime",
-            "action",
-            "related",
-        ):
-            if event.get(name) != before.get(name):
-                errors.append(fe.invalid(name, _shown(name, event.get(name)), "field is immutable"))
-        name = "reportingComponent"
-        errors += immutable(event.get(name), before.get(name), "reportingController")
-        name = "reportingInstance"
-        return errors + immutable(event.get(name), before.get(name), name)
-
-    def _common_errors(self, event: Object) -> Errors:
-        namespace = event["metadata"].get("namespace") or ""
-        about = field(event, "involvedObject.namespace", "")
-        mismatch = fe.invalid("involvedObject.namespace", about, "does not match event.namespace")
-        if not event.get("eventTime"):
-            fits = namespace in ("", "default") if not about else namespace == about
-            return [] if fits else [mismatch]
-        errors: Errors = []
-        if not about and namespace not in ("default", "kube-system"):
-            errors.append(mismatch)
-        where = "reportingComponent" if self.api_version == CORE else "reportingController"
-        controller = event.get("reportingComponent") or ""
-        if not controller:
-            errors.append(fe.required(where, ""))
-        errors += qualified_name(controller, where)
-        for name, limit in _LIMITS.items():
-            value = event.get(name) or ""
-            if not value and name != "message":
-                errors.append(fe.required(name, ""))
-            if len(value.encode()) > limit:
-                errors.append(fe.invalid(name, "", f"can have at most {limit} characters"))
-        return errors
-
-
-def _series_errors(event: Object) -> Errors:
-    series = event.get("series")
-    if series is None:
+def _namespace_errors(event: Object, path: str) -> Errors:
+    namespace = event["metadata"].get("namespace") or ""
+    involved = field(event, "involvedObject.namespace", "")
+    if event.get("eventTime"):
+        is_valid = involved or namespace in ("default", "kube-system")
+    else:
+        is_valid = namespace == involved if involved else namespace in ("", "default")
+    if is_valid:
         return []
-    errors: Errors = []
-    if (series.get("count") or 0) < 2:
-        errors.append(fe.invalid("series.count", "", "should be at least 2"))
-    if not series.get("lastObservedTime"):
-        errors.append(fe.required("series.lastObservedTime", ""))
-    return errors
+    return [fe.invalid("involvedObject.namespace", involved, "does not match event.namespace")]
+
+
+def _max_length(limit: int) -> Callable[[str, str], Errors]:
+    def check(value: str, path: str) -> Errors:
+        too_long = len(value.encode()) > limit
+        return [fe.invalid(path, "", f"can have at most {limit} characters")] if too_long else []
+
+    return check
+
+
+def _common_rules(controller_path: str) -> Rules:
+    def controller_errors(event: Object, path: str) -> Errors:
+        name = event.get("reportingComponent") or ""
+        missing = [] if name else [fe.required(controller_path, "")]
+        return missing + qualified_name(name, controller_path)
+
+    required = [Required(), _max_length(128)]
+    fields = {
+        "reportingInstance": required,
+        "action": required,
+        "reason": required,
+        "message": _max_length(1024),
+    }
+    return Rules(
+        {"": [_namespace_errors, When(lambda event: event.get("eventTime"), [controller_errors, fields])]}
+    )
+
+
+def _type_errors(value: str, path: str) -> Errors:
+    return [] if value in ("Normal", "Warning") else [fe.invalid(path, "", f"has invalid value: {value}")]
+
+
+def _unset(value: Any, path: str) -> Errors:
+    return [fe.invalid(path, "", "needs to be unset")] if value else []
+
+
+def _unset_source(source: Object, path: str) -> Errors:
+    return _unset(source.get("component") or source.get("host"), path)
+
+
+def _series_count(count: int, path: str) -> Errors:
+    return [fe.invalid(path, "", "should be at least 2")] if count < 2 else []
+
+
+CORE_RULES = _common_rules("reportingComponent")
+EVENTS_RULES = _common_rules("reportingController")
+SERIES_RULES = Rules(
+    {"series?.count": Check(_series_count, absent=0), "series?.lastObservedTime": Required()}
+)
+NEW_EVENT_RULES = Rules(
+    {
+        "": [EVENTS_RULES, SERIES_RULES],
+        "eventTime": Required(),
+        "type": Check(_type_errors, absent=""),
+        "firstTimestamp": _unset,
+        "lastTimestamp": _unset,
+        "count": _unset,
+        "source": _unset_source,
+    }
+)
+
+
+def _changed_series(new: Object, old: Object) -> Errors:
+    return SERIES_RULES(new) if new.get("series") != old.get("series") else []
+
+
+def _reference_value(reference: Object | None) -> Any:
+    if reference is None:
+        return None
+    return fe.GoStruct((go_name, reference.get(name) or "") for name, go_name in _REFERENCE.items())
+
+
+def _source_value(source: Object | None) -> fe.GoStruct:
+    return fe.GoStruct((name.title(), (source or {}).get(name) or "") for name in ("component", "host"))
+
+
+def _controller_unchanged(new: Any, old: Any, path: str) -> Errors:
+    return immutable(new, old, "reportingController")
+
+
+UPDATE_RULES = UpdateRules(
+    EVENTS_RULES,
+    _changed_series,
+    {
+        "involvedObject": Immutable(show=_reference_value),
+        "reason": Immutable(),
+        "message": Immutable(),
+        "source": Immutable(show=_source_value),
+        "firstTimestamp": Immutable(),
+        "lastTimestamp": Immutable(),
+        "count": Immutable(),
+    },
+    {
+        "reason": Immutable(),  # kube-apiserver reports this field twice.
+        "type": Immutable(),
+        "eventTime": Immutable(),
+        "action": Immutable(),
+        "related": Immutable(show=_reference_value),
+        "reportingComponent": _controller_unchanged,
+        "reportingInstance": Immutable(),
+    },
+)
 
 
 def _selector(path: str) -> Callable[[Object], str]:
-    return lambda event: str(field(in_shape(event, CORE), path, ""))
+    return lambda event: str(field(convert_event(event, CORE), path, ""))
 
 
-def _source(event: Object) -> str:
-    event = in_shape(event, CORE)
+def _source(obj: Object) -> str:
+    event = convert_event(obj, CORE)
     return field(event, "source.component", "") or event.get("reportingComponent") or ""
 
 
-_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+def _reference_selectors(prefix: str) -> dict[str, Callable[[Object], str]]:
+    return {f"{prefix}.{name}": _selector(f"involvedObject.{name}") for name in _REFERENCE}
 
-_DEFINITIONS = (
-    ("Last Seen", 0, "When it was seen last."),
-    ("Type", 0, "Whether it is normal."),
-    ("Reason", 0, "Why it happened, in a word."),
-    ("Object", 0, "What it is about."),
-    ("Subobject", 1, "The part that it is about."),
-    ("Source", 1, "Who says so."),
-    ("Message", 0, "What happened."),
-    ("First Seen", 1, "When it was seen first."),
-    ("Count", 1, "How often it was seen."),
-    ("Name", 1, "The name of the event."),
-)
-_COLUMNS = tuple(
-    TableColumn(name, format="name" if name == "Name" else "", description=text, priority=priority)
-    for name, priority, text in _DEFINITIONS
+
+COLUMNS = (
+    column("Last Seen", description="Time since the last occurrence."),
+    column("Type", description="Normal or Warning."),
+    column("Reason", description="Machine-readable reason."),
+    column("Object", description="Object that the event is about."),
+    column("Subobject", description="Field of the object.", wide=True),
+    column("Source", description="Component that reported the event.", wide=True),
+    column("Message", description="Human-readable description."),
+    column("First Seen", description="Time since the first occurrence.", wide=True),
+    column("Count", description="Number of occurrences.", wide=True),
+    column("Name", description="Name of the event.", wide=True, format="name"),
 )
 
 
 def _cells(obj: Object) -> list[Any]:
-    event = in_shape(obj, CORE)
+    event = convert_event(obj, CORE)
     first = since(event.get("firstTimestamp") or event.get("eventTime"))
     last = since(event["lastTimestamp"]) if event.get("lastTimestamp") else first
     count = event.get("count") or 1
     series = event.get("series")
     if series is not None:
         last, count = since(series.get("lastObservedTime")), series.get("count") or 0
-    about = event.get("involvedObject") or {}
-    kind = (about.get("kind") or "").lower()
+    involved = event.get("involvedObject") or {}
+    kind = (involved.get("kind") or "").lower()
     return [
         last or UNKNOWN,
         event.get("type") or "",
         event.get("reason") or "",
-        f"{kind}/{about['name']}" if about.get("name") else kind,
-        about.get("fieldPath") or "",
+        f"{kind}/{involved['name']}" if involved.get("name") else kind,
+        involved.get("fieldPath") or "",
         _source_text(event),
         (event.get("message") or "").strip(),
         first,
         count,
-        event["metadata"].get("name") or "",
+        name_of(event),
     ]
 
 
@@ -234,36 +248,48 @@ def _source_text(event: Object) -> str:
     return f"{component}, {instance}" if instance else component
 
 
-CORE_EVENT = Kind(
-    strategy=partial(EventStrategy, CORE),
-    converter=_Shape(CORE),
-    columns=_COLUMNS,
-    cells=_cells,
+def _check_core_name(name: str, *, prefix: bool = False) -> list[str]:
+    return [] if prefix else check_path_segment(name)
+
+
+def _kind(api_version: str, **fields: Any) -> Kind:
+    return Kind(
+        strategy=EventStrategy,
+        converter=EventConverter(api_version),
+        allow_create_on_update=True,
+        rechecks_metadata=False,
+        any_finalizer=True,
+        columns=COLUMNS,
+        cells=_cells,
+        **fields,
+    )
+
+
+CORE_EVENT = _kind(
+    CORE,
+    validate=lambda obj: CORE_RULES(convert_event(obj, CORE)),
+    validate_name=_check_core_name,
     field_selectors={
-        **{f"involvedObject.{name}": _selector(f"involvedObject.{name}") for name in _ABOUT},
+        **_reference_selectors("involvedObject"),
         "reason": _selector("reason"),
         "reportingComponent": _selector("reportingComponent"),
         "source": _source,
         "type": _selector("type"),
     },
-    rechecks_metadata=False,
-    any_finalizer=True,
 )
-"""Events of the core group."""
+"""Event of the core group."""
 
 KINDS = {
-    "events": Kind(
-        strategy=partial(EventStrategy, NEWER),
-        converter=_Shape(NEWER),
-        columns=_COLUMNS,
-        cells=_cells,
+    "events": _kind(
+        EVENTS,
+        validate=lambda obj: NEW_EVENT_RULES(convert_event(obj, CORE)),
+        validate_update=lambda new, old: UPDATE_RULES(convert_event(new, CORE), convert_event(old, CORE)),
+        validate_name=check_dns_subdomain,
         field_selectors={
-            **{f"regarding.{name}": _selector(f"involvedObject.{name}") for name in _ABOUT},
+            **_reference_selectors("regarding"),
             "reason": _selector("reason"),
             "reportingController": _selector("reportingComponent"),
             "type": _selector("type"),
         },
-        rechecks_metadata=False,
-        any_finalizer=True,
     ),
 }
