@@ -61,9 +61,11 @@ def test_discovery(kubectl: Any) -> None:
 
 
 def test_explain(kubectl: Any) -> None:
-    assert "Containers that run together on one node." in kubectl("explain", "pods")
-    assert "Who has to do something before the object may go." in kubectl(
-        "explain", "pods.metadata.finalizers"
+    assert "A group of containers that run together on one node." in kubectl("explain", "pods")
+    finalizers = kubectl("explain", "pods.metadata.finalizers")
+    assert "Names of components that must finish their cleanup" in finalizers
+    assert "Seconds between checks; 10 by default." in kubectl(
+        "explain", "pods.spec.containers.livenessProbe.periodSeconds"
     )
     text = kubectl("explain", "deployment.spec.template.spec.containers.ports")
     assert "GROUP:      apps" in text

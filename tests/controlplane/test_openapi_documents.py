@@ -181,7 +181,7 @@ def test_paths_for_watching(documents: dict[str, Any]) -> None:
     assert (cluster["operationId"], cluster["x-kubernetes-action"]) == ("watchCoreV1NodeList", "watchlist")
 
 
-def test_definitions_are_told_for_their_group(documents: dict[str, Any]) -> None:
+def test_definitions_list_the_kinds_of_their_group(documents: dict[str, Any]) -> None:
     options = documents["apis/apps/v1"]["components"]["schemas"][
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
     ]
@@ -191,5 +191,5 @@ def test_definitions_are_told_for_their_group(documents: dict[str, Any]) -> None
     assert strategy["properties"]["type"]["enum"] == ["Recreate", "RollingUpdate"]
     simple = documents["v2"]["definitions"]["io.k8s.api.core.v1.Container"]["properties"]
     assert simple["imagePullPolicy"]["enum"] == ["Always", "IfNotPresent", "Never"]
-    assert simple["securityContext"] == {"$ref": "#/definitions/io.k8s.api.core.v1.SecurityContext"}
+    assert simple["securityContext"]["$ref"] == "#/definitions/io.k8s.api.core.v1.SecurityContext"
     assert "default" not in simple["name"]

@@ -1,7 +1,7 @@
 """Descriptions of built-in types and their fields, as `kubectl explain` prints them.
 
-`descriptions/<group>.txt` has the types of an API group, for all of its versions. A type is one line, followed
-by a line per field:
+`descriptions/<group>.txt` has the types of an API group, for all of its versions. A type is one line, then a
+line per field:
 
     EphemeralContainer (Container): A container that is added to a running pod for debugging.
     - targetContainerName: Container whose namespaces are shared.

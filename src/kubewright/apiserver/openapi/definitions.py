@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kubewright.api import builtin_schemas
+from kubewright.api.builtin_descriptions import common_fields, describe
 from kubewright.api.builtin_openapi import published
 from kubewright.api.gvk import GroupVersion
 
-from .descriptions import API_VERSION, KIND, METADATA, describe
 from .v2 import simplify
 
 if TYPE_CHECKING:
@@ -146,11 +146,12 @@ class Definitions:
     def _own_fields(self, metadata: str) -> Schema:
         """The fields that every object has."""
         reference = {"$ref": f"{self.prefix}{_META}.{metadata}"}
+        texts = common_fields("kind" if metadata == "ObjectMeta" else "list")
         return {
-            "apiVersion": {"type": "string", "description": API_VERSION},
-            "kind": {"type": "string", "description": KIND},
+            "apiVersion": {"type": "string", "description": texts["apiVersion"]},
+            "kind": {"type": "string", "description": texts["kind"]},
             "metadata": {
-                "description": METADATA,
+                "description": texts["metadata"],
                 **(reference if self._v2 else {"allOf": [reference]}),
             },
         }
