@@ -1,117 +1,187 @@
-"""Cron jobs: jobs made on a schedule."""
+"""CronJob."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_template
-from kubewright.controlplane.kinds.kind import KindStrategy
-from kubewright.controlplane.kinds.validation.formats import Errors, choice, non_negative
+from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
+from kubewright.controlplane.kinds.kind import STATUS, Kind
+from kubewright.controlplane.kinds.printing import (
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    NAME,
+    NONE,
+    UNSET,
+    age_of,
+    column,
+    container_cells,
+    field,
+    label_selector_text,
+    name_of,
+    since,
+)
+from kubewright.controlplane.kinds.validation import (
+    NOT_NEGATIVE,
+    Check,
+    Enum,
+    Errors,
+    Required,
+    Rules,
+)
 from kubewright.schema import field_errors as fe
 
-from .job import default_failure_policy, job_errors
+from .job_spec import FAILURE_POLICY_DEFAULTS, JOB_SPEC_RULES
 
 _ZONE_PART = re.compile(r"[A-Za-z0-9._+-]+")
+_DEFAULTS = Defaults(
+    {
+        "spec": {},
+        "spec.concurrencyPolicy": IfEmpty("Allow"),
+        "spec.suspend": False,
+        "spec.successfulJobsHistoryLimit": 3,
+        "spec.failedJobsHistoryLimit": 1,
+        "spec.jobTemplate": {},
+        "spec.jobTemplate.spec": {},
+        "spec.jobTemplate.spec.template": {},
+    }
+)
 
 
-class CronJobStrategy(KindStrategy):
-    """Cron jobs."""
-
-    tracks_generation = True
-
-    def default(self, version: Version, obj: Object) -> None:
-        """Runs may overlap; three successful ones and a failed one are kept."""
-        spec: Object = obj.setdefault("spec", {})
-        if not spec.get("concurrencyPolicy"):
-            spec["concurrencyPolicy"] = "Allow"
-        spec.setdefault("suspend", False)
-        spec.setdefault("successfulJobsHistoryLimit", 3)
-        spec.setdefault("failedJobsHistoryLimit", 1)
-        inner: Object = spec.setdefault("jobTemplate", {}).setdefault("spec", {})
-        default_template(inner.setdefault("template", {}))
-        default_failure_policy(inner)
-
-    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """A new cron job."""
-        errors = _cron_errors(obj["spec"], None)
-        name = obj["metadata"].get("name") or ""
-        if len(name) > 52:
-            errors.append(fe.invalid("metadata.name", name, "must be no more than 52 characters"))
-        return errors
-
-    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """A changed cron job; its status is not judged."""
-        return [] if op.subresource == "status" else _cron_errors(obj["spec"], old["spec"])
-
-    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """Unwise templates."""
-        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
-            return
-        from kubewright.controlplane.kinds.core.podspec.warnings import host_name_warnings, pod_warnings
-
-        if old is None:
-            yield from host_name_warnings(obj)
-        template = obj["spec"]["jobTemplate"]["spec"]["template"]
-        yield from pod_warnings(template, "spec.jobTemplate.spec.template")
+def _default(obj: Object) -> None:
+    _DEFAULTS(obj)
+    job = obj["spec"]["jobTemplate"]["spec"]
+    default_template(job["template"])
+    FAILURE_POLICY_DEFAULTS(job)
 
 
-def _cron_errors(spec: Object, before: Object | None) -> Errors:
+def _schedule_errors(spec: Object, path: str, before: Object) -> Errors:
     from .cron_schedule import schedule_error
 
-    errors: Errors = []
-    schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
+    schedule, path = spec.get("schedule") or "", f"{path}.schedule"
     if not schedule:
-        errors.append(fe.required("spec.schedule", ""))
-    else:
-        wrong = schedule_error(schedule)
-        if wrong:
-            errors.append(fe.invalid("spec.schedule", schedule, wrong))
-        tolerated = before is not None and "TZ" in (before.get("schedule") or "")
-        if "TZ" in schedule and not tolerated:
-            text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            errors.append(fe.invalid("spec.schedule", schedule, text))
-        elif "TZ" in schedule and zone is not None:
-            text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-            errors.append(fe.invalid("spec.schedule", schedule, text))
-    errors += non_negative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
-    if before is None or before.get("timeZone") != zone:
-        errors += _zone_errors(zone, "spec.timeZone")
-    errors += choice(spec.get("concurrencyPolicy"), ("Allow", "Forbid", "Replace"), "spec.concurrencyPolicy")
-    inner = spec["jobTemplate"]["spec"]
-    errors += job_errors(inner, "spec.jobTemplate.spec")
-    if inner.get("selector") is not None:
-        text = "`selector` will be auto-generated"
-        errors.append(fe.invalid("spec.jobTemplate.spec.selector", inner["selector"], text))
-    if inner.get("manualSelector"):
-        errors.append(fe.not_supported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false")))
-    for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        errors += non_negative(spec.get(field), f"spec.{field}")
+        return [fe.required(path, "")]
+    error = schedule_error(schedule)
+    errors: Errors = [fe.invalid(path, schedule, error)] if error else []
+    if "TZ" not in schedule:
+        return errors
+    if "TZ" not in (before.get("schedule") or ""):
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.append(fe.invalid(path, schedule, text))
+    elif spec.get("timeZone") is not None:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        errors.append(fe.invalid(path, schedule, text))
     return errors
 
 
-def _zone_errors(zone: str | None, path: str) -> Errors:
-    if zone is None:
+def _time_zone_errors(zone: str, path: str, before: Object) -> Errors:
+    if zone == before.get("timeZone"):
         return []
     if not zone:
         return [fe.invalid(path, zone, "timeZone must be nil or non-empty string")]
+    unknown = fe.invalid(path, zone, f"unknown time zone {zone}")
     parts = zone.split("/")
     if any(part in (".", "..") or part.startswith("-") or not _ZONE_PART.fullmatch(part) for part in parts):
-        return [fe.invalid(path, zone, f"unknown time zone {zone}")]
+        return [unknown]
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        errors = [fe.invalid(path, zone, text)]
-        if zone != "Local":
-            errors.append(fe.invalid(path, zone, f"unknown time zone {zone}"))
-        return errors
+        explicit = fe.invalid(path, zone, text)
+        return [explicit] if zone == "Local" else [explicit, unknown]
     from zoneinfo import ZoneInfo
 
     try:
         ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
-        return [fe.invalid(path, zone, f"unknown time zone {zone}")]
+        return [unknown]
     return []
+
+
+def _no_selector(selector: Object, path: str) -> Errors:
+    return [fe.invalid(path, selector, "`selector` will be auto-generated")]
+
+
+def _no_manual_selector(value: bool, path: str) -> Errors:
+    return [fe.not_supported(path, True, ("nil", "false"))] if value else []
+
+
+RULES = Rules(
+    {
+        "spec": {
+            "": Check(_schedule_errors, context=True),
+            "startingDeadlineSeconds": NOT_NEGATIVE,
+            "timeZone": Check(_time_zone_errors, context=True),
+            "concurrencyPolicy": [Required(), Enum("Allow", "Forbid", "Replace")],
+            "jobTemplate.spec": JOB_SPEC_RULES,
+            "jobTemplate.spec.selector": _no_selector,
+            "jobTemplate.spec.manualSelector": _no_manual_selector,
+            "successfulJobsHistoryLimit": NOT_NEGATIVE,
+            "failedJobsHistoryLimit": NOT_NEGATIVE,
+        }
+    }
+)
+"""The context is the spec of the old object."""
+
+
+def _validate(obj: Object) -> Errors:
+    errors = RULES(obj, context={})
+    name = obj["metadata"].get("name") or ""
+    if len(name) > 52:
+        errors.append(fe.invalid("metadata.name", name, "must be no more than 52 characters"))
+    return errors
+
+
+def _warnings(obj: Object, old: Object | None) -> Iterable[str]:
+    if old is not None and old["spec"] == obj["spec"]:
+        return
+    from kubewright.controlplane.kinds.core.podspec.warnings import host_name_warnings, pod_warnings
+
+    if old is None:
+        yield from host_name_warnings(obj)
+    template = obj["spec"]["jobTemplate"]["spec"]["template"]
+    yield from pod_warnings(template, "spec.jobTemplate.spec.template")
+
+
+def _cells(obj: Object) -> list[Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    job = field(spec, "jobTemplate.spec", {})
+    suspend, last = spec.get("suspend"), status.get("lastScheduleTime")
+    return [
+        name_of(obj),
+        spec.get("schedule") or "",
+        spec.get("timeZone") or NONE,
+        UNSET if suspend is None else str(suspend),
+        len(status.get("active") or ()),
+        since(last) if last else NONE,
+        age_of(obj),
+        *container_cells(job.get("template")),
+        label_selector_text(job.get("selector")),
+    ]
+
+
+KINDS = {
+    "cronjobs": Kind(
+        default=_default,
+        validate=_validate,
+        validate_update=lambda new, old: RULES(new, context=old["spec"]),
+        warnings=_warnings,
+        generation_fields=("spec",),
+        columns=(
+            NAME,
+            column("Schedule", description="Schedule in cron format."),
+            column("Timezone", description="Time zone of the schedule."),
+            column("Suspend", description="Whether the creation of jobs is suspended.", type="boolean"),
+            column("Active", description="Number of running jobs.", type="integer"),
+            column("Last Schedule", description="Time since the last job was created."),
+            AGE,
+            CONTAINERS,
+            IMAGES,
+            column("Selector", description="Label selector of the pods.", wide=True),
+        ),
+        cells=_cells,
+        subresources={"status": STATUS},
+    ),
+}

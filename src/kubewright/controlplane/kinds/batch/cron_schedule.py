@@ -1,4 +1,4 @@
-"""Schedules of cron jobs: five fields, or one of the words that stand for them."""
+"""Validation of cron schedules: five fields, or a descriptor such as `@hourly`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (1, 12, _MONTHS),
     (0, 6, _DAYS),
 )
-_WORDS = frozenset(("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"))
+_DESCRIPTORS = frozenset(("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"))
 
 
 def schedule_error(schedule: str) -> str:
-    """What is wrong with a schedule; empty if nothing is."""
+    """Return what is wrong with a schedule, or an empty string."""
     text = schedule
     if text.startswith(("TZ=", "CRON_TZ=")):
         text = text.partition(" ")[2].strip()
     if text.startswith("@"):
-        if text in _WORDS:
+        if text in _DESCRIPTORS:
             return ""
         if text.startswith("@every "):
             from kubewright.api.times import Duration
@@ -40,15 +40,15 @@ def schedule_error(schedule: str) -> str:
     fields = text.split()
     if len(fields) != 5:
         return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-    for field, (low, high, words) in zip(fields, _FIELDS, strict=True):
+    for field, (low, high, names) in zip(fields, _FIELDS, strict=True):
         for part in field.split(","):
-            wrong = _range_error(part, low, high, words)
-            if wrong:
-                return wrong
+            error = _range_error(part, low, high, names)
+            if error:
+                return error
     return ""
 
 
-def _range_error(part: str, low: int, high: int, words: dict[str, int]) -> str:
+def _range_error(part: str, low: int, high: int, names: dict[str, int]) -> str:
     span, slash, step_text = part.partition("/")
     if "/" in step_text:
         return f"too many slashes: {part}"
@@ -62,13 +62,13 @@ def _range_error(part: str, low: int, high: int, words: dict[str, int]) -> str:
     if first in ("*", "?") and not dash:
         start, end = low, high
     else:
-        begin = _number(first, words)
+        begin = _number(first, names)
         if isinstance(begin, str):
             return begin
         start = begin
         if "-" in last:
             return f"too many hyphens: {part}"
-        finish = _number(last, words) if dash else (high if slash else start)
+        finish = _number(last, names) if dash else (high if slash else start)
         if isinstance(finish, str):
             return finish
         end = finish
@@ -81,9 +81,9 @@ def _range_error(part: str, low: int, high: int, words: dict[str, int]) -> str:
     return f"step of range should be a positive number: {part}" if step == 0 else ""
 
 
-def _number(text: str, words: dict[str, int]) -> int | str:
-    if text.lower() in words:
-        return words[text.lower()]
+def _number(text: str, names: dict[str, int]) -> int | str:
+    if text.lower() in names:
+        return names[text.lower()]
     if not (text.isascii() and text.lstrip("+-").isdigit()):
         return f"failed to parse int from {text}: strconv.Atoi: parsing {quote(text)}: invalid syntax"
     number = int(text)

@@ -1,6 +1,6 @@
-"""The status of a job: counts, conditions and indexes that fit together, and never go back.
+"""Validation of the status of a Job: consistent counts, conditions and indexes that are not reverted.
 
-Each rule looks only at what a write changes, so that a job whose status is already odd can still be written.
+Most rules apply only to what an update changes, so that a job with an inconsistent status can be updated.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from kubewright.api.field_errors import FieldError, quote
 from kubewright.api.times import parse_time
 from kubewright.controlplane.kinds.printing import condition_is
-from kubewright.controlplane.kinds.validation.formats import Errors, non_negative
+from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
 from kubewright.schema import field_errors as fe
 
 Object = dict[str, Any]
@@ -20,11 +20,11 @@ _UNCOUNTED = "status.uncountedTerminatedPods"
 
 
 class IndexesError(ValueError):
-    """A list of indexes that cannot be read."""
+    """A malformed list of indexes."""
 
 
 def index_intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    """The intervals of a list such as `0,3-5`, in their order; `IndexesError` says what is wrong with it."""
+    """Return the intervals of a list such as `0,3-5`; raise `IndexesError` if it is malformed."""
     found: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
         first, last = _interval(part, completions)
@@ -53,57 +53,54 @@ def _interval(part: str, completions: int) -> tuple[int, int]:
     return numbers[0], numbers[-1]
 
 
-def job_status_errors(obj: Object, old: Object) -> Errors:
-    """What is wrong with a new status of a job."""
-    status = obj.get("status") or {}
-    errors: Errors = []
-    for field in ("active", "succeeded", "failed", "ready", "terminating"):
-        errors += non_negative(status.get(field), f"status.{field}")
-    errors += _uncounted_errors(status.get("uncountedTerminatedPods") or {})
-    errors += _finish_errors(obj, old)
-    errors += _index_errors(obj, old)
-    errors += _count_errors(obj, old)
-    errors += _success_errors(obj)
-    return errors + _transition_errors(obj, old)
-
-
-def _uncounted_errors(uncounted: Object) -> Errors:
+def _uncounted_errors(uncounted: Object, path: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for kind in ("succeeded", "failed"):
-        for position, uid in enumerate(uncounted.get(kind) or ()):
-            path = f"{_UNCOUNTED}.{kind}[{position}]"
+        for index, uid in enumerate(uncounted.get(kind) or ()):
             if not uid:
-                errors.append(fe.invalid(path, uid, "must not be empty"))
+                errors.append(fe.invalid(f"{path}.{kind}[{index}]", uid, "must not be empty"))
             elif uid in seen:
-                errors.append(fe.duplicate(path, uid))
+                errors.append(fe.duplicate(f"{path}.{kind}[{index}]", uid))
             seen.add(uid)
     return errors
 
 
+STATUS_RULES = Rules(
+    {
+        "status.active": NOT_NEGATIVE,
+        "status.succeeded": NOT_NEGATIVE,
+        "status.failed": NOT_NEGATIVE,
+        "status.ready": NOT_NEGATIVE,
+        "status.terminating": NOT_NEGATIVE,
+        _UNCOUNTED: _uncounted_errors,
+    }
+)
+
+
 class _Change:
-    """What a write makes of the conditions and fields of a status."""
+    """What an update changes in a status."""
 
     def __init__(self, obj: Object, old: Object) -> None:
         self.status, self.before = obj.get("status") or {}, old.get("status") or {}
-        self.is_now = {kind: condition_is(obj, kind) for kind in _KINDS}
-        self.was = {kind: condition_is(old, kind) for kind in _KINDS}
+        self.is_now = {type_: condition_is(obj, type_) for type_ in _TYPES}
+        self.was = {type_: condition_is(old, type_) for type_ in _TYPES}
         self.finished = self.is_now["Complete"] or self.is_now["Failed"]
         self.finishes = self.finished != (self.was["Complete"] or self.was["Failed"])
 
-    def turned(self, *kinds: str) -> bool:
-        """Whether one of these conditions became true or stopped being so."""
-        return any(self.is_now[kind] != self.was[kind] for kind in kinds)
+    def toggled(self, *types: str) -> bool:
+        """Return whether one of these conditions has become true or is no longer true."""
+        return any(self.is_now[type_] != self.was[type_] for type_ in types)
 
     def changed(self, *fields: str) -> bool:
-        """Whether one of these fields has another value."""
+        """Return whether one of these fields has changed."""
         return any(self.status.get(field) != self.before.get(field) for field in fields)
 
 
-_KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
+_TYPES = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 
 
-def _contradiction(text: str) -> FieldError:
+def _condition_error(text: str) -> FieldError:
     return fe.invalid(_CONDITIONS, fe.OMIT, text)
 
 
@@ -113,11 +110,11 @@ def _finish_errors(obj: Object, old: Object) -> Errors:
     complete, failed, path = now["Complete"], now["Failed"], "status.completionTime"
     ended, started = status.get("completionTime"), status.get("startTime")
     errors: Errors = []
-    if complete and failed and change.turned("Complete", "Failed"):
-        errors.append(_contradiction("cannot set Complete=True and Failed=true conditions"))
-    if complete and now["FailureTarget"] and change.turned("Complete", "FailureTarget"):
-        errors.append(_contradiction("cannot set Complete=True and FailureTarget=true conditions"))
-    if change.turned("Complete") or change.changed("completionTime"):
+    if complete and failed and change.toggled("Complete", "Failed"):
+        errors.append(_condition_error("cannot set Complete=True and Failed=true conditions"))
+    if complete and now["FailureTarget"] and change.toggled("Complete", "FailureTarget"):
+        errors.append(_condition_error("cannot set Complete=True and FailureTarget=true conditions"))
+    if change.toggled("Complete") or change.changed("completionTime"):
         if ended is not None and not complete:
             text = "cannot set completionTime when there is no Complete=True condition"
             errors.append(fe.invalid(path, ended, text))
@@ -126,23 +123,23 @@ def _finish_errors(obj: Object, old: Object) -> Errors:
     moved = change.changed("startTime", "completionTime")
     if moved and started and ended and parse_time(ended) < parse_time(started):
         errors.append(fe.invalid(path, ended, "must be equal to or after `startTime`"))
-    if failed and not now["FailureTarget"] and (change.turned("Failed") or change.changed("failedIndexes")):
+    if failed and not now["FailureTarget"] and (change.toggled("Failed") or change.changed("failedIndexes")):
         text = "cannot set Failed=True condition without the FailureTarget=true condition"
-        errors.append(_contradiction(text))
-    if complete and not now["SuccessCriteriaMet"] and change.turned("Complete", "SuccessCriteriaMet"):
+        errors.append(_condition_error(text))
+    if complete and not now["SuccessCriteriaMet"] and change.toggled("Complete", "SuccessCriteriaMet"):
         text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-        errors.append(_contradiction(text))
+        errors.append(_condition_error(text))
     if not change.finished:
         return errors
     if (status.get("active") or 0) > 0 and (change.finishes or change.changed("active")):
         errors.append(fe.invalid("status.active", status["active"], "active>0 is invalid for finished job"))
-    idle = obj["spec"].get("suspend") and obj["spec"].get("completions") == 0
-    if started is None and (change.finishes or change.changed("startTime")) and not idle:
+    is_idle = obj["spec"].get("suspend") and obj["spec"].get("completions") == 0
+    if started is None and (change.finishes or change.changed("startTime")) and not is_idle:
         errors.append(fe.required("status.startTime", "startTime is required for finished job"))
     uncounted = status.get("uncountedTerminatedPods") or {}
     if any(uncounted.values()) and (change.finishes or change.changed("uncountedTerminatedPods")):
-        shown = fe.GoStruct({"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")})
-        errors.append(fe.invalid(_UNCOUNTED, shown, "must be empty for finished job"))
+        value = fe.GoStruct({"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")})
+        errors.append(fe.invalid(_UNCOUNTED, value, "must be empty for finished job"))
     return errors
 
 
@@ -156,8 +153,8 @@ def _index_errors(obj: Object, old: Object) -> Errors:
         try:
             intervals[field] = index_intervals(text or "", completions or 0)
         except IndexesError as error:
-            judged = field == "completedIndexes" or per_index is not None
-            if completions is not None and judged and change.changed(field):
+            is_used = field == "completedIndexes" or per_index is not None
+            if completions is not None and is_used and change.changed(field):
                 errors.append(fe.invalid(f"status.{field}", text, f"error parsing {field}: {error}"))
     if change.changed("completedIndexes") and completed and spec.get("completionMode") != "Indexed":
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
@@ -190,16 +187,16 @@ def _count_errors(obj: Object, old: Object) -> Errors:
     return errors
 
 
-def _success_errors(obj: Object) -> Errors:
+def _success_errors(obj: Object, old: Object) -> Errors:
     succeeds = condition_is(obj, "SuccessCriteriaMet")
     errors: Errors = [
-        _contradiction(f"cannot set SuccessCriteriaMet=True and {other}=true conditions")
+        _condition_error(f"cannot set SuccessCriteriaMet=True and {other}=true conditions")
         for other in ("Failed", "FailureTarget")
         if succeeds and condition_is(obj, other)
     ]
     if obj["spec"].get("successPolicy") is not None and not succeeds and condition_is(obj, "Complete"):
         text = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
-        errors.append(_contradiction(text))
+        errors.append(_condition_error(text))
     return errors
 
 
@@ -207,9 +204,9 @@ def _transition_errors(obj: Object, old: Object) -> Errors:
     change, spec = _Change(obj, old), obj["spec"]
     status, before = change.status, change.before
     errors: Errors = [
-        _contradiction(f"cannot disable the terminal {kind}=True condition")
-        for kind in ("Failed", "Complete", "FailureTarget")
-        if change.was[kind] and not change.is_now[kind]
+        _condition_error(f"cannot disable the terminal {type_}=True condition")
+        for type_ in ("Failed", "Complete", "FailureTarget")
+        if change.was[type_] and not change.is_now[type_]
     ]
     shrinks = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
     for field in ("failed", "succeeded"):
@@ -225,12 +222,18 @@ def _transition_errors(obj: Object, old: Object) -> Errors:
         text = "field is immutable for unsuspended job once set"
         errors.append(fe.invalid("status.startTime", status.get("startTime"), text))
     if change.was["SuccessCriteriaMet"] and not change.is_now["SuccessCriteriaMet"]:
-        errors.append(_contradiction("cannot disable the SuccessCriteriaMet=True condition"))
+        errors.append(_condition_error("cannot disable the SuccessCriteriaMet=True condition"))
     if (
         change.was["Complete"]
         and not change.was["SuccessCriteriaMet"]
         and change.is_now["SuccessCriteriaMet"]
     ):
         text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        errors.append(_contradiction(text))
+        errors.append(_condition_error(text))
     return errors
+
+
+validate_job_status = UpdateRules(
+    STATUS_RULES, _finish_errors, _index_errors, _count_errors, _success_errors, _transition_errors
+)
+"""Validate an update through the `status` subresource."""

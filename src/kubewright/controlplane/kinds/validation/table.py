@@ -101,7 +101,7 @@ def _checks_absence(child: Any) -> bool:
             return True
         case When() | Rules():
             return any(
-                map(_checks_absence, _tree(child.rules if isinstance(child, When) else child).children)
+                map(_checks_absence, _tree(child.rules if isinstance(child, When) else child.table).children)
             )
         case _:
             return getattr(child, "absent", None) is not None
