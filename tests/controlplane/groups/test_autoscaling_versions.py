@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.controlplane.kinds.autoscaling.versions import METRICS, AutoscalerVersions
+from kubewright.controlplane.kinds.autoscaling.versions import METRICS, AutoscalerConverter
 
 V2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 PATH = "/apis/autoscaling/{}/namespaces/ns/horizontalpodautoscalers"
@@ -95,7 +95,7 @@ autoscalers = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(autoscalers)
 def test_round_trip_through_v1(autoscaler: dict[str, Any]) -> None:
-    converter = AutoscalerVersions()
+    converter = AutoscalerConverter()
     before = as_typed(V2, autoscaler)
     old = converter.convert([as_typed(V2, autoscaler)], "v2", "v1")
     assert old[0]["apiVersion"] == "autoscaling/v1"

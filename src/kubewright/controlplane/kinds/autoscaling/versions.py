@@ -1,8 +1,8 @@
-"""Horizontal pod autoscalers between `autoscaling/v1` and `v2`, without loss.
+"""Conversion of HorizontalPodAutoscalers between `autoscaling/v1` and `v2` without loss.
 
-v1 has a field for the CPU target alone. Everything else of v2 (other metrics, behaviour, current metrics,
-conditions) travels in annotations as JSON, as Kubernetes writes them: metrics in their v1 shape, the
-behaviour with capitalised names.
+v1 has a field for the CPU target only. All other fields of v2 (other metrics, behavior, current metrics,
+conditions) are stored as JSON in annotations of v1, in the format of kube-apiserver: metrics in their v1
+form, the behavior with capitalized names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
 CURRENT_METRICS = "autoscaling.alpha.kubernetes.io/current-metrics"
 CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
-CARRIERS = (
+CONVERSION_ANNOTATIONS = (
     METRICS,
     BEHAVIOR,
     CURRENT_METRICS,
@@ -32,31 +32,31 @@ _V2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 _SOURCES = ("object", "pods", "resource", "containerResource", "external")
 
 
-class AutoscalerVersions:
-    """The converter of horizontal pod autoscalers."""
+class AutoscalerConverter:
+    """Converts HorizontalPodAutoscalers."""
 
     def convert(self, objects: list[Object], from_version: str, to_version: str) -> list[Object]:
-        """New objects in `to_version`."""
+        """Return the objects in `to_version`."""
         if from_version == to_version:
             return objects
         step = to_v1 if to_version == "v1" else to_v2
         return [{**step(obj), "apiVersion": f"autoscaling/{to_version}"} for obj in objects]
 
 
-def drop_carriers(obj: Object) -> Object:
-    """Without the annotations that carry fields from one version to another."""
+def drop_conversion_annotations(obj: Object) -> Object:
+    """Return the object without the annotations that carry fields of v2."""
     metadata = obj.get("metadata") or {}
     annotations = metadata.get("annotations")
-    if not annotations or not any(name in annotations for name in CARRIERS):
+    if not annotations or not any(name in annotations for name in CONVERSION_ANNOTATIONS):
         return obj
-    kept = {key: value for key, value in annotations.items() if key not in CARRIERS}
+    kept = {key: value for key, value in annotations.items() if key not in CONVERSION_ANNOTATIONS}
     metadata = {key: value for key, value in metadata.items() if key != "annotations"}
     if kept:
         metadata["annotations"] = kept
     return {**obj, "metadata": metadata}
 
 
-def _given(**fields: Any) -> Object:
+def _set_fields(**fields: Any) -> Object:
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -71,7 +71,7 @@ def _is_cpu_utilization(metric: Object) -> bool:
 
 
 def cpu_metric(utilization: int) -> Object:
-    """The metric that v1 has a field for."""
+    """Return the metric that v1 has a field for."""
     target = {"type": "Utilization", "averageUtilization": utilization}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
@@ -80,32 +80,32 @@ def cpu_metric(utilization: int) -> Object:
 
 
 def to_v1(obj: Object) -> Object:
-    """An autoscaler of v2 as v1 shows it."""
-    obj = drop_carriers(obj)
+    """Convert from v2 to v1."""
+    obj = drop_conversion_annotations(obj)
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    carried: dict[str, str] = {}
+    annotations_out: dict[str, str] = {}
     metrics = spec.get("metrics") or []
     others = [_metric_to_v1(metric) for metric in metrics if not _is_cpu_utilization(metric)]
     if others:
-        carried[METRICS] = _compact(others)
+        annotations_out[METRICS] = _compact(others)
     if status.get("currentMetrics"):
-        carried[CURRENT_METRICS] = _compact([_status_to_v1(one) for one in status["currentMetrics"]])
+        annotations_out[CURRENT_METRICS] = _compact([_status_to_v1(one) for one in status["currentMetrics"]])
     if spec.get("behavior") is not None:
-        carried[BEHAVIOR] = _compact(_behavior_out(spec["behavior"]))
+        annotations_out[BEHAVIOR] = _compact(_behavior_to_v1(spec["behavior"]))
     if status.get("conditions"):
-        carried[CONDITIONS] = _compact([_condition_out(one) for one in status["conditions"]])
+        annotations_out[CONDITIONS] = _compact([_condition_to_v1(one) for one in status["conditions"]])
     cpu = [
         metric["resource"]["target"]["averageUtilization"]
         for metric in metrics
         if _is_cpu_utilization(metric)
     ]
-    new_spec = _given(
+    new_spec = _set_fields(
         scaleTargetRef=spec.get("scaleTargetRef"),
         minReplicas=spec.get("minReplicas"),
         maxReplicas=spec.get("maxReplicas"),
         targetCPUUtilizationPercentage=cpu[0] if cpu else None,
     )
-    new_status = _given(
+    new_status = _set_fields(
         observedGeneration=status.get("observedGeneration"),
         lastScaleTime=status.get("lastScaleTime"),
         currentReplicas=status.get("currentReplicas", 0),
@@ -113,8 +113,8 @@ def to_v1(obj: Object) -> Object:
         currentCPUUtilizationPercentage=_current_cpu(status),
     )
     metadata = dict(obj.get("metadata") or {})
-    if carried:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), **carried}
+    if annotations_out:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations_out}
     return {**obj, "metadata": metadata, "spec": new_spec, "status": new_status}
 
 
@@ -147,23 +147,23 @@ _SOURCE_TO_V1: dict[str, _Step] = {
         "target": source.get("describedObject") or {},
         "metricName": metric.get("name", ""),
         "targetValue": target.get("value") or "0",
-        **_given(selector=metric.get("selector"), averageValue=target.get("averageValue")),
+        **_set_fields(selector=metric.get("selector"), averageValue=target.get("averageValue")),
     },
     "pods": lambda source, target, metric: {
         "metricName": metric.get("name", ""),
         "targetAverageValue": target.get("averageValue") or "0",
-        **_given(selector=metric.get("selector")),
+        **_set_fields(selector=metric.get("selector")),
     },
     "resource": lambda source, target, metric: {
         "name": source.get("name", ""),
-        **_given(
+        **_set_fields(
             targetAverageUtilization=target.get("averageUtilization"),
             targetAverageValue=target.get("averageValue"),
         ),
     },
     "containerResource": lambda source, target, metric: {
         "name": source.get("name", ""),
-        **_given(
+        **_set_fields(
             targetAverageUtilization=target.get("averageUtilization"),
             targetAverageValue=target.get("averageValue"),
         ),
@@ -171,7 +171,7 @@ _SOURCE_TO_V1: dict[str, _Step] = {
     },
     "external": lambda source, target, metric: {
         "metricName": metric.get("name", ""),
-        **_given(
+        **_set_fields(
             metricSelector=metric.get("selector"),
             targetValue=target.get("value"),
             targetAverageValue=target.get("averageValue"),
@@ -194,39 +194,39 @@ _STATUS_TO_V1: dict[str, _Step] = {
         "target": source.get("describedObject") or {},
         "metricName": metric.get("name", ""),
         "currentValue": current.get("value") or "0",
-        **_given(selector=metric.get("selector"), averageValue=current.get("averageValue")),
+        **_set_fields(selector=metric.get("selector"), averageValue=current.get("averageValue")),
     },
     "pods": lambda source, current, metric: {
         "metricName": metric.get("name", ""),
         "currentAverageValue": current.get("averageValue") or "0",
-        **_given(selector=metric.get("selector")),
+        **_set_fields(selector=metric.get("selector")),
     },
     "resource": lambda source, current, metric: {
         "name": source.get("name", ""),
-        **_given(currentAverageUtilization=current.get("averageUtilization")),
+        **_set_fields(currentAverageUtilization=current.get("averageUtilization")),
         "currentAverageValue": current.get("averageValue") or "0",
     },
     "containerResource": lambda source, current, metric: {
         "name": source.get("name", ""),
-        **_given(currentAverageUtilization=current.get("averageUtilization")),
+        **_set_fields(currentAverageUtilization=current.get("averageUtilization")),
         "currentAverageValue": current.get("averageValue") or "0",
         "container": source.get("container", ""),
     },
     "external": lambda source, current, metric: {
         "metricName": metric.get("name", ""),
-        **_given(metricSelector=metric.get("selector")),
+        **_set_fields(metricSelector=metric.get("selector")),
         "currentValue": current.get("value") or "0",
-        **_given(currentAverageValue=current.get("averageValue")),
+        **_set_fields(currentAverageValue=current.get("averageValue")),
     },
 }
 
 
-def _condition_out(condition: Object) -> Object:
+def _condition_to_v1(condition: Object) -> Object:
     return {
         "type": condition.get("type", ""),
         "status": condition.get("status", ""),
         "lastTransitionTime": condition.get("lastTransitionTime"),
-        **_given(
+        **_set_fields(
             reason=condition.get("reason") or None,
             message=condition.get("message") or None,
             observedGeneration=condition.get("observedGeneration"),
@@ -234,14 +234,14 @@ def _condition_out(condition: Object) -> Object:
     }
 
 
-def _behavior_out(behavior: Object) -> Object:
+def _behavior_to_v1(behavior: Object) -> Object:
     return {
-        "ScaleUp": _rules_out(behavior.get("scaleUp")),
-        "ScaleDown": _rules_out(behavior.get("scaleDown")),
+        "ScaleUp": _rules_to_v1(behavior.get("scaleUp")),
+        "ScaleDown": _rules_to_v1(behavior.get("scaleDown")),
     }
 
 
-def _rules_out(rules: Object | None) -> Object | None:
+def _rules_to_v1(rules: Object | None) -> Object | None:
     if rules is None:
         return None
     policies = rules.get("policies")
@@ -266,7 +266,7 @@ def _rules_out(rules: Object | None) -> Object | None:
 
 
 def to_v2(obj: Object) -> Object:
-    """An autoscaler of v1 as v2 shows it. Annotations that cannot be read are dropped."""
+    """Convert from v1 to v2. Malformed annotations are dropped."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     target = spec.get("targetCPUUtilizationPercentage")
@@ -274,7 +274,7 @@ def to_v2(obj: Object) -> Object:
     others = _read(annotations, METRICS, "spec", "metrics", _metric_to_v2)
     metrics = (others or []) + cpu
     behavior = _read_behavior(annotations)
-    new_spec = _given(
+    new_spec = _set_fields(
         scaleTargetRef=spec.get("scaleTargetRef"),
         minReplicas=spec.get("minReplicas"),
         maxReplicas=spec.get("maxReplicas"),
@@ -286,7 +286,7 @@ def to_v2(obj: Object) -> Object:
     if measured is None and current is not None:
         shown = {"name": "cpu", "current": {"averageUtilization": current}}
         measured = [{"type": "Resource", "resource": shown}]
-    new_status = _given(
+    new_status = _set_fields(
         observedGeneration=status.get("observedGeneration"),
         lastScaleTime=status.get("lastScaleTime"),
         currentReplicas=status.get("currentReplicas"),
@@ -294,13 +294,13 @@ def to_v2(obj: Object) -> Object:
         currentMetrics=measured,
         conditions=_read(annotations, CONDITIONS, "status", "conditions", dict),
     )
-    return {**drop_carriers(obj), "spec": new_spec, "status": new_status}
+    return {**drop_conversion_annotations(obj), "spec": new_spec, "status": new_status}
 
 
 def _read(
     annotations: Object, name: str, part: str, key: str, step: Callable[[Any], Object]
 ) -> list[Object] | None:
-    """The list that an annotation carries, if it fits where it belongs."""
+    """Return the list in an annotation, or `None` if it does not match the type of the field."""
     text = annotations.get(name)
     if text is None:
         return None
@@ -328,14 +328,14 @@ def _metric_to_v2(metric: Object) -> Object:
 
 
 def _identifier(source: Object, selector: str = "selector") -> Object:
-    return {"name": source.get("metricName", ""), **_given(selector=source.get(selector))}
+    return {"name": source.get("metricName", ""), **_set_fields(selector=source.get(selector))}
 
 
 def _resource_target(source: Object) -> Object:
     utilization = source.get("targetAverageUtilization")
     return {
         "type": "AverageValue" if utilization is None else "Utilization",
-        **_given(averageValue=source.get("targetAverageValue"), averageUtilization=utilization),
+        **_set_fields(averageValue=source.get("targetAverageValue"), averageUtilization=utilization),
     }
 
 
@@ -345,7 +345,7 @@ def _object_target(source: Object) -> Object:
         return {"type": "Value", "value": value or "0"}
     return {
         "type": "AverageValue",
-        **_given(value=value if value not in (None, "0") else None, averageValue=average),
+        **_set_fields(value=value if value not in (None, "0") else None, averageValue=average),
     }
 
 
@@ -369,7 +369,7 @@ _SOURCE_TO_V2: dict[str, Callable[[Object], Object]] = {
         "metric": _identifier(source, "metricSelector"),
         "target": {
             "type": "AverageValue" if source.get("targetValue") is None else "Value",
-            **_given(value=source.get("targetValue"), averageValue=source.get("targetAverageValue")),
+            **_set_fields(value=source.get("targetValue"), averageValue=source.get("targetAverageValue")),
         },
     },
 }
@@ -384,7 +384,7 @@ def _status_to_v2(metric: Object) -> Object:
 
 
 def _resource_status(source: Object) -> Object:
-    return _given(
+    return _set_fields(
         averageValue=source.get("currentAverageValue"),
         averageUtilization=source.get("currentAverageUtilization"),
     )
@@ -393,12 +393,12 @@ def _resource_status(source: Object) -> Object:
 _STATUS_TO_V2: dict[str, Callable[[Object], Object]] = {
     "object": lambda source: {
         "metric": _identifier(source),
-        "current": _given(value=source.get("currentValue"), averageValue=source.get("averageValue")),
+        "current": _set_fields(value=source.get("currentValue"), averageValue=source.get("averageValue")),
         "describedObject": source.get("target") or {},
     },
     "pods": lambda source: {
         "metric": _identifier(source),
-        "current": _given(averageValue=source.get("currentAverageValue")),
+        "current": _set_fields(averageValue=source.get("currentAverageValue")),
     },
     "resource": lambda source: {"name": source.get("name", ""), "current": _resource_status(source)},
     "containerResource": lambda source: {
@@ -408,7 +408,9 @@ _STATUS_TO_V2: dict[str, Callable[[Object], Object]] = {
     },
     "external": lambda source: {
         "metric": _identifier(source, "metricSelector"),
-        "current": _given(value=source.get("currentValue"), averageValue=source.get("currentAverageValue")),
+        "current": _set_fields(
+            value=source.get("currentValue"), averageValue=source.get("currentAverageValue")
+        ),
     },
 }
 
@@ -435,7 +437,7 @@ def _lower_keys(value: Any) -> Any:
 
 
 def _rules_in(rules: Object) -> Object:
-    return _given(
+    return _set_fields(
         stabilizationWindowSeconds=rules.get("stabilizationWindowSeconds"),
         selectPolicy=rules.get("selectPolicy"),
         policies=rules.get("policies"),
