@@ -8,8 +8,8 @@ form, the behavior with capitalized names.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.gvk import GroupVersionKind
@@ -29,7 +29,70 @@ CONVERSION_ANNOTATIONS = (
 )
 DEFAULT_UTILIZATION = 80
 _V2 = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
-_SOURCES = ("object", "pods", "resource", "containerResource", "external")
+
+
+class _Field(NamedTuple):
+    """A field of a metric: its name in v1, its path in v2, and the value in v1 if it is missing in v2."""
+
+    v1: str
+    v2: str
+    zero: Any = None
+
+
+_METRIC_NAME = _Field("metricName", "metric.name", "")
+_SELECTOR = _Field("selector", "metric.selector")
+_METRIC_SELECTOR = _Field("metricSelector", "metric.selector")
+_DESCRIBED = _Field("target", "describedObject", {})
+_RESOURCE_NAME = _Field("name", "name", "")
+_CONTAINER = _Field("container", "container", "")
+_TARGET = (
+    _RESOURCE_NAME,
+    _Field("targetAverageUtilization", "target.averageUtilization"),
+    _Field("targetAverageValue", "target.averageValue"),
+)
+_CURRENT = (
+    _RESOURCE_NAME,
+    _Field("currentAverageUtilization", "current.averageUtilization"),
+    _Field("currentAverageValue", "current.averageValue", "0"),
+)
+_Sources = Mapping[str, tuple[_Field, ...]]
+_SPEC_SOURCES: _Sources = {
+    "object": (
+        _DESCRIBED,
+        _METRIC_NAME,
+        _Field("targetValue", "target.value", "0"),
+        _SELECTOR,
+        _Field("averageValue", "target.averageValue"),
+    ),
+    "pods": (_METRIC_NAME, _Field("targetAverageValue", "target.averageValue", "0"), _SELECTOR),
+    "resource": _TARGET,
+    "containerResource": (*_TARGET, _CONTAINER),
+    "external": (
+        _METRIC_NAME,
+        _METRIC_SELECTOR,
+        _Field("targetValue", "target.value"),
+        _Field("targetAverageValue", "target.averageValue"),
+    ),
+}
+"""Fields of metric sources, in the order of the JSON of v1."""
+_STATUS_SOURCES: _Sources = {
+    "object": (
+        _DESCRIBED,
+        _METRIC_NAME,
+        _Field("currentValue", "current.value", "0"),
+        _SELECTOR,
+        _Field("averageValue", "current.averageValue"),
+    ),
+    "pods": (_METRIC_NAME, _Field("currentAverageValue", "current.averageValue", "0"), _SELECTOR),
+    "resource": _CURRENT,
+    "containerResource": (*_CURRENT, _CONTAINER),
+    "external": (
+        _METRIC_NAME,
+        _METRIC_SELECTOR,
+        _Field("currentValue", "current.value", "0"),
+        _Field("currentAverageValue", "current.averageValue"),
+    ),
+}
 
 
 class AutoscalerConverter:
@@ -56,24 +119,21 @@ def drop_conversion_annotations(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _set_fields(**fields: Any) -> Object:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _is_cpu_utilization(metric: Object) -> bool:
-    resource = metric.get("resource") or {}
-    target = resource.get("target") or {}
-    return (
-        metric.get("type") == "Resource"
-        and resource.get("name") == "cpu"
-        and target.get("averageUtilization") is not None
-    )
-
-
 def cpu_metric(utilization: int) -> Object:
     """Return the metric that v1 has a field for."""
     target = {"type": "Utilization", "averageUtilization": utilization}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def _cpu_utilization(metric: Object) -> int | None:
+    resource = metric.get("resource") or {}
+    if metric.get("type") != "Resource" or resource.get("name") != "cpu":
+        return None
+    return (resource.get("target") or {}).get("averageUtilization")
+
+
+def _without_none(**fields: Any) -> Object:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 # From v2 to v1
@@ -83,38 +143,37 @@ def to_v1(obj: Object) -> Object:
     """Convert from v2 to v1."""
     obj = drop_conversion_annotations(obj)
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    annotations_out: dict[str, str] = {}
     metrics = spec.get("metrics") or []
-    others = [_metric_to_v1(metric) for metric in metrics if not _is_cpu_utilization(metric)]
+    utilizations = [_cpu_utilization(metric) for metric in metrics]
+    others = [metric for metric, cpu in zip(metrics, utilizations, strict=True) if cpu is None]
+    cpu = [utilization for utilization in utilizations if utilization is not None]
+    annotations: dict[str, str] = {}
     if others:
-        annotations_out[METRICS] = _compact(others)
+        annotations[METRICS] = _compact([_metric_to_v1(one, _SPEC_SOURCES) for one in others])
     if status.get("currentMetrics"):
-        annotations_out[CURRENT_METRICS] = _compact([_status_to_v1(one) for one in status["currentMetrics"]])
+        current = [_metric_to_v1(one, _STATUS_SOURCES) for one in status["currentMetrics"]]
+        annotations[CURRENT_METRICS] = _compact(current)
     if spec.get("behavior") is not None:
-        annotations_out[BEHAVIOR] = _compact(_behavior_to_v1(spec["behavior"]))
+        rules = {name: _rules_to_v1(spec["behavior"].get(name)) for name in ("scaleUp", "scaleDown")}
+        annotations[BEHAVIOR] = _compact(_rename_keys(rules, str.upper))
     if status.get("conditions"):
-        annotations_out[CONDITIONS] = _compact([_condition_to_v1(one) for one in status["conditions"]])
-    cpu = [
-        metric["resource"]["target"]["averageUtilization"]
-        for metric in metrics
-        if _is_cpu_utilization(metric)
-    ]
-    new_spec = _set_fields(
+        annotations[CONDITIONS] = _compact([_condition_to_v1(one) for one in status["conditions"]])
+    metadata = dict(obj.get("metadata") or {})
+    if annotations:
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+    new_spec = _without_none(
         scaleTargetRef=spec.get("scaleTargetRef"),
         minReplicas=spec.get("minReplicas"),
         maxReplicas=spec.get("maxReplicas"),
         targetCPUUtilizationPercentage=cpu[0] if cpu else None,
     )
-    new_status = _set_fields(
+    new_status = _without_none(
         observedGeneration=status.get("observedGeneration"),
         lastScaleTime=status.get("lastScaleTime"),
         currentReplicas=status.get("currentReplicas", 0),
         desiredReplicas=status.get("desiredReplicas", 0),
         currentCPUUtilizationPercentage=_current_cpu(status),
     )
-    metadata = dict(obj.get("metadata") or {})
-    if annotations_out:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations_out}
     return {**obj, "metadata": metadata, "spec": new_spec, "status": new_status}
 
 
@@ -131,94 +190,24 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _metric_to_v1(metric: Object) -> Object:
-    made: Object = {"type": metric.get("type", "")}
-    for name in _SOURCES:
+def _metric_to_v1(metric: Object, sources: _Sources) -> Object:
+    converted: Object = {"type": metric.get("type", "")}
+    for name, fields in sources.items():
         source = metric.get(name)
         if source is not None:
-            made[name] = _SOURCE_TO_V1[name](source, source.get("target") or {}, source.get("metric") or {})
-    return made
+            values = {field.v1: _value_at(source, field.v2) for field in fields}
+            zeros = {
+                field.v1: field.zero for field in fields if not values[field.v1] and field.zero is not None
+            }
+            converted[name] = _without_none(**{**values, **zeros})
+    return converted
 
 
-_Step = Callable[[Object, Object, Object], Object]
-
-_SOURCE_TO_V1: dict[str, _Step] = {
-    "object": lambda source, target, metric: {
-        "target": source.get("describedObject") or {},
-        "metricName": metric.get("name", ""),
-        "targetValue": target.get("value") or "0",
-        **_set_fields(selector=metric.get("selector"), averageValue=target.get("averageValue")),
-    },
-    "pods": lambda source, target, metric: {
-        "metricName": metric.get("name", ""),
-        "targetAverageValue": target.get("averageValue") or "0",
-        **_set_fields(selector=metric.get("selector")),
-    },
-    "resource": lambda source, target, metric: {
-        "name": source.get("name", ""),
-        **_set_fields(
-            targetAverageUtilization=target.get("averageUtilization"),
-            targetAverageValue=target.get("averageValue"),
-        ),
-    },
-    "containerResource": lambda source, target, metric: {
-        "name": source.get("name", ""),
-        **_set_fields(
-            targetAverageUtilization=target.get("averageUtilization"),
-            targetAverageValue=target.get("averageValue"),
-        ),
-        "container": source.get("container", ""),
-    },
-    "external": lambda source, target, metric: {
-        "metricName": metric.get("name", ""),
-        **_set_fields(
-            metricSelector=metric.get("selector"),
-            targetValue=target.get("value"),
-            targetAverageValue=target.get("averageValue"),
-        ),
-    },
-}
-
-
-def _status_to_v1(metric: Object) -> Object:
-    made: Object = {"type": metric.get("type", "")}
-    for name in _SOURCES:
-        source = metric.get(name)
-        if source is not None:
-            made[name] = _STATUS_TO_V1[name](source, source.get("current") or {}, source.get("metric") or {})
-    return made
-
-
-_STATUS_TO_V1: dict[str, _Step] = {
-    "object": lambda source, current, metric: {
-        "target": source.get("describedObject") or {},
-        "metricName": metric.get("name", ""),
-        "currentValue": current.get("value") or "0",
-        **_set_fields(selector=metric.get("selector"), averageValue=current.get("averageValue")),
-    },
-    "pods": lambda source, current, metric: {
-        "metricName": metric.get("name", ""),
-        "currentAverageValue": current.get("averageValue") or "0",
-        **_set_fields(selector=metric.get("selector")),
-    },
-    "resource": lambda source, current, metric: {
-        "name": source.get("name", ""),
-        **_set_fields(currentAverageUtilization=current.get("averageUtilization")),
-        "currentAverageValue": current.get("averageValue") or "0",
-    },
-    "containerResource": lambda source, current, metric: {
-        "name": source.get("name", ""),
-        **_set_fields(currentAverageUtilization=current.get("averageUtilization")),
-        "currentAverageValue": current.get("averageValue") or "0",
-        "container": source.get("container", ""),
-    },
-    "external": lambda source, current, metric: {
-        "metricName": metric.get("name", ""),
-        **_set_fields(metricSelector=metric.get("selector")),
-        "currentValue": current.get("value") or "0",
-        **_set_fields(currentAverageValue=current.get("averageValue")),
-    },
-}
+def _value_at(obj: Object, path: str) -> Any:
+    value: Any = obj
+    for name in path.split("."):
+        value = (value or {}).get(name)
+    return value
 
 
 def _condition_to_v1(condition: Object) -> Object:
@@ -226,7 +215,7 @@ def _condition_to_v1(condition: Object) -> Object:
         "type": condition.get("type", ""),
         "status": condition.get("status", ""),
         "lastTransitionTime": condition.get("lastTransitionTime"),
-        **_set_fields(
+        **_without_none(
             reason=condition.get("reason") or None,
             message=condition.get("message") or None,
             observedGeneration=condition.get("observedGeneration"),
@@ -234,32 +223,24 @@ def _condition_to_v1(condition: Object) -> Object:
     }
 
 
-def _behavior_to_v1(behavior: Object) -> Object:
-    return {
-        "ScaleUp": _rules_to_v1(behavior.get("scaleUp")),
-        "ScaleDown": _rules_to_v1(behavior.get("scaleDown")),
-    }
-
-
 def _rules_to_v1(rules: Object | None) -> Object | None:
     if rules is None:
         return None
+    empty = {"type": "", "value": 0, "periodSeconds": 0}
     policies = rules.get("policies")
     return {
-        "StabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
-        "SelectPolicy": rules.get("selectPolicy"),
-        "Policies": None
-        if policies is None
-        else [
-            {
-                "Type": one.get("type", ""),
-                "Value": one.get("value", 0),
-                "PeriodSeconds": one.get("periodSeconds", 0),
-            }
-            for one in policies
-        ],
-        "Tolerance": rules.get("tolerance"),
+        "stabilizationWindowSeconds": rules.get("stabilizationWindowSeconds"),
+        "selectPolicy": rules.get("selectPolicy"),
+        "policies": None if policies is None else [{**empty, **policy} for policy in policies],
+        "tolerance": rules.get("tolerance"),
     }
+
+
+def _rename_keys(value: Any, case: Callable[[str], str]) -> Any:
+    """Return a value with the first letter of all keys in another case."""
+    if isinstance(value, dict):
+        return {case(key[:1]) + key[1:]: _rename_keys(item, case) for key, item in value.items()}
+    return [_rename_keys(item, case) for item in value] if isinstance(value, list) else value
 
 
 # From v1 to v2
@@ -270,48 +251,49 @@ def to_v2(obj: Object) -> Object:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     target = spec.get("targetCPUUtilizationPercentage")
-    cpu = [cpu_metric(target)] if target is not None else []
-    others = _read(annotations, METRICS, "spec", "metrics", _metric_to_v2)
-    metrics = (others or []) + cpu
-    behavior = _read_behavior(annotations)
-    new_spec = _set_fields(
+    metrics = _read_list(annotations, METRICS, "spec", "metrics", _metric_to_v2) or []
+    if target is not None:
+        metrics.append(cpu_metric(target))
+    new_spec = _without_none(
         scaleTargetRef=spec.get("scaleTargetRef"),
         minReplicas=spec.get("minReplicas"),
         maxReplicas=spec.get("maxReplicas"),
         metrics=metrics or [cpu_metric(DEFAULT_UTILIZATION)],
-        behavior=behavior,
+        behavior=_read_behavior(annotations),
     )
     current = status.get("currentCPUUtilizationPercentage")
-    measured = _read(annotations, CURRENT_METRICS, "status", "currentMetrics", _status_to_v2)
-    if measured is None and current is not None:
-        shown = {"name": "cpu", "current": {"averageUtilization": current}}
-        measured = [{"type": "Resource", "resource": shown}]
-    new_status = _set_fields(
+    current_metrics = _read_list(
+        annotations, CURRENT_METRICS, "status", "currentMetrics", _metric_status_to_v2
+    )
+    if current_metrics is None and current is not None:
+        cpu = {"name": "cpu", "current": {"averageUtilization": current}}
+        current_metrics = [{"type": "Resource", "resource": cpu}]
+    new_status = _without_none(
         observedGeneration=status.get("observedGeneration"),
         lastScaleTime=status.get("lastScaleTime"),
         currentReplicas=status.get("currentReplicas"),
         desiredReplicas=status.get("desiredReplicas", 0),
-        currentMetrics=measured,
-        conditions=_read(annotations, CONDITIONS, "status", "conditions", dict),
+        currentMetrics=current_metrics,
+        conditions=_read_list(annotations, CONDITIONS, "status", "conditions", dict),
     )
     return {**drop_conversion_annotations(obj), "spec": new_spec, "status": new_status}
 
 
-def _read(
-    annotations: Object, name: str, part: str, key: str, step: Callable[[Any], Object]
+def _read_list(
+    annotations: Object, name: str, part: str, key: str, convert: Callable[[Any], Object]
 ) -> list[Object] | None:
     """Return the list in an annotation, or `None` if it does not match the type of the field."""
     text = annotations.get(name)
     if text is None:
         return None
     try:
-        read = [step(one) for one in json.loads(text)]
+        items = [convert(item) for item in json.loads(text)]
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    return read if _fits(part, key, read) else None
+    return items if _matches_type(part, key, items) else None
 
 
-def _fits(part: str, key: str, value: Any) -> bool:
+def _matches_type(part: str, key: str, value: Any) -> bool:
     try:
         as_typed(_V2, {part: {key: value}})
     except (ValueError, TypeError, RecursionError):
@@ -319,127 +301,62 @@ def _fits(part: str, key: str, value: Any) -> bool:
     return True
 
 
+def _source_to_v2(source: Object, fields: tuple[_Field, ...]) -> Object:
+    converted: Object = {}
+    for field in fields:
+        value = source.get(field.v1)
+        if value is None and field.zero in ("", {}):
+            value = field.zero
+        parent, _, name = field.v2.rpartition(".")
+        values = converted.setdefault(parent, {}) if parent else converted
+        if value is not None:
+            values[name] = value
+    return converted
+
+
 def _metric_to_v2(metric: Object) -> Object:
-    made: Object = {"type": metric.get("type", "")}
-    for name in _SOURCES:
+    converted: Object = {"type": metric.get("type", "")}
+    for name, fields in _SPEC_SOURCES.items():
         if metric.get(name) is not None:
-            made[name] = _SOURCE_TO_V2[name](metric[name])
-    return made
+            source = converted[name] = _source_to_v2(metric[name], fields)
+            source["target"] = _target_with_type(name, source["target"])
+    return converted
 
 
-def _identifier(source: Object, selector: str = "selector") -> Object:
-    return {"name": source.get("metricName", ""), **_set_fields(selector=source.get(selector))}
+def _target_with_type(source: str, target: Object) -> Object:
+    """Return a target with its type, which v1 does not store, and without zeros that v1 adds."""
+    value, average = target.get("value"), target.get("averageValue")
+    if source == "object":
+        if average is None:
+            return {"type": "Value", "value": value or "0"}
+        kept = {"averageValue": average} if value in (None, "0") else target
+        return {"type": "AverageValue", **kept}
+    if source == "pods":
+        return {"type": "AverageValue", "averageValue": average or "0"}
+    if source == "external":
+        return {"type": "AverageValue" if value is None else "Value", **target}
+    return {"type": "AverageValue" if target.get("averageUtilization") is None else "Utilization", **target}
 
 
-def _resource_target(source: Object) -> Object:
-    utilization = source.get("targetAverageUtilization")
-    return {
-        "type": "AverageValue" if utilization is None else "Utilization",
-        **_set_fields(averageValue=source.get("targetAverageValue"), averageUtilization=utilization),
-    }
-
-
-def _object_target(source: Object) -> Object:
-    average, value = source.get("averageValue"), source.get("targetValue")
-    if average is None:
-        return {"type": "Value", "value": value or "0"}
-    return {
-        "type": "AverageValue",
-        **_set_fields(value=value if value not in (None, "0") else None, averageValue=average),
-    }
-
-
-_SOURCE_TO_V2: dict[str, Callable[[Object], Object]] = {
-    "object": lambda source: {
-        "describedObject": source.get("target") or {},
-        "target": _object_target(source),
-        "metric": _identifier(source),
-    },
-    "pods": lambda source: {
-        "metric": _identifier(source),
-        "target": {"type": "AverageValue", "averageValue": source.get("targetAverageValue") or "0"},
-    },
-    "resource": lambda source: {"name": source.get("name", ""), "target": _resource_target(source)},
-    "containerResource": lambda source: {
-        "name": source.get("name", ""),
-        "target": _resource_target(source),
-        "container": source.get("container", ""),
-    },
-    "external": lambda source: {
-        "metric": _identifier(source, "metricSelector"),
-        "target": {
-            "type": "AverageValue" if source.get("targetValue") is None else "Value",
-            **_set_fields(value=source.get("targetValue"), averageValue=source.get("targetAverageValue")),
-        },
-    },
-}
-
-
-def _status_to_v2(metric: Object) -> Object:
-    made: Object = {"type": metric.get("type", "")}
-    for name in _SOURCES:
+def _metric_status_to_v2(metric: Object) -> Object:
+    converted: Object = {"type": metric.get("type", "")}
+    for name, fields in _STATUS_SOURCES.items():
         if metric.get(name) is not None:
-            made[name] = _STATUS_TO_V2[name](metric[name])
-    return made
-
-
-def _resource_status(source: Object) -> Object:
-    return _set_fields(
-        averageValue=source.get("currentAverageValue"),
-        averageUtilization=source.get("currentAverageUtilization"),
-    )
-
-
-_STATUS_TO_V2: dict[str, Callable[[Object], Object]] = {
-    "object": lambda source: {
-        "metric": _identifier(source),
-        "current": _set_fields(value=source.get("currentValue"), averageValue=source.get("averageValue")),
-        "describedObject": source.get("target") or {},
-    },
-    "pods": lambda source: {
-        "metric": _identifier(source),
-        "current": _set_fields(averageValue=source.get("currentAverageValue")),
-    },
-    "resource": lambda source: {"name": source.get("name", ""), "current": _resource_status(source)},
-    "containerResource": lambda source: {
-        "name": source.get("name", ""),
-        "current": _resource_status(source),
-        "container": source.get("container", ""),
-    },
-    "external": lambda source: {
-        "metric": _identifier(source, "metricSelector"),
-        "current": _set_fields(
-            value=source.get("currentValue"), averageValue=source.get("currentAverageValue")
-        ),
-    },
-}
+            converted[name] = _source_to_v2(metric[name], fields)
+    return converted
 
 
 def _read_behavior(annotations: Object) -> Object | None:
     text = annotations.get(BEHAVIOR)
     if text is None:
         return None
+    names = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
     try:
-        made = {
-            name: _rules_in(found)
-            for name, found in _lower_keys(json.loads(text)).items()
-            if name in ("scaleUp", "scaleDown") and found is not None
+        behavior = {
+            name: _without_none(**{key: rules.get(key) for key in names})
+            for name, rules in _rename_keys(json.loads(text), str.lower).items()
+            if name in ("scaleUp", "scaleDown") and rules is not None
         }
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    return made if made and _fits("spec", "behavior", made) else None
-
-
-def _lower_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key[:1].lower() + key[1:]: _lower_keys(item) for key, item in value.items()}
-    return [_lower_keys(item) for item in value] if isinstance(value, list) else value
-
-
-def _rules_in(rules: Object) -> Object:
-    return _set_fields(
-        stabilizationWindowSeconds=rules.get("stabilizationWindowSeconds"),
-        selectPolicy=rules.get("selectPolicy"),
-        policies=rules.get("policies"),
-        tolerance=rules.get("tolerance"),
-    )
+    return behavior if behavior and _matches_type("spec", "behavior", behavior) else None
