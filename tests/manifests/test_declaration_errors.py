@@ -54,7 +54,6 @@ FIELDS = [
     ("Annotated[dict[str, str], MaxItems(1)]", "write MaxProperties"),
     ("Annotated[list[str], Pattern('x')]", "list[Annotated["),
     ("Annotated[int, Le(0.5)]", "whole number"),
-    ("Annotated[int, Ge]", "write Ge(...)"),
     ("Annotated[str, Pattern('(?=x)')]", "RE2"),
     ("Annotated[str, ExternalDocs('nowhere')]", "absolute URL"),
     ("Annotated[str, Cel('a\\nb')]", "message="),

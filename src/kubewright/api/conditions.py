@@ -20,13 +20,15 @@ from .times import now as _now
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 
-class HasConditions(Protocol):
-    """A status."""
-
-    conditions: Any
-
-
 ConditionT = TypeVar("ConditionT", bound=Struct)
+
+
+class HasConditions(Protocol[ConditionT]):
+    """A status with a list of conditions."""
+
+    @property
+    def conditions(self) -> list[ConditionT] | None:
+        """The conditions, or `None`."""
 
 
 def _list_of(where: Any) -> list[Any]:
@@ -38,30 +40,33 @@ def _list_of(where: Any) -> list[Any]:
 @overload
 def get_condition(where: list[ConditionT], type: str) -> ConditionT | None: ...
 @overload
-def get_condition(where: HasConditions | None, type: str) -> Any: ...
-def get_condition(where: list[Any] | HasConditions | None, type: str) -> Any:
+def get_condition(where: HasConditions[ConditionT] | None, type: str) -> ConditionT | None: ...
+def get_condition(where: list[Any] | HasConditions[Any] | None, type: str) -> Any:
     """The condition of that type, or `None`."""
     return next((condition for condition in _list_of(where) if condition.type == type), None)
 
 
-def has_condition(where: list[Any] | HasConditions | None, type: str, status: str) -> bool:
+def has_condition(where: list[Any] | HasConditions[Any] | None, type: str, status: str) -> bool:
     """Whether the condition is there with this status."""
     condition = get_condition(where, type)
     return condition is not None and condition.status == status
 
 
-def is_condition_true(where: list[Any] | HasConditions | None, type: str) -> bool:
+def is_condition_true(where: list[Any] | HasConditions[Any] | None, type: str) -> bool:
     """Whether the condition is there and true."""
     return has_condition(where, type, TRUE)
 
 
-def is_condition_false(where: list[Any] | HasConditions | None, type: str) -> bool:
+def is_condition_false(where: list[Any] | HasConditions[Any] | None, type: str) -> bool:
     """Whether the condition is there and false; absent is neither."""
     return has_condition(where, type, FALSE)
 
 
 def set_condition(
-    where: list[ConditionT] | HasConditions, condition: ConditionT, *, now: Callable[[], datetime] = _now
+    where: list[ConditionT] | HasConditions[ConditionT],
+    condition: ConditionT,
+    *,
+    now: Callable[[], datetime] = _now,
 ) -> bool:
     """Add or update the condition of this type; tells whether anything changed.
 
@@ -75,7 +80,7 @@ def set_condition(
         if isinstance(where, list):
             where.append(wanted)
         elif where.conditions is None:
-            where.conditions = [wanted]
+            where.conditions = [wanted]  # type: ignore[misc]
         else:
             where.conditions.append(wanted)
         return True
@@ -92,7 +97,7 @@ def set_condition(
     return changed
 
 
-def remove_condition(where: list[Any] | HasConditions | None, type: str) -> bool:
+def remove_condition(where: list[Any] | HasConditions[Any] | None, type: str) -> bool:
     """Remove the condition of that type; tells whether it was there."""
     conditions = _list_of(where)
     kept = [condition for condition in conditions if condition.type != type]

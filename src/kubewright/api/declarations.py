@@ -11,16 +11,19 @@ Everything here is data; `kubewright.manifests` turns it into YAML and checks it
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from types import NoneType
-from typing import Any, Final, Literal, Protocol, TypeVar, get_origin, runtime_checkable
+from typing import Any, Final, Literal, Never, Protocol, TypeVar, get_origin, runtime_checkable
 
 import msgspec
 
+from . import keywords
 from .gvk import GroupVersionKind, GroupVersionResource
+from .keywords import explain_keywords, keyword_error
 from .meta import CustomResource, LabelSelector
 from .objects import Object
 
@@ -29,16 +32,21 @@ ColumnType = Literal["string", "integer", "number", "boolean", "date"]
 ClassT = TypeVar("ClassT", bound=type[Object])
 AnyT = TypeVar("AnyT")
 
+_OWN_FILES: Final = (__file__, keywords.__file__, "<string>")
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN: Final = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
 
 
 def _caller() -> str:
-    """`file:line` of the code that makes a declaration: two frames above a dataclass's field factory."""
-    frame = sys._getframe(2)
+    """Return `file:line` of the code that creates a declaration."""
+    frame = sys._getframe(1)
+    # Skip this module, the wrapper of explain_keywords and the generated __init__ of the dataclass.
+    while frame.f_back is not None and frame.f_code.co_filename in _OWN_FILES:
+        frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class Column:
     """A column that `kubectl get` prints; `priority` above 0 shows it in wide output only."""
@@ -46,11 +54,13 @@ class Column:
     name: str
     json_path: str
     type: ColumnType = "string"
+    _: KW_ONLY
     format: str = ""
     description: str = ""
     priority: int = 0
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class Scale:
     """Where `/scale` finds replicas; `selector` (a string in the status) is what autoscalers need."""
@@ -60,10 +70,12 @@ class Scale:
     selector: str | None = None
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class WebhookConversion:
     """Versions are converted by calling the program: at a service, or at a URL."""
 
+    _: KW_ONLY
     service_name: str = "webhook-service"
     service_namespace: str = "system"
     service_port: int | None = None
@@ -133,6 +145,7 @@ def resource(
     conversion: WebhookConversion | None = None,
     hub: bool = False,
     skip: bool = False,
+    **unknown: Never,
 ) -> Callable[[ClassT], ClassT]:
     """Make a class a kind of `group` at `version`.
 
@@ -141,6 +154,9 @@ def resource(
     the one with `hub=True` (the stored one unless said otherwise) is the pivot of conversions. `skip=True`
     leaves the version out of manifests.
     """
+    if unknown:
+        known = [name for name in inspect.signature(resource).parameters if name != "unknown"]
+        raise keyword_error("@resource", unknown, known)
     if not re.fullmatch(_DNS_SUBDOMAIN, group) or "." not in group:
         raise ValueError(f"group {group!r}: write a lower-case domain with a dot, such as webapp.example.com")
     if not re.fullmatch(_DNS_LABEL, version):
@@ -151,8 +167,7 @@ def resource(
         if isinstance(locals()[name], str):
             raise TypeError(f'{name} is one string: write a tuple, {name}=("{locals()[name]}",)')
 
-    frame = sys._getframe(1)
-    where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    where = _caller()
 
     def declare(cls: ClassT) -> ClassT:
         named = kind or cls.__name__
@@ -252,6 +267,7 @@ def pluralize(noun: str) -> str:
     return noun + "s"
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class Rbac:
     """Permissions that the program needs.
@@ -260,6 +276,7 @@ class Rbac:
     written for the core group. `urls` are paths that are no resources.
     """
 
+    _: KW_ONLY
     groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ()
@@ -270,6 +287,7 @@ class Rbac:
     where: str = field(default_factory=_caller, compare=False, repr=False)
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class MatchCondition:
     """A CEL expression that must be true for a webhook to be called."""
@@ -278,6 +296,7 @@ class MatchCondition:
     expression: str
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class Webhook:
     """An admission webhook.
@@ -287,6 +306,7 @@ class Webhook:
     """
 
     of: type[Object] | None = None
+    _: KW_ONLY
     mutating: bool = False
     verbs: tuple[str, ...] = ("create", "update")
     groups: tuple[str, ...] = ()
@@ -312,6 +332,7 @@ class Webhook:
     where: str = field(default_factory=_caller, compare=False, repr=False)
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class WebhookConfiguration:
     """The name (and metadata) of the object that holds all mutating or all validating webhooks."""

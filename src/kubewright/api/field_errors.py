@@ -35,11 +35,16 @@ def _counted(number: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field. `reason` is the cause's reason, `message` its whole text."""
+    """A validation error of one field.
+
+    `message` is the text that clients see, such as `Invalid value: 11: must be at most 10`; `detail` is its
+    last part, without the kind of the error and the value.
+    """
 
     reason: str
     field: str
     message: str
+    detail: str = ""
 
     def cause(self) -> dict[str, str]:
         """The entry in `details.causes`."""
@@ -51,11 +56,11 @@ class FieldError:
     @classmethod
     def _with_value(cls, reason: str, label: str, field: str, value: Any, detail: str) -> FieldError:
         message = label if value is OMIT else f"{label}: {format_invalid_value(value)}"
-        return cls(reason, field, f"{message}: {detail}" if detail else message)
+        return cls(reason, field, f"{message}: {detail}" if detail else message, detail)
 
     @classmethod
     def _plain(cls, reason: str, label: str, field: str, detail: str) -> FieldError:
-        return cls(reason, field, f"{label}: {detail}" if detail else label)
+        return cls(reason, field, f"{label}: {detail}" if detail else label, detail)
 
     @classmethod
     def invalid(cls, field: str, value: Any, detail: str) -> FieldError:

@@ -6,15 +6,17 @@ accepts new finalizers only while the object is not being deleted, so `add_final
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
+
+from .meta import ObjectMeta
 
 
 class HasMetadata(Protocol):
     """Any object: typed, partial or unstructured."""
 
     @property
-    def metadata(self) -> Any:
-        """Name, finalizers, owner references and the rest."""
+    def metadata(self) -> ObjectMeta:
+        """The metadata of the object."""
 
 
 class FinalizerError(ValueError):
@@ -48,5 +50,5 @@ def remove_finalizer(obj: HasMetadata, name: str) -> bool:
     """Take the finalizer off; tells whether it was there."""
     if not has_finalizer(obj, name):
         return False
-    obj.metadata.finalizers = [one for one in obj.metadata.finalizers if one != name] or None
+    obj.metadata.finalizers = [one for one in obj.metadata.finalizers or () if one != name] or None
     return True

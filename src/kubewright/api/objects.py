@@ -13,6 +13,7 @@ Rules, the same for built-in types and for yours:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from copy import copy as shallow_copy
 from functools import partial
@@ -26,14 +27,19 @@ from .gvk import GroupVersionKind
 
 
 class _StructMeta(msgspec.StructMeta):
-    """Makes every struct keyword-only; msgspec does not inherit that option.
+    """Make every struct keyword-only, which msgspec does not inherit, and check classes of users.
 
-    A field with the marker `Required` is sent even if it equals its default: msgspec leaves out what equals a
-    plain default, and keeps what a factory made.
+    A field with the marker `Required` is encoded even if it equals its default: msgspec omits plain defaults
+    and encodes values that a factory returned.
     """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
         config.setdefault("kw_only", True)
+        # The types of this package are generated or tested; checking them would slow down their import.
+        if not namespace.get("__module__", "").startswith("kubewright."):
+            from .class_checks import check_class
+
+            check_class(name, bases, namespace, sys._getframe(1))
         for each, annotation in namespace.get("__annotations__", {}).items():
             if each in namespace and "Required" in (
                 annotation if type(annotation) is str else repr(annotation)

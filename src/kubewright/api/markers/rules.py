@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Final, Literal
+
+from kubewright.api.keywords import explain_keywords
 
 from .base import Flag, Marker, MarkerError, Schema
 
 Reason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
 
 
+@explain_keywords
 @dataclass(frozen=True)
 class Cel(Marker):
     """A rule in CEL: `self` is the value here, `oldSelf` the value before an update."""
 
     rule: str
+    _: KW_ONLY
     message: str | None = None
     message_expression: str | None = None
     reason: Reason | None = None
