@@ -116,7 +116,7 @@ def _not_zero(value: int | str, path: str) -> Errors:
 
 
 def _claim_spec_errors(spec: Object, path: str) -> Errors:
-    from kubewright.controlplane.kinds.core.persistent_volume import claim_spec_errors
+    from kubewright.controlplane.kinds.core.persistent_volume_claim import claim_spec_errors
 
     return claim_spec_errors(spec, path)
 

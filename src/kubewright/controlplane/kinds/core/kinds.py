@@ -28,10 +28,9 @@ from kubewright.controlplane.kinds.workload import count_errors, scale_subresour
 from kubewright.schema import field_errors as fe
 
 from . import component_status as component_statuses
-from . import endpoints, volume_printing
+from . import endpoints
 from . import namespace as namespaces
 from . import node as nodes
-from . import persistent_volume as volumes
 from . import resource_quota as quotas
 from .config_map import ConfigMapStrategy, SecretStrategy
 from .pod import printing as pod_printing
@@ -237,20 +236,6 @@ KINDS = {
         subresources={"status": STATUS, "proxy": nodes.PROXY},
         checks_whole_on_update=True,
         display_prefix="minions",
-    ),
-    "persistentvolumeclaims": Kind(
-        strategy=volumes.PersistentVolumeClaimStrategy,
-        columns=volume_printing.CLAIM_COLUMNS,
-        cells=volume_printing.claim_cells,
-        subresources={"status": STATUS},
-        checks_whole_on_update=True,
-    ),
-    "persistentvolumes": Kind(
-        strategy=volumes.PersistentVolumeStrategy,
-        columns=volume_printing.VOLUME_COLUMNS,
-        cells=volume_printing.volume_cells,
-        subresources={"status": STATUS},
-        checks_whole_on_update=True,
     ),
     "pods": Kind(
         strategy=pods.PodStrategy,

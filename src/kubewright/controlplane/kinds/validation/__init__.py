@@ -41,9 +41,10 @@ Missing fields
 Rules (`validation.rules`)
     `Required`, `Forbidden`, `Minimum`, `Maximum`, `Range`, `Enum`, `MaxLength`, `MaxItems`,
     `ExclusiveWildcard`, `Format` and the constants made with it (`DNS_LABEL`, `DNS_SUBDOMAIN`,
-    `QUALIFIED_NAME`, ...), `Union` (exactly one member, or at most one), `Unique` (list maps and sets; an
-    entry of `list[*]`), `MapKeys`, `Switch` (a table per value of a discriminator), `When` (a table under a
-    condition).
+    `QUALIFIED_NAME`, ...), `Union` (exactly one member, or at most one), `Members` (a union with a table per
+    member), `Unique` (list maps and sets; an entry of `list[*]`), `MapKeys`, `Switch` (a table per value of a
+    discriminator), `When` (a table under a condition), `ReportAt` (where kube-apiserver reports another path
+    than that of the field).
 
 Hooks
     Any function of a value and its path that returns errors, such as those of `validation.formats`. Use
@@ -67,9 +68,13 @@ from .rules import (
     CONFIG_KEY,
     DNS_LABEL,
     DNS_SUBDOMAIN,
+    FILE_MODE,
+    ID,
     LABEL_VALUE,
     NOT_NEGATIVE,
+    OPTIONAL_PORT,
     PATH_SEGMENT,
+    PORT,
     PORT_NAME,
     POSITIVE,
     QUALIFIED_NAME,
@@ -85,6 +90,7 @@ from .rules import (
     MaxLength,
     Minimum,
     Range,
+    ReportAt,
     Required,
     Rule,
     Switch,
@@ -92,15 +98,19 @@ from .rules import (
     Unique,
     When,
 )
-from .table import Entry, Immutable, Rules, Table, UpdateRules, value_at
+from .table import Entry, Immutable, Members, Rules, Table, UpdateRules, value_at
 
 __all__ = [
     "CONFIG_KEY",
     "DNS_LABEL",
     "DNS_SUBDOMAIN",
+    "FILE_MODE",
+    "ID",
     "LABEL_VALUE",
     "NOT_NEGATIVE",
+    "OPTIONAL_PORT",
     "PATH_SEGMENT",
+    "PORT",
     "PORT_NAME",
     "POSITIVE",
     "QUALIFIED_NAME",
@@ -116,8 +126,10 @@ __all__ = [
     "MaxItems",
     "MaxLength",
     "Maximum",
+    "Members",
     "Minimum",
     "Range",
+    "ReportAt",
     "Required",
     "Rule",
     "Rules",

@@ -244,6 +244,8 @@ class Unique:
     ignore_empty: bool = False
     last: bool = False
     stop: bool = False
+    only: Format | None = None
+    """Compare only values that have this format."""
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,18 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class ReportAt:
+    """Apply `rules`, but report their errors as if the value stood at another path.
+
+    `path` is relative to the object that the innermost `Rules` is applied to; "." is that object itself. An
+    empty path reports errors of the items of a list at the list.
+    """
+
+    path: str
+    rules: Any
+
+
+@dataclass(frozen=True)
 class MapKeys:
     """Apply a rule to every key of a map, in sorted order; errors are at `path[key]`."""
 
@@ -290,4 +304,8 @@ CONFIG_KEY = Format(names.check_config_key)
 PORT_NAME = Format(names.check_port_name)
 LABEL_VALUE = Format(names.check_label_value)
 NOT_NEGATIVE = Minimum(0)
+PORT = Range(1, 65535)
+OPTIONAL_PORT = Range(0, 65535, detail="must be between 1 and 65535, inclusive")
+ID = Range(0, (1 << 31) - 1)
+FILE_MODE = Range(0, 0o777, detail="must be a number between 0 and 0777 (octal), both inclusive")
 POSITIVE = Minimum(1, detail="must be greater than zero", absent=0)

@@ -12,12 +12,14 @@ from typing import Any, TypeAlias, cast
 
 from kubewright.schema import field_errors as fe
 
-from .rules import IMMUTABLE, Check, Errors, MapKeys, Object, Required, Rule, Switch, Unique, When
+from .rules import IMMUTABLE, Check, Errors, MapKeys, Object, ReportAt, Required, Rule, Switch, Unique, When
 
 Hook: TypeAlias = "Callable[..., Errors]"
-Entry: TypeAlias = "Rule | Unique | Check | When | Switch | MapKeys | Rules | Hook | Table | Sequence[Entry]"
+Group: TypeAlias = "Check | When | Switch | MapKeys | ReportAt | Members"
+Entry: TypeAlias = "Rule | Unique | Group | Rules | Hook | Table | Sequence[Entry]"
 Table: TypeAlias = "Mapping[str, Entry]"
 _Validate = Callable[[Any, str, Any], Errors]
+_ROOT = "{p[:-1]}"
 
 
 class Rules:
@@ -29,7 +31,7 @@ class Rules:
 
     __slots__ = ("_compiled", "context", "table")
 
-    def __init__(self, table: Table, *, context: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, table: Entry, *, context: Callable[[Any], Any] | None = None) -> None:
         self.table = table
         self.context = context
         self._compiled: _Validate | None = None
@@ -81,8 +83,6 @@ class _Node:
         if isinstance(entry, Mapping):
             for path, inner in entry.items():
                 self.add(path, inner)
-        elif isinstance(entry, Rules) and entry.context is None:
-            self.extend(entry.table)
         elif isinstance(entry, Sequence):
             for one in entry:
                 self.extend(one)
@@ -99,10 +99,10 @@ def _checks_absence(child: Any) -> bool:
             return not node.optional and any(map(_checks_absence, node.children))
         case Required():
             return True
-        case When() | Rules():
-            return any(
-                map(_checks_absence, _tree(child.rules if isinstance(child, When) else child.table).children)
-            )
+        case When() | ReportAt():
+            return any(map(_checks_absence, _tree(child.rules).children))
+        case Rules():
+            return any(map(_checks_absence, _tree(child.table).children))
         case _:
             return getattr(child, "absent", None) is not None
 
@@ -119,17 +119,22 @@ class _Generator:
         self.names: dict[str, object] = {"_duplicate": fe.duplicate}
         self.lines = ["def validate(o, p, c):", " e = []"]
         self.counter = 0
+        self.base = _ROOT
 
     def source(self) -> str:
         if self.rules.context is not None:
             self.emit(1, f"c = {self.bind(self.rules.context)}(o)")
-        self.node(_tree(self.rules.table), "o", "{p[:-1]}", 1, "c")
+        self.node(_tree(self.rules.table), "o", _ROOT, 1, "c")
         self.emit(1, "return e")
         return "\n".join(self.lines)
 
     def compile(self) -> _Validate:
         exec(compile(self.source(), "<validation rules>", "exec"), self.names)  # noqa: S102 (source from our tables)
         return cast(_Validate, self.names["validate"])
+
+    def below(self, name: str) -> str:
+        """Return the path of a field of the object that the innermost table is applied to."""
+        return "{p}" + name if self.base == _ROOT else f"{self.base}.{name}"
 
     def emit(self, depth: int, line: str) -> None:
         self.lines.append(" " * depth + line)
@@ -158,7 +163,7 @@ class _Generator:
                 self.items(inner, var, path, depth, context)
                 continue
             field = self.variable("v")
-            below = "{p}" + segment if path == "{p[:-1]}" else f"{path}.{segment}"
+            below = "{p}" + segment if path == _ROOT else f"{path}.{segment}"
             self.emit(depth, f"{field} = {var}.get({segment!r})")
             self.field(inner, field, below, depth, context)
 
@@ -182,6 +187,8 @@ class _Generator:
         for child in children:
             if isinstance(child, (tuple, When, Rules)):
                 self.present([child], holder, path, depth, context)
+            elif isinstance(child, ReportAt):
+                self.rule(child, var, path, depth, context)
             elif not _checks_absence(child):
                 self.emit(depth, f"if {var} is not None:")
                 self.present([child], var, path, depth + 1, context)
@@ -217,6 +224,9 @@ class _Generator:
     def unique(self, rule: Unique, seen: str, item: str, path: str, depth: int) -> None:
         key = self.variable("k")
         self.emit(depth, f"{key} = {item}.get({rule.key!r}) or ''" if rule.key else f"{key} = {item}")
+        if rule.only is not None:
+            self.emit(depth, f"if not ({rule.only.condition(key, self.bind)}):")
+            depth += 1
         at = rule.key if rule.at is None else rule.at
         where = f"{path}.{at}" if at else path
         if rule.ignore_empty:
@@ -234,6 +244,8 @@ class _Generator:
             case Rule():
                 self.emit(depth, f"if {rule.condition(var, self.bind)}:")
                 self.emit(depth + 1, f"e += {self.bind(rule)}.errors({var}, f'{path}')")
+            case Members():
+                self.emit(depth, f"e += {self.bind(rule)}({var}, f'{path}', {context})")
             case Check():
                 extra = f", {context}" if rule.context else ""
                 self.emit(depth, f"e += {self.bind(rule.function)}({var}, f'{path}'{extra})")
@@ -246,14 +258,21 @@ class _Generator:
                     self.emit(depth, f"{word} {var}.get({rule.discriminator!r}) == {value!r}:")
                     self.emit(depth + 1, "pass")
                     self.node(_tree(table), var, path, depth + 1, context)
+            case ReportAt():
+                below = {"": path.rpartition("[")[0], ".": self.base}.get(rule.path, self.below(rule.path))
+                self.field(_tree(rule.rules), var, below, depth, context)
             case MapKeys():
                 key = self.variable("k")
                 self.emit(depth, f"for {key} in sorted({var}):")
                 self.rule(rule.rule, key, f"{path}[{{{key}}}]", depth + 1, context)
             case Rules():
-                inner = self.variable("c")
-                self.emit(depth, f"{inner} = {self.bind(rule.context)}({var})")
+                inner = context
+                if rule.context is not None:
+                    inner = self.variable("c")
+                    self.emit(depth, f"{inner} = {self.bind(rule.context)}({var})")
+                outer, self.base = self.base, path
                 self.node(_tree(rule.table), var, path, depth, inner)
+                self.base = outer
             case _:
                 self.emit(depth, f"e += {self.bind(rule)}({var}, f'{path}')")
 
@@ -268,6 +287,42 @@ def _subtree(children: list[Any]) -> _Node:
     node = _Node()
     node.children = children
     return node
+
+
+class Members:
+    """A union with a table of rules for each member; exactly one member must be set.
+
+    The first member that is set, in the order of `tables`, is validated; the others are forbidden. `missing`
+    and `excess` are the texts of the errors, `paths` the names of members that errors spell differently.
+    """
+
+    __slots__ = ("excess", "missing", "paths", "tables")
+
+    def __init__(
+        self,
+        tables: Mapping[str, Entry],
+        *,
+        missing: str,
+        excess: str,
+        paths: Mapping[str, str] | None = None,
+    ) -> None:
+        self.tables = {name: Rules(table) for name, table in tables.items()}
+        self.missing = missing
+        self.excess = excess
+        self.paths = paths or {}
+
+    def __call__(self, value: Object, path: str, context: Any = None) -> Errors:
+        """Return the errors of a union."""
+        present = [name for name in self.tables if value.get(name) is not None]
+        if not present:
+            return [fe.required(path, self.missing)]
+        first, *others = present
+        errors = self.member(first, value[first], path, context)
+        return errors + [fe.forbidden(f"{path}.{name}", self.excess) for name in others]
+
+    def member(self, name: str, value: Any, path: str, context: Any = None) -> Errors:
+        """Return the errors of one member."""
+        return self.tables[name](value, f"{path}.{self.paths.get(name, name)}", context)
 
 
 class Immutable:

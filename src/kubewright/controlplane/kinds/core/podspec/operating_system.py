@@ -1,4 +1,4 @@
-"""What a pod may say about the operating system that it runs on: Linux, Windows, or not yet decided."""
+"""Fields of pods that depend on the operating system."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kubewright.controlplane.kinds.validation.formats import Errors, choice, dns_subdomain
+from kubewright.controlplane.kinds.validation import Errors, Rules
+from kubewright.controlplane.kinds.validation.formats import dns_subdomain
 from kubewright.schema import field_errors as fe
 
 Object = dict[str, Any]
@@ -55,18 +56,19 @@ def _containers(spec: Object, path: str) -> Iterator[tuple[Object, str]]:
             yield container.get("securityContext") or {}, f"{path}.{kind}[{position}].securityContext"
 
 
-def operating_system_errors(spec: Object, path: str) -> Errors:
-    """The name of the system, and fields that have no meaning on it."""
+def check_operating_system(spec: Object, path: str) -> Errors:
+    """Check the name of the operating system, and that no fields of another system are set."""
     if spec.get("os") is None:
         return []
     name = spec["os"].get("name")
-    errors = choice(name, ("linux", "windows"), f"{path}.os" if name else f"{path}.os.name")
-    if errors:
-        return errors
-    return _linux_errors(spec, path) if name == "linux" else _windows_errors(spec, path)
+    if not name:
+        return [fe.required(f"{path}.os.name", "")]
+    if name not in ("linux", "windows"):
+        return [fe.not_supported(f"{path}.os", name, ("linux", "windows"))]
+    return _check_linux(spec, path) if name == "linux" else _check_windows(spec, path)
 
 
-def _linux_errors(spec: Object, path: str) -> Errors:
+def _check_linux(spec: Object, path: str) -> Errors:
     contexts = [(spec.get("securityContext") or {}, f"{path}.securityContext"), *_containers(spec, path)]
     return [
         fe.forbidden(f"{where}.windowsOptions", "windows options cannot be set for a linux pod")
@@ -75,7 +77,7 @@ def _linux_errors(spec: Object, path: str) -> Errors:
     ]
 
 
-def _windows_errors(spec: Object, path: str) -> Errors:
+def _check_windows(spec: Object, path: str) -> Errors:
     errors: Errors = []
     for field in _POD_FIELDS:
         holder = spec.get("securityContext") or {} if "." in field else spec
@@ -92,8 +94,8 @@ def _windows_errors(spec: Object, path: str) -> Errors:
     return errors
 
 
-def host_process_errors(spec: Object, path: str) -> Errors:
-    """Containers that are processes of a Windows host: all of a pod or none, on the host's network."""
+def check_host_process(spec: Object, path: str) -> Errors:
+    """Check that all containers of a pod are HostProcess containers or none, and use the host network."""
     whole = ((spec.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
     errors: Errors = []
     total = on_host = 0
@@ -115,28 +117,19 @@ def host_process_errors(spec: Object, path: str) -> Errors:
     return errors
 
 
-def windows_option_errors(options: Object | None, path: str) -> Errors:
-    """The options that only Windows knows, of a pod or of a container."""
-    errors: Errors = []
-    if options is None:
-        return errors
-    name, text = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
-    if name is not None:
-        errors += dns_subdomain(name, f"{path}.gmsaCredentialSpecName")
-    where = f"{path}.gmsaCredentialSpec"
+def _check_credential_spec(text: str, path: str) -> Errors:
     if text == "":
-        errors.append(fe.invalid(where, text, "gmsaCredentialSpec cannot be an empty string"))
-    elif text is not None and len(text) > _CREDENTIAL_KIB * 1024:
-        size = f"gmsaCredentialSpec size must be under {_CREDENTIAL_KIB} KiB"
-        errors.append(fe.invalid(where, text, size))
-    user = options.get("runAsUserName")
-    if user is not None:
-        where = f"{path}.runAsUserName"
-        errors += [fe.invalid(where, user, f"runAsUserName{wrong}") for wrong in _user_name_faults(user)]
-    return errors
+        return [fe.invalid(path, text, "gmsaCredentialSpec cannot be an empty string")]
+    if len(text) > _CREDENTIAL_KIB * 1024:
+        return [fe.invalid(path, text, f"gmsaCredentialSpec size must be under {_CREDENTIAL_KIB} KiB")]
+    return []
 
 
-def _user_name_faults(name: str) -> Iterator[str]:
+def _check_user_name(name: str, path: str) -> Errors:
+    return [fe.invalid(path, name, f"runAsUserName{text}") for text in _user_name_errors(name)]
+
+
+def _user_name_errors(name: str) -> Iterator[str]:
     parts = name.split("\\")
     if not name:
         yield " cannot be an empty string"
@@ -162,3 +155,13 @@ def _user_name_faults(name: str) -> Iterator[str]:
         yield "'s User cannot contain only periods or spaces"
     if _USER_CHARACTERS & set(user):
         yield "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"
+
+
+WINDOWS_OPTIONS = Rules(
+    {
+        "gmsaCredentialSpecName": dns_subdomain,
+        "gmsaCredentialSpec": _check_credential_spec,
+        "runAsUserName": _check_user_name,
+    }
+)
+"""Windows options of a pod or of a container."""

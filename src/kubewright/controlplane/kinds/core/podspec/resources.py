@@ -217,6 +217,7 @@ def whole_resource_errors(spec: Object, path: str) -> Errors:
     whole = spec.get("resources")
     if whole is None:
         return []
+    path = f"{path}.resources"
     if (spec.get("os") or {}).get("name") == "windows":
         return [fe.forbidden(path, "may not be set for a windows pod")]
     errors: Errors = []

@@ -1,22 +1,36 @@
-"""Rules about where pods go: tolerations, affinity, spreading."""
+"""Scheduling of pods: selectors, tolerations, affinity, topology spread."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kubewright.api import names
-from kubewright.controlplane.kinds.validation.formats import Errors, choice, dns_label, label_name, positive
+from kubewright.controlplane.kinds.validation import (
+    DNS_LABEL,
+    LABEL_VALUE,
+    POSITIVE,
+    QUALIFIED_NAME,
+    Check,
+    Enum,
+    Errors,
+    Range,
+    ReportAt,
+    Required,
+    Rules,
+)
+from kubewright.controlplane.kinds.validation.formats import label_name
 from kubewright.schema import field_errors as fe
+from kubewright.schema.validation.metadata import label_errors
 
 Object = dict[str, Any]
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def toleration_errors(tolerations: list[Object], path: str) -> Errors:
-    """Which taints a pod tolerates."""
+    """Check the tolerations of a pod."""
     errors: Errors = []
     for position, toleration in enumerate(tolerations):
         where = f"{path}[{position}]"
@@ -47,7 +61,7 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
 
 
 def shown_selector(selector: Object | None) -> Any:
-    """A selector as messages show it."""
+    """Format a label selector as Go does in error messages."""
     if selector is None:
         return None
     shown = fe.GoStruct()
@@ -62,142 +76,72 @@ def shown_selector(selector: Object | None) -> Any:
 
 
 def selector_errors(selector: Object | None, path: str) -> Errors:
-    """A structured label selector."""
-    errors: Errors = []
-    if not selector:
-        return errors
-    from kubewright.schema.validation.metadata import label_errors
-
-    errors += label_errors(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for position, term in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{path}.matchExpressions[{position}]"
-        operator, values = term.get("operator") or "", term.get("values") or []
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(fe.required(f"{where}.values", text))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(fe.forbidden(f"{where}.values", text))
-        else:
-            errors.append(fe.invalid(f"{where}.operator", operator, "not a valid selector operator"))
-        errors += label_name(term.get("key") or "", f"{where}.key")
-        for index, value in enumerate(values):
-            errors += [
-                fe.invalid(f"{where}.values[{index}]", value, text) for text in names.check_label_value(value)
-            ]
-    return errors
-
-
-def affinity_errors(affinity: Object | None, path: str) -> Errors:
-    """Nodes and pods that a pod wants to be near to, or far from."""
-    errors: Errors = []
-    affinity = affinity or {}
-    nodes = affinity.get("nodeAffinity") or {}
-    if nodes.get(_REQUIRED) is not None:
-        errors += node_selector_errors(nodes[_REQUIRED], f"{path}.nodeAffinity.{_REQUIRED}")
-    for position, term in enumerate(nodes.get(_PREFERRED) or ()):
-        where = f"{path}.nodeAffinity.{_PREFERRED}[{position}]"
-        errors += _weight(term, where)
-        errors += _node_term(term.get("preference") or {}, f"{where}.preference", strict=False)
-    for kind in ("podAffinity", "podAntiAffinity"):
-        terms = affinity.get(kind) or {}
-        for position, term in enumerate(terms.get(_REQUIRED) or ()):
-            errors += _pod_term(term, f"{path}.{kind}.{_REQUIRED}[{position}]")
-        for position, weighted in enumerate(terms.get(_PREFERRED) or ()):
-            where = f"{path}.{kind}.{_PREFERRED}[{position}]"
-            errors += _weight(weighted, where)
-            errors += _pod_term(weighted.get("podAffinityTerm") or {}, f"{where}.podAffinityTerm")
-    return errors
-
-
-def _weight(term: Object, path: str) -> Errors:
-    weight = term.get("weight") or 0
-    return [] if 1 <= weight <= 100 else [fe.invalid(f"{path}.weight", weight, "must be in the range 1-100")]
+    """Check a label selector; `None` is valid."""
+    return LABEL_SELECTOR(selector, path) if selector else []
 
 
 def node_selector_errors(selector: Object, path: str) -> Errors:
-    """A choice of nodes by labels and fields."""
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        return [fe.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    return [
-        error
-        for position, term in enumerate(terms)
-        for error in _node_term(term, f"{path}.nodeSelectorTerms[{position}]", strict=True)
-    ]
+    """Check a selector of nodes by labels and fields."""
+    return _NODE_SELECTOR(selector, path)
 
 
-def _node_term(term: Object, path: str, *, strict: bool) -> Errors:
+def affinity_errors(affinity: Object | None, path: str) -> Errors:
+    """Check the affinity of a pod; `None` is valid."""
+    return _AFFINITY(affinity, path) if affinity else []
+
+
+def _check_operator(term: Object, path: str) -> Errors:
+    operator, values = term.get("operator") or "", term.get("values") or ()
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            return [fe.required(f"{path}.values", text)]
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            return [fe.forbidden(f"{path}.values", text)]
+    else:
+        return [fe.invalid(f"{path}.operator", operator, "not a valid selector operator")]
+    return []
+
+
+def _check_node_operator(term: Object, path: str) -> Errors:
+    if term.get("operator") not in ("Gt", "Lt"):
+        return _check_operator(term, path)
+    if len(term.get("values") or ()) == 1:
+        return []
+    text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+    return [fe.required(f"{path}.values", text)]
+
+
+def _check_node_field(term: Object, path: str) -> Errors:
     errors: Errors = []
-    for position, one in enumerate(term.get("matchExpressions") or ()):
-        where, values = f"{path}.matchExpressions[{position}]", one.get("values") or []
-        operator = one.get("operator") or ""
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(fe.required(f"{where}.values", text))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(fe.forbidden(f"{where}.values", text))
-        elif operator in ("Gt", "Lt"):
-            if len(values) != 1:
-                text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                errors.append(fe.required(f"{where}.values", text))
-        else:
-            errors.append(fe.invalid(f"{where}.operator", operator, "not a valid selector operator"))
-        errors += label_name(one.get("key") or "", f"{where}.key")
-        if strict:
-            for index, value in enumerate(values):
-                errors += [
-                    fe.invalid(f"{where}.values[{index}]", value, text)
-                    for text in names.check_label_value(value)
-                ]
-    for position, one in enumerate(term.get("matchFields") or ()):
-        errors += _node_field(one, f"{path}.matchFields[{position}]")
-    return errors
-
-
-def _node_field(one: Object, path: str) -> Errors:
-    errors: Errors = []
-    values = one.get("values") or []
-    if one.get("operator") not in ("In", "NotIn"):
-        errors.append(
-            fe.invalid(f"{path}.operator", one.get("operator") or "", "not a valid selector operator")
-        )
-    elif len(values) != 1:
+    if term.get("operator") not in ("In", "NotIn"):
+        operator = term.get("operator") or ""
+        errors.append(fe.invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    elif len(term.get("values") or ()) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         errors.append(fe.required(f"{path}.values", text))
-    if one.get("key") != "metadata.name":
-        errors.append(fe.invalid(f"{path}.key", one.get("key") or "", "not a valid field selector key"))
+    if term.get("key") != "metadata.name":
+        errors.append(fe.invalid(f"{path}.key", term.get("key") or "", "not a valid field selector key"))
     return errors
 
 
-def _pod_term(term: Object, path: str) -> Errors:
-    errors = selector_errors(term.get("labelSelector"), f"{path}.labelSelector")
-    errors += selector_errors(term.get("namespaceSelector"), f"{path}.namespaceSelector")
-    for namespace in term.get("namespaces") or ():
-        errors += dns_label(namespace, f"{path}.namespace")
-    errors += _label_key_errors(term, path)
-    topology = term.get("topologyKey") or ""
-    if not topology:
-        errors.append(fe.required(f"{path}.topologyKey", "can not be empty"))
-    return errors + label_name(topology, f"{path}.topologyKey")
+def _check_topology_key(key: str, path: str) -> Errors:
+    return ([] if key else [fe.required(path, "can not be empty")]) + label_name(key, path)
 
 
-def _label_keys(keys: list[str], selector: Object | None, path: str) -> Errors:
+def _check_key_list(keys: list[str], selector: Object | None, path: str) -> Errors:
     if keys and selector is None:
         return [fe.forbidden(path, "must not be specified when labelSelector is not set")]
     return [error for position, key in enumerate(keys) for error in label_name(key, f"{path}[{position}]")]
 
 
-def _label_key_errors(term: Object, path: str) -> Errors:
+def _check_label_keys(term: Object, path: str) -> Errors:
     selector, keys = term.get("labelSelector"), term.get("matchLabelKeys") or []
     others = term.get("mismatchLabelKeys") or []
-    errors = _label_keys(keys, selector, f"{path}.matchLabelKeys")
-    errors += _label_keys(others, selector, f"{path}.mismatchLabelKeys")
+    errors = _check_key_list(keys, selector, f"{path}.matchLabelKeys")
+    errors += _check_key_list(others, selector, f"{path}.mismatchLabelKeys")
     seen = set((selector or {}).get("matchLabels") or ())
     for one in (selector or {}).get("matchExpressions") or ():
         key = one.get("key") or ""
@@ -215,37 +159,85 @@ def _label_key_errors(term: Object, path: str) -> Errors:
 
 
 def spread_errors(constraints: list[Object], path: str) -> Errors:
-    """How pods spread over parts of a cluster."""
+    """Check the topology spread constraints of a pod."""
     errors: Errors = []
-    for position, constraint in enumerate(constraints):
-        where = f"{path}[{position}]"
-        topology, unsatisfiable = (
-            constraint.get("topologyKey") or "",
-            constraint.get("whenUnsatisfiable") or "",
-        )
-        errors += positive(constraint.get("maxSkew"), f"{where}.maxSkew")
-        if not topology:
-            errors.append(fe.required(f"{where}.topologyKey", "can not be empty"))
-        if unsatisfiable not in ("DoNotSchedule", "ScheduleAnyway"):
-            allowed = ("DoNotSchedule", "ScheduleAnyway")
-            errors.append(fe.not_supported(f"{where}.whenUnsatisfiable", unsatisfiable, allowed))
-        for other in constraints[position + 1 :]:
-            if (other.get("topologyKey") or "", other.get("whenUnsatisfiable") or "") == (
-                topology,
-                unsatisfiable,
-            ):
+    for index, constraint in enumerate(constraints):
+        where = f"{path}[{index}]"
+        pair = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
+        errors += _SPREAD(constraint, where)
+        for other in constraints[index + 1 :]:
+            if (other.get("topologyKey") or "", other.get("whenUnsatisfiable") or "") == pair:
                 at = f"{where}.{{topologyKey, whenUnsatisfiable}}"
-                errors.append(fe.duplicate(at, f"{{{topology}, {unsatisfiable}}}"))
+                errors.append(fe.duplicate(at, f"{{{pair[0]}, {pair[1]}}}"))
                 break
-        least = constraint.get("minDomains")
-        if least is not None:
-            errors += positive(least, f"{where}.minDomains")
-            if unsatisfiable != "DoNotSchedule":
-                text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
-                errors.append(fe.invalid(f"{where}.minDomains", least, text))
-        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if constraint.get(field) is not None:
-                errors += choice(constraint[field], ("Honor", "Ignore"), f"{where}.{field}")
-        errors += _label_key_errors(constraint, where)
-        errors += selector_errors(constraint.get("labelSelector"), f"{where}.labelSelector")
+        errors += _SPREAD_OPTIONS(constraint, where)
     return errors
+
+
+def _check_min_domains(constraint: Object, path: str) -> Errors:
+    domains, unsatisfiable = constraint.get("minDomains"), constraint.get("whenUnsatisfiable") or ""
+    if domains is None or unsatisfiable == "DoNotSchedule":
+        return []
+    text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
+    return [fe.invalid(f"{path}.minDomains", domains, text)]
+
+
+LABEL_SELECTOR = Rules(
+    {
+        "matchLabels": label_errors,
+        "matchExpressions[*]": [_check_operator, {"key": QUALIFIED_NAME, "values[*]": LABEL_VALUE}],
+    }
+)
+_NODE_TERM: dict[str, Any] = {
+    "matchExpressions[*]": [_check_node_operator, {"key": QUALIFIED_NAME}],
+    "matchFields[*]": _check_node_field,
+}
+_NODE_SELECTOR = Rules(
+    {
+        "nodeSelectorTerms": Required("must have at least one node selector term"),
+        "nodeSelectorTerms[*]": {
+            "matchExpressions[*]": [_check_node_operator, {"key": QUALIFIED_NAME, "values[*]": LABEL_VALUE}],
+            "matchFields[*]": _check_node_field,
+        },
+    }
+)
+_POD_TERM = Rules(
+    [
+        {
+            "labelSelector": selector_errors,
+            "namespaceSelector": selector_errors,
+            "namespaces[*]": ReportAt("namespace", DNS_LABEL),
+        },
+        _check_label_keys,
+        {"topologyKey": Check(_check_topology_key, absent="")},
+    ]
+)
+_WEIGHT = Range(1, 100, detail="must be in the range 1-100", absent=0)
+_POD_AFFINITY: dict[str, Any] = {
+    f"{_REQUIRED_TERMS}[*]": _POD_TERM,
+    f"{_PREFERRED_TERMS}[*]": {"weight": _WEIGHT, "podAffinityTerm": _POD_TERM},
+}
+_AFFINITY = Rules(
+    {
+        f"nodeAffinity.{_REQUIRED_TERMS}": node_selector_errors,
+        f"nodeAffinity.{_PREFERRED_TERMS}[*]": {"weight": _WEIGHT, "preference": _NODE_TERM},
+        "podAffinity": _POD_AFFINITY,
+        "podAntiAffinity": _POD_AFFINITY,
+    }
+)
+_SPREAD = Rules(
+    {
+        "maxSkew": POSITIVE,
+        "topologyKey": Required("can not be empty"),
+        "whenUnsatisfiable": Enum("DoNotSchedule", "ScheduleAnyway", absent=""),
+    }
+)
+_SPREAD_OPTIONS = Rules(
+    [
+        {"minDomains": Range(1, 1 << 31, detail="must be greater than zero")},
+        _check_min_domains,
+        {"nodeAffinityPolicy": Enum("Honor", "Ignore"), "nodeTaintsPolicy": Enum("Honor", "Ignore")},
+        _check_label_keys,
+        {"labelSelector": selector_errors},
+    ]
+)

@@ -1,19 +1,18 @@
-"""Rules of security contexts, of pods and of containers."""
+"""Security contexts of pods and of containers."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
-from kubewright.controlplane.kinds.validation.formats import (
-    MAX_INT32,
-    Errors,
-    choice,
-    descending_path,
-    in_range,
-)
+from kubewright.controlplane.kinds.validation import ID, Check, Enum, Errors, Required, Rules
+from kubewright.controlplane.kinds.validation.formats import descending_path
 from kubewright.schema import field_errors as fe
 
-from .operating_system import windows_option_errors
+from .operating_system import WINDOWS_OPTIONS
+
+if TYPE_CHECKING:
+    from .containers import PodContext
 
 Object = dict[str, Any]
 
@@ -34,7 +33,7 @@ _CONTEXT_FIELDS = (
 
 
 def _as_struct(value: Object, fields: tuple[str, ...]) -> fe.GoStruct:
-    """A value as messages show structures that have no names in JSON."""
+    """Format a value as Go formats a structure without JSON names."""
     shown = fe.GoStruct()
     for field in fields:
         inner = value.get("seLinuxOptions" if field == "SELinuxOptions" else field[0].lower() + field[1:])
@@ -46,36 +45,12 @@ def _as_struct(value: Object, fields: tuple[str, ...]) -> fe.GoStruct:
 
 
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+_PROFILES = Enum("Localhost", "RuntimeDefault", "Unconfined")
 _PATH_LENGTH = 4095
 
 
-def pod_security_errors(context: Object | None, spec: Object, path: str) -> Errors:
-    """The security context of a pod."""
-    if context is None:
-        return []
-    errors: Errors = []
-    for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        if context.get(field) is not None:
-            errors += in_range(context[field], 0, MAX_INT32, f"{path}.{field}")
-    for position, group in enumerate(context.get("supplementalGroups") or ()):
-        errors += in_range(group, 0, MAX_INT32, f"{path}.supplementalGroups[{position}]")
-    errors += _sysctl_errors(context.get("sysctls") or [], spec, f"{path}.sysctls")
-    for field, allowed in (
-        ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
-        ("supplementalGroupsPolicy", ("Merge", "Strict")),
-        ("seLinuxChangePolicy", ("Recursive",)),
-    ):
-        if context.get(field) is not None:
-            errors += choice(context[field], allowed, f"{path}.{field}")
-    errors += _seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
-    errors += windows_option_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
-    return errors + app_armor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
-
-
-def _sysctl_errors(settings: list[Object], spec: Object, path: str) -> Errors:
-    import re
-
+def _check_sysctls(settings: list[Object], path: str, context: PodContext) -> Errors:
+    spec = context.spec
     errors: Errors = []
     seen: set[str] = set()
     for position, setting in enumerate(settings):
@@ -83,8 +58,8 @@ def _sysctl_errors(settings: list[Object], spec: Object, path: str) -> Errors:
         if not name:
             errors.append(fe.required(where, ""))
         elif len(name) > 253 or not re.fullmatch(rf"{_SYSCTL_SEGMENT}([./]{_SYSCTL_SEGMENT})*", name):
-            shape = f"^({_SYSCTL_SEGMENT}[\\./])*{_SYSCTL_SEGMENT}$"
-            text = f"must have at most 253 characters and match regex {shape}"
+            pattern = f"^({_SYSCTL_SEGMENT}[\\./])*{_SYSCTL_SEGMENT}$"
+            text = f"must have at most 253 characters and match regex {pattern}"
             errors.append(fe.invalid(where, name, text))
         elif name in seen:
             errors.append(fe.duplicate(where, name))
@@ -97,35 +72,21 @@ def _sysctl_errors(settings: list[Object], spec: Object, path: str) -> Errors:
     return errors
 
 
-def _profile_type_errors(profile: Object, noun: str, path: str) -> Errors:
-    kind = profile.get("type") or ""
-    if not kind:
-        return [fe.required(f"{path}.type", f"type is required when {noun} is set")]
-    return choice(kind, _PROFILES, f"{path}.type")
-
-
-def _seccomp_errors(profile: Object | None, path: str) -> Errors:
-    if profile is None:
-        return []
-    errors = _profile_type_errors(profile, "seccompProfile", path)
+def _check_localhost_profile(profile: Object, path: str) -> Errors:
     local, where = profile.get("localhostProfile"), f"{path}.localhostProfile"
     if profile.get("type") == "Localhost":
         if local is None:
-            errors.append(fe.required(where, "must be set when seccomp type is Localhost"))
-        else:
-            errors += descending_path(local, where)
-    elif local is not None:
-        shown = _as_struct(profile, ("Type", "LocalhostProfile"))
-        errors.append(fe.invalid(where, shown, "can only be set when seccomp type is Localhost"))
-    return errors
-
-
-def app_armor_errors(profile: Object | None, path: str) -> Errors:
-    """An AppArmor profile of a pod or of a container."""
-    if profile is None:
+            return [fe.required(where, "must be set when seccomp type is Localhost")]
+        return descending_path(local, where)
+    if local is None:
         return []
-    errors = _profile_type_errors(profile, "appArmorProfile", path)
+    shown = _as_struct(profile, ("Type", "LocalhostProfile"))
+    return [fe.invalid(where, shown, "can only be set when seccomp type is Localhost")]
+
+
+def _check_app_armor(profile: Object, path: str) -> Errors:
     local, where = profile.get("localhostProfile"), f"{path}.localhostProfile"
+    errors = _APP_ARMOR_TYPE(profile, path)
     if errors:
         return errors
     if profile["type"] != "Localhost":
@@ -141,27 +102,57 @@ def app_armor_errors(profile: Object | None, path: str) -> Errors:
     return errors
 
 
-def container_security_errors(context: Object | None, path: str, *, host_users: bool) -> Errors:
-    """The security context of a container."""
-    if context is None:
+def _check_proc_mount(mount: str, path: str, context: PodContext) -> Errors:
+    if mount not in ("", "Default", "Unmasked"):
+        return [fe.not_supported(path, mount, ("Default", "Unmasked"))]
+    if mount != "Unmasked" or not context.host_users:
+        return []
+    return [fe.invalid(path, mount, "`hostUsers` must be false to use `Unmasked`")]
+
+
+def _check_escalation(security: Object, path: str) -> Errors:
+    if security.get("allowPrivilegeEscalation") is not False:
         return []
     errors: Errors = []
-    for field in ("runAsUser", "runAsGroup"):
-        if context.get(field) is not None:
-            errors += in_range(context[field], 0, MAX_INT32, f"{path}.{field}")
-    mount = context.get("procMount")
-    if mount is not None:
-        errors += choice(mount, ("Default", "Unmasked"), f"{path}.procMount", required=False)
-        if host_users and mount == "Unmasked":
-            text = "`hostUsers` must be false to use `Unmasked`"
-            errors.append(fe.invalid(f"{path}.procMount", mount, text))
-    errors += _seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
-    if context.get("allowPrivilegeEscalation") is False:
-        if context.get("privileged"):
-            text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-            errors.append(fe.invalid(path, _as_struct(context, _CONTEXT_FIELDS), text))
-        if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
-            text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.append(fe.invalid(path, _as_struct(context, _CONTEXT_FIELDS), text))
-    errors += windows_option_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
-    return errors + app_armor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+    if security.get("privileged"):
+        text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+        errors.append(fe.invalid(path, _as_struct(security, _CONTEXT_FIELDS), text))
+    if "CAP_SYS_ADMIN" in ((security.get("capabilities") or {}).get("add") or ()):
+        text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+        errors.append(fe.invalid(path, _as_struct(security, _CONTEXT_FIELDS), text))
+    return errors
+
+
+_SECCOMP = Rules(
+    [{"type": [Required("type is required when seccompProfile is set"), _PROFILES]}, _check_localhost_profile]
+)
+_APP_ARMOR_TYPE = Rules({"type": [Required("type is required when appArmorProfile is set"), _PROFILES]})
+POD_SECURITY = Rules(
+    {
+        "fsGroup": ID,
+        "runAsUser": ID,
+        "runAsGroup": ID,
+        "supplementalGroups[*]": ID,
+        "sysctls": Check(_check_sysctls, context=True),
+        "fsGroupChangePolicy": Enum("Always", "OnRootMismatch"),
+        "supplementalGroupsPolicy": Enum("Merge", "Strict"),
+        "seLinuxChangePolicy": Enum("Recursive"),
+        "seccompProfile?": _SECCOMP,
+        "windowsOptions?": WINDOWS_OPTIONS,
+        "appArmorProfile": _check_app_armor,
+    }
+)
+"""The security context of a pod; the context is a `PodContext`."""
+CONTAINER_SECURITY = Rules(
+    [
+        {
+            "runAsUser": ID,
+            "runAsGroup": ID,
+            "procMount": Check(_check_proc_mount, context=True),
+            "seccompProfile?": _SECCOMP,
+        },
+        _check_escalation,
+        {"windowsOptions?": WINDOWS_OPTIONS, "appArmorProfile": _check_app_armor},
+    ]
+)
+"""The security context of a container; the context is a `PodContext`."""

@@ -1,19 +1,27 @@
-"""Rules of a pod spec as a whole."""
+"""Validation of pod specs, of pods and of pod templates."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kubewright.api.field_errors import FieldError
+from kubewright.controlplane.kinds.validation import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    QUALIFIED_NAME,
+    Check,
+    Enum,
+    Errors,
+    MaxItems,
+    Range,
+    Required,
+    Rules,
+    Unique,
+)
 from kubewright.controlplane.kinds.validation.addresses import legacy_ip_errors
 from kubewright.controlplane.kinds.validation.formats import (
-    MAX_INT32,
-    Errors,
-    choice,
-    dns_label,
     dns_subdomain,
     dns_subdomain_with_underscores,
-    in_range,
     non_negative,
     qualified_name,
 )
@@ -21,22 +29,31 @@ from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
 
 from .annotations import annotation_errors, annotation_match_errors
-from .containers import Surroundings, container_list_errors, image_space_errors
-from .operating_system import host_process_errors, operating_system_errors
+from .containers import CONTAINER_LISTS, PodContext, check_containers, check_image_whitespace
+from .operating_system import check_host_process, check_operating_system
 from .resources import claim_list_errors, requirement_errors, whole_resource_errors
 from .scheduling import affinity_errors, spread_errors, toleration_errors
-from .security import pod_security_errors
-from .volumes import volume_errors
+from .security import POD_SECURITY
+from .volumes import check_volumes
 
 Object = dict[str, Any]
 
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_SEARCH_TEXT = 2048
 _HOST_NAME_LENGTH = 64
 
 
+class SpecContext(PodContext):
+    """The context of rules of a pod spec."""
+
+    __slots__ = ("is_pod",)
+
+    def __init__(self, spec: Object, volumes: dict[str, Object], *, is_pod: bool) -> None:
+        super().__init__(spec, volumes)
+        self.is_pod = is_pod
+
+
 def pod_errors(pod: Object) -> Errors:
-    """Everything wrong with a pod beside its metadata, whether it is new or changed."""
+    """Check a new or changed pod, except for its metadata."""
     spec: Object = pod.get("spec") or {}
     errors = annotation_errors(pod["metadata"].get("annotations") or {}, spec, "metadata.annotations")
     errors += pod_spec_errors(spec, "spec", pod_name=pod["metadata"].get("name") or "", is_pod=True)
@@ -50,12 +67,12 @@ def pod_errors(pod: Object) -> Errors:
     errors += non_negative(spec.get("terminationGracePeriodSeconds"), "spec.terminationGracePeriodSeconds")
     for kind in ("containers", "initContainers"):
         for position, container in enumerate(spec.get(kind) or ()):
-            errors += image_space_errors(container, f"spec.{kind}[{position}]")
+            errors += check_image_whitespace(container, f"spec.{kind}[{position}]")
     return errors
 
 
 def new_pod_errors(pod: Object) -> Errors:
-    """What only a new pod can do wrong."""
+    """Check a new pod."""
     spec: Object = pod.get("spec") or {}
     errors = pod_errors(pod)
     if spec.get("ephemeralContainers"):
@@ -67,61 +84,33 @@ def new_pod_errors(pod: Object) -> Errors:
 
 
 def pod_spec_errors(spec: Object, path: str, *, pod_name: str = "", is_pod: bool = False) -> Errors:
-    """Everything wrong with the spec of a pod or of a template."""
-    volumes, errors = volume_errors(spec.get("volumes") or [], pod_name, f"{path}.volumes")
-    errors += claim_list_errors(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
-    errors += container_list_errors(spec, Surroundings(spec, volumes), path)
-    errors += whole_resource_errors(spec, f"{path}.resources")
-    if spec.get("hostNetwork"):
-        errors += _host_network_errors(spec, is_pod, path)
-    errors += choice(spec.get("restartPolicy"), ("Always", "OnFailure", "Never"), f"{path}.restartPolicy")
-    errors += choice(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy")
-    errors += label_errors(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
-    errors += pod_security_errors(spec.get("securityContext"), spec, f"{path}.securityContext")
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        text = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(fe.invalid(f"{path}.securityContext.shareProcessNamespace", True, text))
-    errors += affinity_errors(spec.get("affinity"), f"{path}.affinity")
-    errors += _dns_errors(spec, f"{path}.dnsConfig")
-    for position, gate in enumerate(spec.get("readinessGates") or ()):
-        where = f"{path}.readinessGates[{position}].conditionType"
-        errors += qualified_name(gate.get("conditionType") or "", where)
-    errors += _gate_errors(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
-    errors += spread_errors(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
-    errors += host_process_errors(spec, path)
-    if spec.get("hostUsers") is False:
-        errors += [
-            fe.forbidden(f"{path}.{field}", "when `hostUsers` is false")
-            for field in ("hostNetwork", "HostPID", "HostIPC")
-            if spec.get(f"h{field[1:]}")
-        ]
-    errors += _host_name_errors(spec, f"{path}.hostnameOverride")
-    for field in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
-        if spec.get(field):
-            errors += dns_subdomain(spec[field], f"{path}.{field}")
-    if spec.get("activeDeadlineSeconds") is not None:
-        errors += in_range(spec["activeDeadlineSeconds"], 1, MAX_INT32, f"{path}.activeDeadlineSeconds")
-    for field in ("hostname", "subdomain"):
-        if spec.get(field):
-            errors += dns_label(spec[field], f"{path}.{field}")
-    errors += toleration_errors(spec.get("tolerations") or [], f"{path}.tolerations")
-    for position, alias in enumerate(spec.get("hostAliases") or ()):
-        errors += legacy_ip_errors(alias.get("ip") or "", f"{path}.hostAliases[{position}].ip")
-        for index, hostname in enumerate(alias.get("hostnames") or ()):
-            errors += dns_subdomain(hostname, f"{path}.hostAliases[{position}].hostnames[{index}]")
-    if spec.get("preemptionPolicy") is not None:
-        allowed = ("PreemptLowerPriority", "Never")
-        errors += choice(spec["preemptionPolicy"], allowed, f"{path}.preemptionPolicy")
-    if spec.get("overhead") is not None:
-        errors += requirement_errors({"limits": spec["overhead"]}, set(), f"{path}.overhead")
-    errors += operating_system_errors(spec, path)
-    return errors + _file_volume_errors(spec, path)
+    """Check the spec of a pod or of a template."""
+    volumes, errors = check_volumes(spec, path, pod_name)
+    return errors + POD_SPEC(spec, path, SpecContext(spec, volumes, is_pod=is_pod))
 
 
-def _host_name_errors(spec: Object, path: str) -> Errors:
+def _check_process_namespace(spec: Object, path: str) -> Errors:
+    if not spec.get("shareProcessNamespace") or not spec.get("hostPID"):
+        return []
+    text = "ShareProcessNamespace and HostPID cannot both be enabled"
+    return [fe.invalid(f"{path}.securityContext.shareProcessNamespace", True, text)]
+
+
+def _check_user_namespace(spec: Object, path: str) -> Errors:
+    if spec.get("hostUsers") is not False:
+        return []
+    return [
+        fe.forbidden(f"{path}.{field}", "when `hostUsers` is false")
+        for field in ("hostNetwork", "HostPID", "HostIPC")
+        if spec.get(f"h{field[1:]}")
+    ]
+
+
+def _check_hostname_override(spec: Object, path: str) -> Errors:
     name = spec.get("hostnameOverride")
     if name is None:
         return []
+    path = f"{path}.hostnameOverride"
     errors = [
         fe.forbidden(path, f"may not be specified when {field} is true")
         for field in ("setHostnameAsFQDN", "hostNetwork")
@@ -132,11 +121,11 @@ def _host_name_errors(spec: Object, path: str) -> Errors:
     return errors + dns_subdomain(name, path)
 
 
-def _file_volume_errors(spec: Object, path: str) -> Errors:
-    """Variables that are read from a file: it lies in an empty directory of the pod."""
+def _check_file_volumes(spec: Object, path: str) -> Errors:
+    """Check that variables that are read from a file refer to an emptyDir volume."""
     volumes = {one.get("name"): one for one in spec.get("volumes") or ()}
     errors: Errors = []
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
+    for kind in CONTAINER_LISTS:
         for index, container in enumerate(spec.get(kind) or ()):
             for position, variable in enumerate(container.get("env") or ()):
                 reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
@@ -151,7 +140,10 @@ def _file_volume_errors(spec: Object, path: str) -> Errors:
     return errors
 
 
-def _host_network_errors(spec: Object, is_pod: bool, path: str) -> Errors:
+def _check_host_network(spec: Object, path: str, context: SpecContext) -> Errors:
+    if not spec.get("hostNetwork"):
+        return []
+    is_pod = context.is_pod
     return [
         fe.invalid(
             f"{path}.containers[{index}].ports[{position}].hostPort",
@@ -164,45 +156,90 @@ def _host_network_errors(spec: Object, is_pod: bool, path: str) -> Errors:
     ]
 
 
-def _gate_errors(gates: list[Object], path: str) -> Errors:
-    errors: Errors = []
-    seen: set[str] = set()
-    for position, gate in enumerate(gates):
-        name = gate.get("name") or ""
-        errors += qualified_name(name, f"{path}[{position}]")
-        if name in seen:
-            errors.append(fe.duplicate(f"{path}[{position}]", name))
-        seen.add(name)
-    return errors
-
-
-def _dns_errors(spec: Object, path: str) -> Errors:
-    config = spec.get("dnsConfig")
-    servers = (config or {}).get("nameservers") or []
+def _check_dns(spec: Object, path: str) -> Errors:
+    config, path = spec.get("dnsConfig"), f"{path}.dnsConfig"
     if spec.get("dnsPolicy") == "None":
         if config is None:
             return [fe.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
-        if not servers:
+        if not config.get("nameservers"):
             text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
             return [fe.required(f"{path}.nameservers", text)]
-    if config is None:
+    return _DNS_CONFIG(config, path) if config else []
+
+
+def _check_search_list(searches: list[str], path: str) -> Errors:
+    if len(" ".join(searches)) <= _MAX_SEARCH_TEXT:
         return []
-    errors: Errors = []
-    if len(servers) > 3:
-        errors.append(fe.invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers"))
-    for position, server in enumerate(servers):
-        errors += legacy_ip_errors(server, f"{path}.nameservers[{position}]")
-    searches = config.get("searches") or []
-    if len(searches) > 32:
-        errors.append(fe.invalid(f"{path}.searches", searches, "must not have more than 32 search paths"))
-    if len(" ".join(searches)) > _MAX_SEARCH_TEXT:
-        text = f"must not have more than {_MAX_SEARCH_TEXT} characters (including spaces) in the search list"
-        errors.append(fe.invalid(f"{path}.searches", searches, text))
-    for position, search in enumerate(searches):
-        if search != ".":
-            where = f"{path}.searches[{position}]"
-            errors += dns_subdomain_with_underscores(search.removesuffix("."), where)
-    for position, option in enumerate(config.get("options") or ()):
-        if not option.get("name"):
-            errors.append(fe.required(f"{path}.options[{position}]", "must not be empty"))
-    return errors
+    text = f"must not have more than {_MAX_SEARCH_TEXT} characters (including spaces) in the search list"
+    return [fe.invalid(path, searches, text)]
+
+
+def _check_search(search: str, path: str) -> Errors:
+    return [] if search == "." else dns_subdomain_with_underscores(search.removesuffix("."), path)
+
+
+def _check_option(option: Object, path: str) -> Errors:
+    return [] if option.get("name") else [fe.required(path, "must not be empty")]
+
+
+def _check_gate(gate: Object, path: str) -> Errors:
+    return qualified_name(gate.get("name") or "", path)
+
+
+def _check_overhead(overhead: Object, path: str) -> Errors:
+    return requirement_errors({"limits": overhead}, set(), path)
+
+
+_DNS_CONFIG = Rules(
+    {
+        "nameservers": MaxItems(3, "must not have more than 3 nameservers"),
+        "nameservers[*]": legacy_ip_errors,
+        "searches": [MaxItems(32, "must not have more than 32 search paths"), _check_search_list],
+        "searches[*]": _check_search,
+        "options[*]": _check_option,
+    }
+)
+POD_SPEC = Rules(
+    [
+        {"resourceClaims": claim_list_errors},
+        Check(check_containers, context=True),
+        whole_resource_errors,
+        Check(_check_host_network, context=True),
+        {
+            "restartPolicy": [Required(), Enum("Always", "OnFailure", "Never")],
+            "dnsPolicy": [
+                Required(),
+                Enum("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+            ],
+            "nodeSelector": label_errors,
+            "securityContext?": POD_SECURITY,
+        },
+        _check_process_namespace,
+        {"affinity": affinity_errors},
+        _check_dns,
+        {
+            "readinessGates[*].conditionType": QUALIFIED_NAME,
+            "schedulingGates[*]": [_check_gate, Unique("name", at="")],
+            "topologySpreadConstraints": spread_errors,
+        },
+        check_host_process,
+        _check_user_namespace,
+        _check_hostname_override,
+        {
+            "serviceAccountName": DNS_SUBDOMAIN,
+            "nodeName": DNS_SUBDOMAIN,
+            "priorityClassName": DNS_SUBDOMAIN,
+            "runtimeClassName": DNS_SUBDOMAIN,
+            "activeDeadlineSeconds": Range(1, (1 << 31) - 1),
+            "hostname": DNS_LABEL,
+            "subdomain": DNS_LABEL,
+            "tolerations": toleration_errors,
+            "hostAliases[*]": {"ip": Check(legacy_ip_errors, absent=""), "hostnames[*]": dns_subdomain},
+            "preemptionPolicy": Enum("PreemptLowerPriority", "Never"),
+            "overhead": _check_overhead,
+        },
+        check_operating_system,
+        _check_file_volumes,
+    ]
+)
+"""Rules of a pod spec except for its volumes; the context is a `SpecContext`."""
