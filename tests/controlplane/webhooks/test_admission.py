@@ -1,4 +1,4 @@
-"""Admission webhooks: who is asked, what they are asked, and what their answers do."""
+"""Admission webhooks: who is asked, what they are asked, and what their responses do."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def label(key, value="yes"):
 async def test_in_force_at_once_and_gone_at_once(talk, hooks):
     hooks.handlers["deny"] = lambda review: reply(review, allowed=False)
     await register(talk, hooks, "Validating", ("deny", {}))
-    status, answer = await talk("POST", MAPS, config_map("a"))
+    status, response = await talk("POST", MAPS, config_map("a"))
     text = 'admission webhook "deny.example.com" denied the request without explanation'
-    assert (status, answer["message"]) == (400, text)
+    assert (status, response["message"]) == (400, text)
     await talk.ok("DELETE", f"{ADMISSION}/validatingwebhookconfigurations/hooks")
     await talk.ok("POST", MAPS, config_map("a"))
 
@@ -130,21 +130,21 @@ async def test_mutating_webhooks_run_in_order_and_again(talk, hooks):
     assert [sorted(labels) for labels in seen] == [["x"], ["first", "second", "third", "x"]]
 
 
-async def test_nobody_is_asked_again_without_need(talk, hooks):
+async def test_webhooks_are_not_reinvoked_without_a_change(talk, hooks):
     hooks.handlers.update(first=label("first"), second=reply)
     await register(talk, hooks, "Mutating", ("first", {"reinvocationPolicy": "IfNeeded"}), ("second", {}))
     await talk.ok("POST", MAPS, config_map("m", labels={"x": "y"}))
     assert [name for name, _ in hooks.asked] == ["first", "second"]
 
 
-async def test_refusals_carry_code_reason_and_details(talk, hooks):
+async def test_rejections_have_code_reason_and_details(talk, hooks):
     status = {"code": 409, "reason": "Conflict", "message": "no", "details": {"name": "x"}}
     hooks.handlers["deny"] = lambda review: reply(review, allowed=False, status=status, warnings=["w"])
     await register(talk, hooks, "Mutating", ("deny", {}))
     response = await talk.send("POST", MAPS, config_map("a"))
-    answer = json.loads(response.body)
-    assert (response.status, answer["reason"], answer["details"]) == (409, "Conflict", {"name": "x"})
-    assert answer["message"] == 'admission webhook "deny.example.com" denied the request: no'
+    status = json.loads(response.body)
+    assert (response.status, status["reason"], status["details"]) == (409, "Conflict", {"name": "x"})
+    assert status["message"] == 'admission webhook "deny.example.com" denied the request: no'
     assert response.headers["Warning"] == ['299 - "w"']
 
 
@@ -177,23 +177,23 @@ async def test_refusals_carry_code_reason_and_details(talk, hooks):
 async def test_answers_that_are_none(talk, hooks, spoil, text, policy):
     hooks.handlers["bad"] = spoil
     await register(talk, hooks, "Mutating", ("bad", {"failurePolicy": policy}))
-    status, answer = await talk("POST", MAPS, config_map("a"))
+    status, response = await talk("POST", MAPS, config_map("a"))
     if policy == "Ignore":
         assert status == 201
     else:
-        assert (status, answer["reason"]) == (500, "InternalError")
-        assert answer["message"].startswith(
+        assert (status, response["reason"]) == (500, "InternalError")
+        assert response["message"].startswith(
             'Internal error occurred: failed calling webhook "bad.example.com": '
         )
-        assert text in answer["message"]
+        assert text in response["message"]
 
 
 async def test_a_validating_webhook_may_not_patch(talk, hooks):
     hooks.handlers["see"] = patching({"op": "add", "path": "/data", "value": {}})
     await register(talk, hooks, "Validating", ("see", {}))
-    status, answer = await talk("POST", MAPS, config_map("a"))
+    status, response = await talk("POST", MAPS, config_map("a"))
     assert status == 500
-    assert "validating webhook may not return response.patch" in answer["message"]
+    assert "validating webhook may not return response.patch" in response["message"]
 
 
 async def test_the_old_review_version_is_not_so_strict(talk, hooks):
@@ -207,9 +207,9 @@ async def test_the_old_review_version_is_not_so_strict(talk, hooks):
 async def test_a_patch_that_does_not_apply(talk, hooks):
     hooks.handlers["bad"] = patching({"op": "remove", "path": "/nosuch/path"})
     await register(talk, hooks, "Mutating", ("bad", {"failurePolicy": "Ignore"}))
-    status, answer = await talk("POST", MAPS, config_map("a"))
-    assert (status, answer["reason"]) == (500, "InternalError")
-    assert "remove operation does not apply" in answer["message"]
+    status, response = await talk("POST", MAPS, config_map("a"))
+    assert (status, response["reason"]) == (500, "InternalError")
+    assert "remove operation does not apply" in response["message"]
 
 
 async def test_what_a_patch_adds_is_read_like_a_request(talk, hooks, base):
@@ -284,9 +284,9 @@ async def test_match_conditions(talk, hooks):
     assert hooks.asked == []
     await talk.ok("POST", MAPS, {**config_map("b"), "data": {"k": "v"}})
     assert len(hooks.asked) == 1
-    status, answer = await talk("POST", MAPS, config_map("c"))
-    assert (status, answer["reason"]) == (403, "Forbidden")
-    assert "expression 'object.data.k == 'v'' resulted in error: no such key: data" in answer["message"]
+    status, response = await talk("POST", MAPS, config_map("c"))
+    assert (status, response["reason"]) == (403, "Forbidden")
+    assert "expression 'object.data.k == 'v'' resulted in error: no such key: data" in response["message"]
 
 
 async def test_conditions_may_ask_for_permissions(talk, hooks):
@@ -349,9 +349,9 @@ async def test_timeouts(talk, hooks):
 
     hooks.handlers["slow"] = never
     await register(talk, hooks, "Validating", ("slow", {"timeoutSeconds": 1}))
-    status, answer = await talk("POST", MAPS, config_map("a"))
+    status, response = await talk("POST", MAPS, config_map("a"))
     assert status == 500
-    assert answer["message"].endswith('/slow?timeout=1s": context deadline exceeded')
+    assert response["message"].endswith('/slow?timeout=1s": context deadline exceeded')
 
 
 async def test_names_are_generated_after_mutation(talk, hooks):
@@ -402,12 +402,12 @@ async def test_a_patch_may_not_move_or_rebrand_an_object(talk, hooks):
     hooks.handlers["ns"] = patching({"op": "replace", "path": "/metadata/namespace", "value": "other"})
     await register(talk, hooks, "Mutating", ("ns", {}), name="one")
     text = "the namespace of the provided object does not match the namespace sent on the request"
-    status, answer = await talk("POST", MAPS, config_map("a"))
-    assert (status, answer["message"]) == (400, text)
+    status, response = await talk("POST", MAPS, config_map("a"))
+    assert (status, response["message"]) == (400, text)
     hooks.handlers["ns"] = patching({"op": "replace", "path": "/kind", "value": "Secret"})
-    status, answer = await talk("POST", MAPS, config_map("a"))
+    status, response = await talk("POST", MAPS, config_map("a"))
     text = "converting (v1.Secret) to (core.ConfigMap): unknown conversion"
-    assert (status, answer["message"]) == (500, text)
+    assert (status, response["message"]) == (500, text)
     hooks.handlers["ns"] = patching({"op": "replace", "path": "/kind", "value": "Foo"})
     assert (
         'no kind "Foo" is registered for version "v1"'

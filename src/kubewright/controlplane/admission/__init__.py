@@ -1,7 +1,7 @@
-"""The admission plug-ins of Kubernetes, one a file.
+"""The admission plug-ins of Kubernetes, one per module.
 
-`default_plugins` makes them, `arranged` puts those that are on in their order. Each looks at live objects in
-process: a policy or a quota works from the moment it is stored.
+`default_plugins` creates them, `arranged` returns the enabled ones in their order. Plug-ins read other
+objects from in-process informers, so a policy or quota takes effect as soon as it is stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def default_plugins(server: APIServer, live: Live | None = None) -> list[AdmissionPlugin]:
-    """The plug-ins that need nothing but the server (webhooks are not among them)."""
+    """Return the plug-ins that need only the server, which excludes webhooks."""
     from .certificates import (
         CertificateApproval,
         CertificateSigning,

@@ -1,4 +1,4 @@
-"""Who may approve and sign certificate signing requests, and what may not be asked for."""
+"""Permission to approve, sign and attest certificates, and restrictions of their subjects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 GROUP = "certificates.k8s.io"
@@ -18,7 +18,7 @@ CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 async def _may(
     server: Any, request: AdmissionAttributes, verb: str, signer: str, resource: str = "signers"
 ) -> bool:
-    """Whether the user may act for a signer, by its name or by its whole domain."""
+    """Return whether the user is allowed a verb on a signer, by its name or its domain."""
     domain = signer.split("/")[0]
     for name in (signer, f"{domain}/*"):
         attributes = AuthorizationAttributes(request.user, verb, GROUP, "*", resource, "", "", name, "")
@@ -46,43 +46,43 @@ class _Certificates(AdmissionPlugin):
 
 
 class CertificateApproval(_Certificates):
-    """Approving needs the verb `approve` on the signer."""
+    """Approval requires the verb `approve` on the signer."""
 
     name = "CertificateApproval"
     subresource = "approval"
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Ask the authorizer about the signer that the request had before."""
+        """Authorize the user for the signer of the stored request."""
         signer = ((request.old_object or {}).get("spec") or {}).get("signerName") or ""
         if not await _may(self._server, request, "approve", signer):
-            raise refuse(request, f'user not permitted to approve requests with signerName "{signer}"')
+            raise reject(request, f'user not permitted to approve requests with signerName "{signer}"')
 
 
 class CertificateSigning(_Certificates):
-    """Issuing needs the verb `sign` on the signer."""
+    """Signing requires the verb `sign` on the signer."""
 
     name = "CertificateSigning"
     subresource = "status"
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Ask the authorizer if certificate or conditions change."""
+        """Authorize the user if the certificate or conditions change."""
         old: Object = request.old_object or {}
         before, after = old.get("status") or {}, (request.object or {}).get("status") or {}
         if all(before.get(field) == after.get(field) for field in ("certificate", "conditions")):
             return
         signer = (old.get("spec") or {}).get("signerName") or ""
         if not await _may(self._server, request, "sign", signer):
-            raise refuse(request, f'user not permitted to sign requests with signerName "{signer}"')
+            raise reject(request, f'user not permitted to sign requests with signerName "{signer}"')
 
 
 class CertificateSubjectRestriction(_Certificates):
-    """Nobody becomes a member of `system:masters` through a certificate of the API server's client signer."""
+    """Rejects `system:masters` in certificates of the kube-apiserver-client signer."""
 
     name = "CertificateSubjectRestriction"
     operations = ("CREATE",)
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Look at the organizations of the subject."""
+        """Check the organizations of the subject."""
         spec: Object = (request.object or {}).get("spec") or {}
         if spec.get("signerName") != CLIENT_SIGNER:
             return
@@ -92,16 +92,16 @@ class CertificateSubjectRestriction(_Certificates):
         try:
             parsed = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or ""))
         except ValueError as error:
-            raise refuse(request, f"failed to parse CSR: {error}") from None
+            raise reject(request, f"failed to parse CSR: {error}") from None
         for organization in parsed.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME):
             if organization.value == "system:masters":
-                raise refuse(
+                raise reject(
                     request, f"use of {CLIENT_SIGNER} signer with system:masters group is not allowed"
                 )
 
 
 class ClusterTrustBundleAttest(AdmissionPlugin):
-    """Writing a trust bundle that belongs to a signer needs the verb `attest` on the signer."""
+    """Writing a trust bundle of a signer requires the verb `attest` on the signer."""
 
     name = "ClusterTrustBundleAttest"
     validating = True
@@ -110,12 +110,12 @@ class ClusterTrustBundleAttest(AdmissionPlugin):
         self._server = server
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Writes of trust bundles."""
+        """Handle writes of trust bundles."""
         return request.resource.group == GROUP and request.resource.resource == "clustertrustbundles"
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Ask the authorizer."""
+        """Authorize the user."""
         obj: Object = request.object or request.old_object or {}
         signer = (obj.get("spec") or {}).get("signerName")
         if signer and not await _may(self._server, request, "attest", signer):
-            raise refuse(request, f'user not permitted to attest for signerName "{signer}"')
+            raise reject(request, f'user not permitted to attest for signerName "{signer}"')

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize: claims grow only where their storage class lets them."""
+"""PersistentVolumeClaimResize: claims can grow only if their storage class allows expansion."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-"""Where claims named their class before there was a field for it. It still wins over the field."""
+"""Legacy annotation for the storage class of a claim; takes precedence over the field."""
 
 
 class ClaimResize(AdmissionPlugin):
-    """A claim that is bound may grow if its class says `allowVolumeExpansion`."""
+    """Bound claims can grow if their class sets `allowVolumeExpansion`."""
 
     name = "PersistentVolumeClaimResize"
     validating = True
@@ -25,7 +25,7 @@ class ClaimResize(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Updates of claims."""
+        """Handle updates of claims."""
         return (
             request.operation == "UPDATE"
             and request.resource.resource == "persistentvolumeclaims"
@@ -34,14 +34,14 @@ class ClaimResize(AdmissionPlugin):
         )
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse growth that nobody would carry out."""
+        """Reject growth that the storage class does not support."""
         new, old = request.object or {}, request.old_object or {}
         if _size(new) <= _size(old):
             return
         if (old.get("status") or {}).get("phase") != "Bound":
-            raise refuse(request, "Only bound persistent volume claims can be expanded")
+            raise reject(request, "Only bound persistent volume claims can be expanded")
         if not await self._may_grow(_class(new), _class(old)):
-            raise refuse(
+            raise reject(
                 request,
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
                 " must support resize",

@@ -1,4 +1,4 @@
-"""Plug-ins that only fill something in: tolerations, default classes, protecting finalizers, taints."""
+"""Plug-ins that set defaults: tolerations, default classes, protection finalizers, taints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 
@@ -16,7 +16,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
 class _Filler(AdmissionPlugin):
-    """Looks at one resource as it is created."""
+    """Base of plug-ins for creates of one resource."""
 
     mutating = True
     reinvoke = True
@@ -32,7 +32,7 @@ class _Filler(AdmissionPlugin):
 
 
 class DefaultTolerationSeconds(_Filler):
-    """Pods tolerate nodes that are not ready or unreachable for five minutes, unless they say otherwise."""
+    """Adds tolerations of 300 seconds for not-ready and unreachable nodes."""
 
     name = "DefaultTolerationSeconds"
     resources = frozenset((("", "pods"),))
@@ -42,7 +42,7 @@ class DefaultTolerationSeconds(_Filler):
         self._seconds = seconds
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Add the tolerations that are missing."""
+        """Add missing tolerations."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
         tolerations: list[Object] = spec.get("tolerations") or []
@@ -65,7 +65,7 @@ class DefaultTolerationSeconds(_Filler):
 
 
 class TaintNodesByCondition(_Filler):
-    """New nodes are not ready until somebody says so."""
+    """Taints new nodes as not ready."""
 
     name = "TaintNodesByCondition"
     resources = frozenset((("", "nodes"),))
@@ -82,7 +82,7 @@ class TaintNodesByCondition(_Filler):
 
 
 class StorageObjectInUseProtection(_Filler):
-    """Volumes and claims that are in use are not removed: a finalizer waits for their users."""
+    """Adds protection finalizers to volumes and claims."""
 
     name = "StorageObjectInUseProtection"
     _finalizers = {
@@ -111,7 +111,7 @@ class StorageObjectInUseProtection(_Filler):
 
 
 def _default_class(classes: list[Object], annotation: str) -> list[Object]:
-    """Those marked as default, the newest first."""
+    """Return the classes annotated as default, newest first."""
     marked = [
         each for each in classes if (each["metadata"].get("annotations") or {}).get(annotation) == "true"
     ]
@@ -121,7 +121,7 @@ def _default_class(classes: list[Object], annotation: str) -> list[Object]:
 
 
 class DefaultStorageClass(_Filler):
-    """Claims that name no storage class get the default one."""
+    """Sets the default storage class of claims."""
 
     name = "DefaultStorageClass"
     resources = frozenset((("", "persistentvolumeclaims"),))
@@ -134,7 +134,7 @@ class DefaultStorageClass(_Filler):
         self._live = live
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Name the class."""
+        """Set the class."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
         annotations = (request.object.get("metadata") or {}).get("annotations") or {}
@@ -153,7 +153,7 @@ class DefaultStorageClass(_Filler):
 
 
 class DefaultIngressClass(_Filler):
-    """Ingresses that name no class get the default one."""
+    """Sets the default class of Ingresses."""
 
     name = "DefaultIngressClass"
     resources = frozenset((("networking.k8s.io", "ingresses"),))
@@ -162,7 +162,7 @@ class DefaultIngressClass(_Filler):
         self._live = live
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Name the class; there may be only one default."""
+        """Set the class; more than one default is an error."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
         annotations = (request.object.get("metadata") or {}).get("annotations") or {}
@@ -173,6 +173,6 @@ class DefaultIngressClass(_Filler):
         if not marked:
             return False
         if len(marked) > 1:
-            raise refuse(request, f"{len(marked)} default IngressClasses were found, only 1 allowed")
+            raise reject(request, f"{len(marked)} default IngressClasses were found, only 1 allowed")
         spec["ingressClassName"] = marked[0]["metadata"]["name"]
         return True

@@ -1,11 +1,10 @@
-"""What the expressions of policies can see, and how they are evaluated.
+"""CEL environments and evaluation of policy expressions.
 
-Objects are seen as they are (`dyn`): a policy is compiled once for all kinds that it matches. `variables` are
-expressions themselves, evaluated when one is first used and then remembered for the request.
+Objects are dynamic (`dyn`): a policy is compiled once for all kinds that it matches. `variables` are
+expressions that are evaluated lazily and cached for the request.
 
-The authorizer may have to wait for an answer, which an expression cannot. So an expression that asks
-something new is stopped, the question is answered, and the expression is evaluated again with the answer at
-hand.
+The authorizer is asynchronous, expressions are not. An expression with a new access check is therefore
+stopped, the check is executed, and the expression is evaluated again with its result.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further
 
 
 class EvaluationError(Exception):
-    """An expression could not be evaluated; the message is what users see."""
+    """An expression could not be evaluated; the message is returned to the client."""
 
 
 class OutOfBudget(EvaluationError):
-    """The budget of all expressions together is used up."""
+    """The shared cost budget of all expressions is exceeded."""
 
 
 @cache
@@ -113,7 +112,7 @@ def environment(
     object_type: cel.Type | None = None,
     params_type: cel.Type | None = None,
 ) -> cel.Env:
-    """The environment of one kind of expression; types that are not given are dynamic."""
+    """Return the environment of an expression; undeclared types are dynamic."""
     object_type = object_type or cel.DYN
     names = {
         "object": object_type,
@@ -132,28 +131,28 @@ def environment(
 
 
 def stored_type(type_: cel.Type) -> cel.Type:
-    """The type under which a variable's value is seen: it is already a CEL value and needs no conversion."""
+    """Return the declared type of a variable whose value is already a CEL value."""
     return cel.DYN if type_.needs_conversion else type_
 
 
-class Unanswered(Exception):
-    """An expression asked the authorizer something that has no answer yet."""
+class AccessCheckPending(Exception):
+    """An expression needs an access check that was not executed yet."""
 
-    def __init__(self, question: cel.AccessCheck) -> None:
-        super().__init__(question)
-        self.question = question
+    def __init__(self, check: cel.AccessCheck) -> None:
+        super().__init__(check)
+        self.check = check
 
 
 class Permissions:
-    """Answers of the authorizer, for the user of one request."""
+    """Results of access checks for the user of one request."""
 
     def __init__(self, authorizer: Authorizer, request: AdmissionAttributes) -> None:
         self._authorizer = authorizer
         self._request = request
-        self._answers: dict[cel.AccessCheck, cel.Decision] = {}
+        self._results: dict[cel.AccessCheck, cel.Decision] = {}
 
     def values(self) -> dict[str, Any]:
-        """The variables through which expressions ask."""
+        """Return the variables `authorizer` and `authorizer.requestResource`."""
         request = self._request
         about = cel.AccessCheck(
             group=request.resource.group,
@@ -167,42 +166,42 @@ class Permissions:
             "authorizer.requestResource": cel.ResourceCheck(self._decide, about),
         }
 
-    def _decide(self, question: cel.AccessCheck) -> cel.Decision:
-        answer = self._answers.get(question)
-        if answer is None:
-            raise Unanswered(question)
-        return answer
+    def _decide(self, check: cel.AccessCheck) -> cel.Decision:
+        result = self._results.get(check)
+        if result is None:
+            raise AccessCheckPending(check)
+        return result
 
-    async def answer(self, question: cel.AccessCheck) -> None:
-        """Ask the authorizer."""
+    async def authorize(self, check: cel.AccessCheck) -> None:
+        """Authorize the user."""
         user = self._request.user
-        if question.service_account is not None:
-            namespace, name = question.service_account
+        if check.service_account is not None:
+            namespace, name = check.service_account
             user = User(
                 f"system:serviceaccount:{namespace}:{name}",
                 ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"),
             )
         attributes = AuthorizationAttributes(
             user,
-            question.verb,
-            question.group,
-            "*" if question.path is None else "",
-            question.resource,
-            question.subresource,
-            question.namespace,
-            question.name,
-            question.path or "",
+            check.verb,
+            check.group,
+            "*" if check.path is None else "",
+            check.resource,
+            check.subresource,
+            check.namespace,
+            check.name,
+            check.path or "",
         )
         try:
             decision, reason = await self._authorizer.authorize(attributes)
         except Exception as error:
-            self._answers[question] = cel.Decision(False, "", str(error))
+            self._results[check] = cel.Decision(False, "", str(error))
             return
-        self._answers[question] = cel.Decision(decision is Decision.ALLOW, reason)
+        self._results[check] = cel.Decision(decision is Decision.ALLOW, reason)
 
 
 class Variables(dict[str, Any]):
-    """The `variables` of a policy for one request, evaluated when they are first looked at."""
+    """The `variables` of a policy for one request, evaluated on first use."""
 
     def __init__(
         self, programs: Mapping[str, cel.Program], values: Mapping[str, Any], budget: cel.Budget
@@ -238,7 +237,7 @@ class Variables(dict[str, Any]):
 
 
 class Evaluation:
-    """One policy looking at one request: values, answers and what has been spent."""
+    """Evaluation of one policy for one request: values, access checks and cost."""
 
     def __init__(
         self,
@@ -255,14 +254,14 @@ class Evaluation:
             self.values["variables"] = Variables(variables, self.values, self.budget)
 
     async def value(self, program: cel.Program) -> Any:
-        """The value of an expression; raises `EvaluationError`."""
+        """Return the value of an expression; raise `EvaluationError`."""
         while True:
             spent = self.budget.used
             try:
                 return program(self.values, self.budget)
-            except Unanswered as asked:
+            except AccessCheckPending as asked:
                 self.budget.used = spent
-                await self.permissions.answer(asked.question)
+                await self.permissions.authorize(asked.check)
             except cel.CostExceeded as error:
                 if self.budget.remaining < 0:
                     raise OutOfBudget(OUT_OF_BUDGET) from None
@@ -272,7 +271,7 @@ class Evaluation:
 
 
 def compiled(env: cel.Env, text: str) -> cel.Program | EvaluationError:
-    """A program, or the error that every evaluation of it ends with."""
+    """A program, or its compilation error."""
     try:
         return env.compile(text)
     except (cel.CelCompileError, cel.CelError) as error:
@@ -309,7 +308,7 @@ def request_value(request: AdmissionAttributes, match: Match) -> Object:
 
 
 def namespace_value(namespace: Object | None) -> Object | None:
-    """The `namespaceObject` variable: what is safe to show of a namespace."""
+    """Return the `namespaceObject` variable: the fields of a namespace that Kubernetes exposes."""
     if namespace is None:
         return None
     metadata = {name: value for name, value in namespace["metadata"].items() if name != "managedFields"}
@@ -321,7 +320,7 @@ def namespace_value(namespace: Object | None) -> Object | None:
 
 
 async def versioned(request: AdmissionAttributes, match: Match) -> tuple[Object | None, Object | None]:
-    """Object and old object in the version that the policy asks for. They are not to be changed."""
+    """Return object and old object in the version that the policy matches; do not change them."""
     if match.kind.version == request.kind.version or request.convert is None:
         return request.object, request.old_object
     shown: list[Object | None] = []
@@ -340,7 +339,7 @@ def _copied(obj: Object) -> Object:
 def programs(
     env_of: Any, declared: Iterable[Object]
 ) -> tuple[dict[str, cel.Type], dict[str, cel.Program], EvaluationError | None]:
-    """Compile `spec.variables` in order: each sees those before it."""
+    """Compile `spec.variables` in order; each can use the previous ones."""
     types: dict[str, cel.Type] = {}
     made: dict[str, cel.Program] = {}
     for variable in declared:

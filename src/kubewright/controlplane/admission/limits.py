@@ -1,4 +1,4 @@
-"""LimitRanger: how much one pod, container or claim may ask for, and what it gets by default."""
+"""LimitRanger: limits and defaults for resources of a pod, container or claim."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 from .usage import pod_limits, pod_requests
 
 Object = dict[str, Any]
@@ -28,7 +28,7 @@ class LimitRanger(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """New pods, pods that are resized, and claims."""
+        """Handle creates and resizes of pods, and claims."""
         if request.resource.group or request.operation not in ("CREATE", "UPDATE"):
             return False
         old: Object = (request.old_object or {}).get("metadata") or {}
@@ -41,7 +41,7 @@ class LimitRanger(AdmissionPlugin):
         )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Fill in default requests and limits of containers."""
+        """Set default requests and limits of containers."""
         if request.resource.resource != "pods":
             return False
         changed = False
@@ -57,7 +57,7 @@ class LimitRanger(AdmissionPlugin):
             complaints = list(_complaints(request.resource.resource, request.object, limit_range))
             if complaints:
                 unique = list(dict.fromkeys(complaints))
-                raise refuse(request, unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]")
+                raise reject(request, unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]")
 
 
 def _fill(pod: Object, limit_range: Object) -> bool:
@@ -67,7 +67,7 @@ def _fill(pod: Object, limit_range: Object) -> bool:
         if limit.get("type") == "Container":
             requests.update(limit.get("defaultRequest") or {})
             limits.update(limit.get("default") or {})
-    said: list[str] = []
+    parts: list[str] = []
     for part, label in (("containers", "container"), ("initContainers", "init container")):
         for container in pod["spec"].get(part) or ():
             resources: Object = container.setdefault("resources", {})
@@ -76,11 +76,11 @@ def _fill(pod: Object, limit_range: Object) -> bool:
                 added = {name: value for name, value in defaults.items() if name not in have}
                 if added:
                     resources[field] = {**have, **added}
-                    said.append(f"{', '.join(sorted(added))} {word} for {label} {container.get('name')}")
-    if said:
+                    parts.append(f"{', '.join(sorted(added))} {word} for {label} {container.get('name')}")
+    if parts:
         annotations = pod["metadata"].setdefault("annotations", {})
-        annotations[ANNOTATION] = "LimitRanger plugin set: " + "; ".join(said)
-    return bool(said)
+        annotations[ANNOTATION] = "LimitRanger plugin set: " + "; ".join(parts)
+    return bool(parts)
 
 
 def _complaints(resource: str, obj: Object, limit_range: Object) -> Iterable[str]:

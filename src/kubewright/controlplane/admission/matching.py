@@ -1,4 +1,4 @@
-"""Which requests a policy is about: rules, selectors of objects and of namespaces.
+"""Matching of requests by policies: rules, object selectors and namespace selectors.
 
 A rule names operations, groups, versions, resources (`pods`, `pods/status`, `pods/*`, `*/scale`, `*`,
 `*/*`) and a scope. With the match policy `Equivalent` a rule for one version of a resource also matches
@@ -23,19 +23,19 @@ Object = dict[str, Any]
 
 
 class Match(NamedTuple):
-    """How a request is shown to a policy that matches it."""
+    """Resource and kind in which a policy evaluates a request."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind
 
 
 def label_selector(value: Any) -> Selector:
-    """A selector from its structured form; raises `SelectorError`. Nothing selects everything."""
+    """Parse a LabelSelector; raise `SelectorError`. An empty selector matches everything."""
     return selector_of(msgspec.convert(value or {}, LabelSelector))
 
 
 def exempt(request: AdmissionAttributes) -> bool:
-    """Whether a request changes the policies themselves, which they must not prevent."""
+    """Return whether a request is for admission configuration, which policies must not block."""
     return request.resource.group == "admissionregistration.k8s.io" and request.resource.resource in (
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
@@ -47,7 +47,7 @@ def exempt(request: AdmissionAttributes) -> bool:
 
 
 async def matches(live: Live, request: AdmissionAttributes, constraints: Mapping[str, Any]) -> Match | None:
-    """How `matchConstraints` or `matchResources` see a request, or `None`."""
+    """Return how `matchConstraints` or `matchResources` match a request, or `None`."""
     if not await _namespace_selected(live, request, constraints.get("namespaceSelector")):
         return None
     if not _object_selected(request, constraints.get("objectSelector")):
@@ -125,7 +125,7 @@ def _listed(value: str, listed: Iterable[str] | None) -> bool:
 
 
 def resource_listed(resource: str, subresource: str, listed: Iterable[str]) -> bool:
-    """Whether a rule's resources include this one."""
+    """Return whether the resources of a rule include this one."""
     for each in listed:
         name, _, sub = each.partition("/")
         if name in ("*", resource) and (sub == subresource or sub == "*"):

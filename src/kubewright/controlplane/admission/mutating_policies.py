@@ -1,8 +1,8 @@
-"""MutatingAdmissionPolicy: expressions that change what is written.
+"""MutatingAdmissionPolicy: CEL expressions that change objects.
 
-A mutation is an apply configuration (`Object{spec: Object.spec{...}}`), which is merged as server-side apply
-would, or a JSON patch. The mutations of a policy see what those before them did. Policies that ask for it run
-again when something later changed the object.
+A mutation is an apply configuration (`Object{spec: Object.spec{...}}`), merged as in server-side apply, or a
+JSON patch. Mutations of a policy are applied in sequence. Policies with reinvocationPolicy IfNeeded are
+evaluated again if the object changed after them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kubewright.schema.version import TooDeepError
 
 from .expressions import Evaluation, EvaluationError, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
-from .refusal import other_kind, refuse
+from .rejection import other_kind, reject
 
 Object = dict[str, Any]
 
@@ -51,13 +51,13 @@ class CompiledMutatingPolicy(Compiled):
 
 
 class _Rounds:
-    """What has been run for one request."""
+    """State of mutations for one request."""
 
     def __init__(self) -> None:
         self.again: set[tuple[str, ...]] = set()
-        """Those that ran and may run again."""
+        """Policies that were evaluated and can be reinvoked."""
         self.waiting: set[tuple[str, ...]] = set()
-        """Those among them after which the object was changed."""
+        """Policies after which the object changed."""
 
 
 class MutatingPolicies(Policies[CompiledMutatingPolicy]):
@@ -71,12 +71,12 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
     compile = CompiledMutatingPolicy
 
     def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
-        """Whether a policy that wants to run again ran before one that changed the object."""
+        """Return whether a policy has to be reinvoked."""
         rounds = request.state.get(type(self))
         return rounds is not None and bool(rounds.waiting)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Change the object as the policies say."""
+        """Apply the mutations of all matching policies."""
         invocations, failures = await self.invocations(request)
         if not invocations and not failures:
             return False
@@ -112,7 +112,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
                         reason = "Invalid"
                     messages.append(_message(invocation.policy.name, invocation.binding, str(error)))
         if messages:
-            raise _refusal(request, messages, reason)
+            raise _rejection(request, messages, reason)
         return changed
 
     async def _apply(
@@ -121,7 +121,8 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         invocation: Invocation[CompiledMutatingPolicy],
         permissions: Permissions,
     ) -> tuple[bool, EvaluationError | None]:
-        """Whether the mutations changed anything, and the first that failed: the others still count."""
+        """Return whether the mutations changed the object, and the first error; later mutations still
+        apply."""
         policy = invocation.policy
         if policy.error is not None:
             raise policy.error
@@ -183,7 +184,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
     async def _take(
         self, request: AdmissionAttributes, invocation: Invocation[CompiledMutatingPolicy], new: Object
     ) -> None:
-        """Make the outcome of a mutation the object of the request: pruned, with defaults, in its version."""
+        """Set the result of a mutation as the object of the request: pruned, defaulted and converted."""
         new = deep_copy(new)
         if invocation.match.kind.version != request.kind.version and request.definition is not None:
             store = self.server.store(request.definition.group, request.definition.plural)
@@ -195,7 +196,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
 
 
 def _misplaced(expr: Expr, expected: str) -> EvaluationError | None:
-    """An object literal whose type is not that of its field, such as `Object{spec: Object.status{}}`."""
+    """Return the error of an object literal with the wrong type, such as `Object{spec: Object.status{}}`."""
     inner: list[tuple[Expr, str]] = []
     if isinstance(expr, StructExpr):
         if expected and expr.name != expected:
@@ -237,7 +238,7 @@ def _json_patched(shown: Object, result: Any) -> Object:
 def _check_known(
     request: AdmissionAttributes, invocation: Invocation[CompiledMutatingPolicy], new: Object
 ) -> None:
-    """A patch must leave an object of the kind, with values of the right types and no unknown fields."""
+    """Reject a patch whose result has another kind, wrong types or unknown fields."""
     if request.definition is None or request.definition.custom:
         return
     kind = invocation.match.kind
@@ -259,7 +260,7 @@ def _check_known(
 
 
 def _atomics(value: Any, shape: MergeSchema, path: str) -> list[str]:
-    """The paths of values that are replaced as a whole, which a configuration must not touch."""
+    """Return the paths of atomic values, which an apply configuration must not contain."""
     kind = shape.kind_of(value)
     found: list[str] = []
     if kind == MAP:
@@ -289,8 +290,8 @@ def _message(policy: str, binding: Object | None, message: str) -> str:
     return f"policy '{policy}' with binding '{binding['metadata']['name']}' denied request: {message}"
 
 
-def _refusal(request: AdmissionAttributes, messages: list[str], reason: str) -> Forbidden:
-    error = refuse(request, "admission request denied by policy", [{"message": each} for each in messages])
+def _rejection(request: AdmissionAttributes, messages: list[str], reason: str) -> Forbidden:
+    error = reject(request, "admission request denied by policy", [{"message": each} for each in messages])
     error.message = messages[0]
     error.status_reason = reason
     return error

@@ -1,6 +1,5 @@
-"""NamespaceLifecycle: objects are created in namespaces that exist and stay.
-
-Also keeps the namespaces that the system needs from being deleted.
+"""NamespaceLifecycle: rejects creates in missing or terminating namespaces, and deletion of system
+namespaces.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
 _NAMESPACES = GroupResource("", "namespaces")
@@ -26,13 +25,13 @@ class NamespaceLifecycle(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Creations in namespaces, connections, and deletions of namespaces."""
+        """Handle creates in namespaces, CONNECT requests, and deletes of namespaces."""
         if request.operation == "DELETE":
             return request.resource.resource == "namespaces" and not request.resource.group
         return bool(request.namespace) and request.operation in ("CREATE", "CONNECT")
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Refuse; nothing is ever changed."""
+        """Reject invalid requests; objects are never changed."""
         if request.resource.resource == "namespaces" and not request.resource.group:
             if request.operation == "DELETE" and not request.subresource and request.name in IMMORTAL:
                 raise forbidden(_NAMESPACES, request.name, "this namespace may not be deleted")
@@ -49,7 +48,7 @@ class NamespaceLifecycle(AdmissionPlugin):
                 "message": f"namespace {name} is being terminated",
                 "field": "metadata.namespace",
             }
-            raise refuse(
+            raise reject(
                 request,
                 f"unable to create new content in namespace {name} because it is being terminated",
                 [cause],

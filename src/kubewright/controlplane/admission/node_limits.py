@@ -1,10 +1,10 @@
-"""What a node has to say about changes of the pods on it.
+"""Validation of pod updates against the pod's node.
 
-NodeDeclaredFeatureValidator: some changes need a kubelet that knows how to make them. Nodes list what theirs
-can do in `status.declaredFeatures`.
+NodeDeclaredFeatureValidator: some updates require a kubelet feature, which nodes list in
+`status.declaredFeatures`.
 
-PodResizeValidator: a pod cannot be resized to more than its whole node has, nor on an operating system other
-than Linux.
+PodResizeValidator: a pod cannot be resized beyond the node's allocatable resources, nor on other operating
+systems than Linux.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 from .usage import pod_requests
 
 Object = dict[str, Any]
 
 
 class _NodeRule(AdmissionPlugin):
-    """Looks at updates of pods that have a node, where the spec changes."""
+    """Base of plug-ins for spec updates of pods that are bound to a node."""
 
     validating = True
     subresources: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class _NodeRule(AdmissionPlugin):
         name = request.object["spec"]["nodeName"]
         node = await self._live.get("", "nodes", "", name)
         if node is None:
-            raise refuse(request, f'node "{name}" not found')
+            raise reject(request, f'node "{name}" not found')
         return node
 
 
@@ -72,17 +72,17 @@ FEATURES: dict[str, Callable[[Object, Object], bool]] = {
     "InPlacePodLevelResourcesVerticalScaling": _changes_whole_pod,
     "InPlacePodVerticalScalingInitContainers": _changes_init_container,
 }
-"""By the name under which a kubelet declares it: which changes, from the old to the new spec, need it."""
+"""Feature name to a predicate over old and new spec: whether the update requires the feature."""
 
 
 class DeclaredFeatures(_NodeRule):
-    """A change is made only if the kubelet of the pod's node declares that it can make it."""
+    """Rejects updates that require a feature that the node does not declare."""
 
     name = "NodeDeclaredFeatureValidator"
     subresources = ("", "resize")
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse what the node does not declare."""
+        """Reject updates with missing features."""
         assert request.object is not None
         assert request.old_object is not None
         new, old = request.object["spec"], request.old_object["spec"]
@@ -95,24 +95,24 @@ class DeclaredFeatures(_NodeRule):
         if missing:
             where = node["metadata"]["name"]
             text = f'{", ".join(missing)} which are not available on node "{where}"'
-            raise refuse(request, f"pod update requires features {text}")
+            raise reject(request, f"pod update requires features {text}")
 
 
 class PodResize(_NodeRule):
-    """What a pod asks for has to fit on its node, were it alone there."""
+    """Rejects resizes beyond the node's allocatable resources."""
 
     name = "PodResizeValidator"
     subresources = ("resize",)
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse what cannot fit."""
+        """Reject resizes that cannot fit."""
         assert request.object is not None
         node = await self._node(request)
         name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
         system = labels.get("kubernetes.io/os", "linux")
         if system != "linux":
             text = f'pod resize is only supported on linux nodes, node "{name}" is "{system}"'
-            raise refuse(request, text, [{"reason": "UnsupportedPlatform"}])
+            raise reject(request, text, [{"reason": "UnsupportedPlatform"}])
         allocatable = (node.get("status") or {}).get("allocatable") or {}
         requests = pod_requests(request.object["spec"])
         lacking = []
@@ -124,4 +124,4 @@ class PodResize(_NodeRule):
                 lacking.append(f"{resource}, {amounts}")
         if lacking:
             text = f"node didn't have enough allocatable resources: {'; '.join(lacking)}"
-            raise refuse(request, text, [{"reason": "NodeCapacity"}])
+            raise reject(request, text, [{"reason": "NodeCapacity"}])

@@ -1,7 +1,7 @@
-"""The order of the admission plug-ins, and which of them are on.
+"""Order of the admission plug-ins, and which are enabled.
 
-The order is that of Kubernetes. It matters: defaults come before webhooks, policies before webhooks, and
-quota is charged last, when nothing can refuse any more.
+The order is that of Kubernetes: defaults before policies, policies before webhooks, and quota last, because
+nothing may reject the request after it was charged.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ ORDER = (
     "ValidatingAdmissionWebhook",
     "ResourceQuota",
 )
-"""Every plug-in by name. One that is not listed runs before the policies."""
+"""All plug-ins in order. Unlisted plug-ins run before the policies."""
 
 OFF_BY_DEFAULT = frozenset(("OwnerReferencesPermissionEnforcement",))
 
 WITHOUT_EFFECT = frozenset(("PodGroupProtection",))
-"""On in Kubernetes, but only for kinds that are not served."""
+"""Enabled by default in Kubernetes, but without effect here because their kinds are not served."""
 
 ABSENT = frozenset(
     (
@@ -62,11 +62,11 @@ ABSENT = frozenset(
         "PodTolerationRestriction",
     )
 )
-"""Plug-ins of Kubernetes that are off there and that nobody can switch on here."""
+"""Plug-ins that are disabled by default in Kubernetes and not implemented here."""
 
 
 def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
-    """`ValueError` for names that cannot be meant: unknown, not available, or both on and off."""
+    """Raise `ValueError` for names that are unknown, not available, or both enabled and disabled."""
     available = {*ORDER, *WITHOUT_EFFECT} - {"NoticeWrites"}
     problems = [
         f'enable-admission-plugins plugin "{name}" is {"not available here" if name in ABSENT else "unknown"}'
@@ -90,7 +90,7 @@ def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
 def arranged(
     plugins: Iterable[AdmissionPlugin], *, enable: Collection[str] = (), disable: Collection[str] = ()
 ) -> list[AdmissionPlugin]:
-    """Those plug-ins that are on, in their order."""
+    """Return the enabled plug-ins in order."""
     place = {name: position for position, name in enumerate(ORDER)}
     others = place["MutatingAdmissionPolicy"] - 0.5
     wanted = [

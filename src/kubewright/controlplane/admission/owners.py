@@ -1,6 +1,6 @@
-"""OwnerReferencesPermissionEnforcement: owners may be changed by those who may delete the object.
+"""OwnerReferencesPermissionEnforcement: changing owner references requires permission to delete the object.
 
-Off by default. Blocking the deletion of an owner needs leave to update the finalizers of that owner.
+Disabled by default. `blockOwnerDeletion` requires permission to update the finalizers of the owner.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 
-from .refusal import refuse
+from .rejection import reject
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 
 class OwnerReferences(AdmissionPlugin):
-    """Asks the authorizer about new owner references."""
+    """Authorizes changes of owner references."""
 
     name = "OwnerReferencesPermissionEnforcement"
     validating = True
@@ -28,13 +28,13 @@ class OwnerReferences(AdmissionPlugin):
         self._server = server
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Creations and updates that touch owner references, except of pods by their own kubelet."""
+        """Handle changes of owner references, except of pods by their own kubelet."""
         if request.operation not in ("CREATE", "UPDATE") or request.subresource == "status":
             return False
         return _owners(request.object) != _owners(request.old_object)
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Check deletion of the object, then the finalizers of owners that are newly blocked."""
+        """Authorize deletion of the object, then finalizer updates of newly blocked owners."""
         resource = request.resource
         if request.operation == "UPDATE" and not await self._may(
             request,
@@ -46,7 +46,7 @@ class OwnerReferences(AdmissionPlugin):
             request.namespace,
             request.name,
         ):
-            raise refuse(
+            raise reject(
                 request,
                 "cannot set an ownerRef on a resource you can't delete: , <nil>",
             )
@@ -68,14 +68,14 @@ class OwnerReferences(AdmissionPlugin):
                         namespace,
                         owner.get("name") or "",
                     ):
-                        raise refuse(
+                        raise reject(
                             request,
                             "cannot set blockOwnerDeletion if an ownerReference refers to a resource "
                             "you can't set finalizers on: , <nil>",
                         )
                     break
             else:
-                raise refuse(
+                raise reject(
                     request,
                     "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
                     f"APIVersion {owner.get('apiVersion')} Kind {owner.get('kind')}",

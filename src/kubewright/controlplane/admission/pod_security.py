@@ -1,9 +1,8 @@
-"""PodSecurity: the labels of a namespace say how dangerous its pods may be.
+"""PodSecurity: Pod Security Standards by namespace labels.
 
-`pod-security.kubernetes.io/enforce`, `warn` and `audit` name a level: `privileged` (anything), `baseline`
-(nothing that is known to lead to the host) or `restricted` (what hardened pods do without). `enforce` is
-about pods; `warn` and `audit` also look at the pod templates of workloads. A namespace that is given a
-stricter level is told which of its pods it would not allow.
+`pod-security.kubernetes.io/enforce`, `warn` and `audit` set a level: `privileged`, `baseline` or
+`restricted`. `enforce` applies to pods; `warn` and `audit` also to the pod templates of workloads. Setting a
+stricter `enforce` level returns warnings about existing pods that violate it.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from kubewright.api.gvk import GroupKind
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 Check = Callable[[Object], str]
 
 PREFIX = "pod-security.kubernetes.io/"
 LEVELS = ("privileged", "baseline", "restricted")
-"""From what allows most to what allows least."""
+"""Levels from most to least permissive."""
 _VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
 _TEMPLATES = {
     ("", "podtemplates"): ("template",),
@@ -87,7 +86,7 @@ _SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "con
 
 
 class PodSecurity(AdmissionPlugin):
-    """Refuses and warns according to the labels of the namespace."""
+    """Rejects and warns according to the labels of the namespace."""
 
     name = "PodSecurity"
     validating = True
@@ -96,7 +95,7 @@ class PodSecurity(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Pods and what makes pods."""
+        """Handle pods, workloads with pod templates, and namespaces."""
         if request.operation not in ("CREATE", "UPDATE"):
             return False
         key = (request.resource.group, request.resource.resource)
@@ -105,7 +104,7 @@ class PodSecurity(AdmissionPlugin):
         return (key in _TEMPLATES or key == ("", "namespaces")) and not request.subresource
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Look at the pod, at the template of pods, or at the labels of a namespace."""
+        """Check a pod, a pod template, or the labels of a namespace."""
         if request.resource.resource == "namespaces":
             await self._validate_namespace(request)
             return
@@ -123,7 +122,7 @@ class PodSecurity(AdmissionPlugin):
             level, version = _policy(labels, "enforce")
             violations = evaluate(level, spec)
             if violations:
-                raise refuse(request, f'violates PodSecurity "{level}:{version}": {violations}')
+                raise reject(request, f'violates PodSecurity "{level}:{version}": {violations}')
         level, version = _policy(labels, "warn")
         violations = evaluate(level, spec)
         if violations:
@@ -135,7 +134,7 @@ class PodSecurity(AdmissionPlugin):
             request.audit_annotations[f"{PREFIX}audit-violations"] = text
 
     async def _validate_namespace(self, request: AdmissionAttributes) -> None:
-        """Labels name levels that there are; pods that a new level would not allow are told about."""
+        """Validate the labels of a namespace; warn about existing pods that violate a new level."""
         labels, before = (_labels(obj) for obj in (request.object, request.old_object))
         errors = _label_errors(labels)
         if errors and errors != _label_errors(before):
@@ -191,7 +190,7 @@ def _label_errors(labels: dict[str, str]) -> list[FieldError]:
 
 
 def _policy(labels: dict[str, str], mode: str) -> tuple[str, str]:
-    """The level of a mode and its version; who is to be refused is warned too, unless told otherwise."""
+    """Return level and version of a mode; `warn` defaults to the `enforce` level."""
     if mode == "warn" and f"{PREFIX}warn" not in labels and labels.get(f"{PREFIX}enforce") in LEVELS[1:]:
         level, version = _policy(labels, "enforce")
         return level, version if f"{PREFIX}warn-version" not in labels else _version(labels, "warn")
@@ -214,7 +213,7 @@ def _spec(obj: Object | None, path: Iterable[str]) -> Object | None:
 
 
 def evaluate(level: str, spec: Object, *, details: bool = True) -> str:
-    """What a pod does that the level does not allow, with details or without; empty if nothing."""
+    """Return the violations of a level by a pod, with or without details; empty if it complies."""
     if level == "privileged":
         return ""
     checks = _BASELINE if level == "baseline" else _RESTRICTED
@@ -346,15 +345,15 @@ def _escalation(spec: Object) -> str:
 def _restricted_capabilities(spec: Object) -> str:
     if _is_windows(spec):
         return ""
-    said: list[str] = []
+    parts: list[str] = []
     who = _who(spec, lambda each: "ALL" not in ((_context(each).get("capabilities") or {}).get("drop") or ()))
     if who:
-        said.append(f'{who} must set securityContext.capabilities.drop=["ALL"]')
+        parts.append(f'{who} must set securityContext.capabilities.drop=["ALL"]')
     extra = {name for each in _containers(spec) for name in _added(each)} - {"NET_BIND_SERVICE"}
     if extra:
         adders = _who(spec, lambda each: bool(extra.intersection(_added(each))))
-        said.append(f"{adders} must not include {_quoted(sorted(extra))} in securityContext.capabilities.add")
-    return f"unrestricted capabilities ({'; '.join(said)})" if said else ""
+        parts.append(f"{adders} must not include {_quoted(sorted(extra))} in securityContext.capabilities.add")
+    return f"unrestricted capabilities ({'; '.join(parts)})" if parts else ""
 
 
 def _volumes(spec: Object) -> str:
@@ -373,14 +372,14 @@ def _volumes(spec: Object) -> str:
 
 def _non_root(spec: Object) -> str:
     whole = _context(spec).get("runAsNonRoot")
-    said: list[str] = []
+    parts: list[str] = []
     wrong = _who(spec, lambda each: _context(each).get("runAsNonRoot") is False)
     if whole is False:
-        said.append("pod")
+        parts.append("pod")
     if wrong:
-        said.append(wrong)
-    if said:
-        return f"runAsNonRoot != true ({' and '.join(said)} must not set securityContext.runAsNonRoot=false)"
+        parts.append(wrong)
+    if parts:
+        return f"runAsNonRoot != true ({' and '.join(parts)} must not set securityContext.runAsNonRoot=false)"
     silent = _who(spec, lambda each: _context(each).get("runAsNonRoot") is None) if whole is None else ""
     if silent:
         return f"runAsNonRoot != true (pod or {silent} must set securityContext.runAsNonRoot=true)"

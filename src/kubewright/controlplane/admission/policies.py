@@ -1,8 +1,8 @@
-"""What validating and mutating admission policies have in common: bindings, parameters, compiled expressions.
+"""Common parts of validating and mutating admission policies: bindings, parameters, compiled expressions.
 
-A policy says what to check and which requests it is about; a binding puts it to work, perhaps for fewer
-requests and with parameters. A policy without a binding does nothing. Policies are compiled when they are
-first needed and again when they change.
+A policy declares expressions and the requests that it matches; a binding activates it, optionally for fewer
+requests and with parameters. A policy without a binding has no effect. Policies are compiled on first use and
+again when they change.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Program: TypeAlias = "cel.Program | EvaluationError"
 
 
 class ConfigurationError(Exception):
-    """A policy or binding cannot be put to work; the message says why."""
+    """A policy or binding is misconfigured."""
 
 
 class Compiled:
-    """The expressions that every policy has: match conditions and variables."""
+    """Compiled match conditions and variables of a policy."""
 
     mutating = False
 
@@ -65,7 +65,7 @@ class Compiled:
     def environment(
         self, *, variables: Mapping[str, cel.Type] | None = None, authorizer: bool = True
     ) -> cel.Env:
-        """What expressions after the variables see."""
+        """Return the environment of expressions that can use the variables."""
         return environment(
             params=self.params,
             authorizer=authorizer,
@@ -78,7 +78,7 @@ CompiledT = TypeVar("CompiledT", bound=Compiled)
 
 
 class Invocation(NamedTuple, Generic[CompiledT]):
-    """A policy with a binding and one parameter, for a request that both match."""
+    """A policy, a binding and one parameter that apply to a request."""
 
     policy: CompiledT
     binding: Object
@@ -87,7 +87,7 @@ class Invocation(NamedTuple, Generic[CompiledT]):
 
 
 class Failure(NamedTuple):
-    """A policy that could not be put to work."""
+    """A policy that could not be evaluated."""
 
     policy: Compiled
     binding: Object | None
@@ -95,7 +95,7 @@ class Failure(NamedTuple):
 
 
 class Policies(AdmissionPlugin, Generic[CompiledT]):
-    """Finds the policies that a request is subject to."""
+    """Selects the policies that apply to a request."""
 
     policies = ""
     bindings = ""
@@ -107,13 +107,13 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self._compiled: dict[str, tuple[Object, CompiledT]] = {}
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Everything but policies and webhook configurations."""
+        """Return whether the request is subject to policies; admission configuration is exempt."""
         return not exempt(request)
 
     async def invocations(
         self, request: AdmissionAttributes
     ) -> tuple[list[Invocation[CompiledT]], list[Failure]]:
-        """The policies that apply, with their bindings, and those that cannot be applied."""
+        """Return the policies that apply with their bindings, and the failures."""
         policies = await self.live.all(GROUP, self.policies)
         if not policies:
             return [], []
@@ -213,7 +213,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         return params
 
     async def values(self, request: AdmissionAttributes, invocation: Invocation[CompiledT]) -> Object:
-        """What expressions see of a request; `namespaceObject` is for those after the match conditions."""
+        """Return the variables of a request; match conditions cannot use `namespaceObject`."""
         new, old = await versioned(request, invocation.match)
         values: Object = {
             "object": new,
@@ -226,7 +226,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         return values
 
     async def namespace_object(self, request: AdmissionAttributes) -> Object | None:
-        """The namespace of a request, as expressions see it."""
+        """Return the `namespaceObject` of a request."""
         if not request.namespace or (request.kind.kind == "Namespace" and not request.kind.group):
             return None
         return namespace_value(await self.live.namespace(request.namespace))
@@ -238,7 +238,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         values: Object,
         permissions: Permissions,
     ) -> bool:
-        """Whether the match conditions let the policy act; raises `EvaluationError` if nobody can tell."""
+        """Return whether the match conditions hold; raise `EvaluationError` if that is undecided."""
         if not invocation.policy.conditions:
             return True
         evaluation = Evaluation(values, permissions, limit=cel.limits.MATCH_CONDITIONS_BUDGET)

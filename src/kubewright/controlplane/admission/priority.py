@@ -1,4 +1,4 @@
-"""Priority: the number behind a pod's priority class."""
+"""Priority: resolves the priority class of pods."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 GROUP = "scheduling.k8s.io"
 
 
 class Priority(AdmissionPlugin):
-    """Resolves priority classes of pods; there is one default class at most."""
+    """Sets the priority of pods; rejects a second default class."""
 
     name = "Priority"
     mutating = True
@@ -25,7 +25,7 @@ class Priority(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Pods and priority classes, as they are written."""
+        """Handle writes of pods and priority classes."""
         return (
             not request.subresource
             and request.operation in ("CREATE", "UPDATE")
@@ -51,14 +51,14 @@ class Priority(AdmissionPlugin):
         name, priority, policy = await self._establish(request, spec.get("priorityClassName") or "")
         given = spec.get("priority")
         if given is not None and given != priority:
-            raise refuse(
+            raise reject(
                 request,
                 f"the integer value of priority ({given}) must not be provided in pod spec; priority "
                 f"admission controller computed {priority} from the given PriorityClass name",
             )
         given = spec.get("preemptionPolicy")
         if policy and given is not None and given != policy:
-            raise refuse(
+            raise reject(
                 request,
                 f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority "
                 f"admission controller computed {policy} from the given PriorityClass name",
@@ -80,7 +80,7 @@ class Priority(AdmissionPlugin):
         else:
             found = await self._live.one(GROUP, "priorityclasses", "", name)
             if found is None:
-                raise refuse(request, f"no PriorityClass with name {name} was found")
+                raise reject(request, f"no PriorityClass with name {name} was found")
         return found["metadata"]["name"], found.get("value") or 0, found.get("preemptionPolicy") or ""
 
     async def _default(self) -> Object | None:
@@ -90,7 +90,7 @@ class Priority(AdmissionPlugin):
         return min(classes, key=lambda each: each.get("value") or 0) if classes else None
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse a second default."""
+        """Reject a second default class."""
         obj = request.object
         if request.resource.resource != "priorityclasses" or obj is None or not obj.get("globalDefault"):
             return
@@ -98,7 +98,7 @@ class Priority(AdmissionPlugin):
         if default is not None and (
             request.operation == "CREATE" or default["metadata"]["name"] != obj["metadata"].get("name")
         ):
-            raise refuse(
+            raise reject(
                 request,
                 f"PriorityClass {default['metadata']['name']} is already marked as default. "
                 "Only one default can exist",

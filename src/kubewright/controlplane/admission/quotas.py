@@ -1,8 +1,8 @@
-"""ResourceQuota: how much a namespace may use in all.
+"""ResourceQuota: limits the total resource usage of a namespace.
 
-What a write would use in addition is charged to the quotas of its namespace, one write at a time, before it
-is stored. A controller keeps the books true afterwards (`controllers.quotas`): what is deleted is given
-back, and so is what was charged for a write that failed.
+The additional usage of a write is charged to the quotas of its namespace, one write at a time, before it is
+stored. The quota controller (`controllers.quotas`) recalculates usage: after deletions, and after writes that
+failed once they were charged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubewright.controlplane.controllers.requests import Requests, resource_path
 
 from . import usage
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 from .usage import Amounts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ATTEMPTS = 10
 
 
 class ResourceQuotas(AdmissionPlugin):
-    """Charges quotas; refuses what exceeds one."""
+    """Charges quotas; rejects writes that exceed one."""
 
     name = "ResourceQuota"
     validating = True
@@ -44,7 +44,7 @@ class ResourceQuotas(AdmissionPlugin):
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Creations, and updates of what can grow."""
+        """Handle creates, and updates that can increase usage."""
         if not request.namespace or (
             request.resource.resource == "namespaces" and not request.resource.group
         ):
@@ -61,7 +61,7 @@ class ResourceQuotas(AdmissionPlugin):
         )
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Charge what the object adds."""
+        """Charge the additional usage of the object."""
         if not await self._live.all("", "resourcequotas", request.namespace):
             return
         async with self.locks[request.namespace]:
@@ -90,13 +90,13 @@ class ResourceQuotas(AdmissionPlugin):
             unknown = [name for name in names if name not in used]
             if unknown:
                 listed = ",".join(sorted(names))
-                raise refuse(
+                raise reject(
                     request, f"status unknown for quota: {quota['metadata']['name']}, resources: {listed}"
                 )
             total = {name: used[name].add(amount) for name, amount in charge.items()}
             exceeded = [name for name in total if total[name] > hard[name]]
             if exceeded and request.subresource != "status":
-                raise refuse(request, _exceeded(quota, exceeded, charge, used, hard))
+                raise reject(request, _exceeded(quota, exceeded, charge, used, hard))
             if total:
                 charges.append((quota, total))
         if request.dry_run:
@@ -107,13 +107,13 @@ class ResourceQuotas(AdmissionPlugin):
     def _amounts(
         self, request: AdmissionAttributes, quota: Object, names: Iterable[str], added: Amounts
     ) -> Amounts:
-        """What the write adds to a quota; refuses a pod that does not say what the quota needs to know."""
+        """Return the additional usage of a write; reject pods without the required requests and limits."""
         resource, obj = request.resource.group_resource, request.object
         assert obj is not None
         if resource.resource == "pods" and not resource.group and request.operation == "CREATE":
             missing = usage.missing_for(obj, names)
             if missing:
-                raise refuse(request, f"failed quota: {quota['metadata']['name']}: {missing}")
+                raise reject(request, f"failed quota: {quota['metadata']['name']}: {missing}")
         before: Amounts = {}
         old = request.old_object if request.operation == "UPDATE" else None
         if old is not None and usage.in_scope(quota, resource, old):

@@ -1,4 +1,4 @@
-"""RuntimeClass: what a pod's runtime class says about overhead and nodes."""
+"""RuntimeClass: overhead and scheduling of a pod's runtime class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 
@@ -24,7 +24,7 @@ class RuntimeClasses(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """New pods."""
+        """Handle creates of pods."""
         return (
             request.operation == "CREATE"
             and not request.subresource
@@ -38,11 +38,11 @@ class RuntimeClasses(AdmissionPlugin):
             return None
         found = await self._live.one("node.k8s.io", "runtimeclasses", "", name)
         if found is None:
-            raise refuse(request, f'pod rejected: RuntimeClass "{name}" not found')
+            raise reject(request, f'pod rejected: RuntimeClass "{name}" not found')
         return found
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Take over what the class says."""
+        """Copy overhead and scheduling from the runtime class."""
         assert request.object is not None
         spec: Object = request.object.setdefault("spec", {})
         found = await self._class(request, spec)
@@ -52,7 +52,7 @@ class RuntimeClasses(AdmissionPlugin):
         overhead = (found.get("overhead") or {}).get("podFixed")
         if overhead is not None:
             if spec.get("overhead") and spec["overhead"] != overhead:
-                raise refuse(
+                raise reject(
                     request, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
                 )
             changed |= spec.get("overhead") != overhead
@@ -61,7 +61,7 @@ class RuntimeClasses(AdmissionPlugin):
         selector = dict(spec.get("nodeSelector") or {})
         for key, value in (scheduling.get("nodeSelector") or {}).items():
             if selector.get(key, value) != value:
-                raise refuse(
+                raise reject(
                     request,
                     f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
                     f"pod.spec.nodeSelector[{key}] = {selector[key]}",
@@ -77,19 +77,19 @@ class RuntimeClasses(AdmissionPlugin):
         return changed or bool(added)
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Overhead is the class's to say."""
+        """Reject an overhead that differs from the runtime class."""
         spec: Object = (request.object or {}).get("spec") or {}
         found = await self._class(request, spec)
         overhead = ((found or {}).get("overhead") or {}).get("podFixed")
         if overhead is None and spec.get("overhead"):
             if found is not None:
-                raise refuse(
+                raise reject(
                     request, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
                 )
-            raise refuse(
+            raise reject(
                 request, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
             )
         if overhead is not None and spec.get("overhead") != overhead:
-            raise refuse(
+            raise reject(
                 request, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
             )

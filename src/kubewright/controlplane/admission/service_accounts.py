@@ -1,7 +1,7 @@
-"""ServiceAccount: every pod runs as a service account and gets a token for it.
+"""ServiceAccount: sets the service account of pods and mounts a token.
 
-A pod that names none runs as `default`. Unless pod or account say otherwise, a volume with a token, the
-certificate authority of the API server and the namespace is added and mounted into every container.
+The default service account is `default`. Unless pod or service account disable it, a volume with a token, the
+CA of the API server and the namespace is added and mounted into every container.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kubewright.api.names import generate_name
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 
 from .live import Live
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 
@@ -30,19 +30,19 @@ _CONTAINERS = (
 
 
 class ServiceAccounts(AdmissionPlugin):
-    """Gives pods a service account and its token; refuses pods whose account does not exist."""
+    """Sets service account and token of pods; rejects pods whose service account does not exist."""
 
     name = "ServiceAccount"
     mutating = True
     validating = True
     reinvoke = True
 
-    def __init__(self, live: Live, *, patience: float = 1.0) -> None:
+    def __init__(self, live: Live, *, timeout: float = 1.0) -> None:
         self._live = live
-        self._patience = patience
+        self._timeout = timeout
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """New pods, and new ephemeral containers."""
+        """Handle creates of pods, and ephemeral containers."""
         return (
             request.resource.resource == "pods"
             and not request.resource.group
@@ -51,7 +51,7 @@ class ServiceAccounts(AdmissionPlugin):
         )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Fill in account, token volume and pull secrets."""
+        """Set service account, token volume and image pull secrets."""
         pod = request.object
         assert pod is not None
         spec: Object = pod.setdefault("spec", {})
@@ -71,7 +71,7 @@ class ServiceAccounts(AdmissionPlugin):
         return mounted or before != (spec["serviceAccountName"], len(spec.get("volumes") or ()))
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Check that the account exists, and which secrets it lets a pod use."""
+        """Check that the service account exists and references the secrets of the pod."""
         pod = request.object
         assert pod is not None
         spec: Object = pod.get("spec") or {}
@@ -81,18 +81,18 @@ class ServiceAccounts(AdmissionPlugin):
         name = spec.get("serviceAccountName")
         if not name:
             shown = pod["metadata"].get("name") or ""
-            raise refuse(request, f"no service account specified for pod {request.namespace}/{shown}")
+            raise reject(request, f"no service account specified for pod {request.namespace}/{shown}")
         account = await self._account(request, name)
         annotations = account["metadata"].get("annotations") or {}
         if annotations.get(ENFORCE) in ("true", "True", "TRUE", "t", "T", "1"):
             _check_secrets(request, spec, account)
 
     async def _account(self, request: AdmissionAttributes, name: str) -> Object:
-        # A new namespace gets its default account from a controller, which may take a moment.
-        patience = self._patience if name == "default" else 0.0
-        account = await self._live.appears("", "serviceaccounts", request.namespace, name, patience)
+        # The default service account of a new namespace is created asynchronously by a controller.
+        timeout = self._timeout if name == "default" else 0.0
+        account = await self._live.appears("", "serviceaccounts", request.namespace, name, timeout)
         if account is None:
-            raise refuse(
+            raise reject(
                 request,
                 f"error looking up service account {request.namespace}/{name}: "
                 f'serviceaccount "{name}" not found',
@@ -137,18 +137,18 @@ def _token_volume() -> Object:
 
 def _check_mirror(request: AdmissionAttributes, spec: Object) -> None:
     if spec.get("serviceAccountName"):
-        raise refuse(request, "a mirror pod may not reference service accounts")
+        raise reject(request, "a mirror pod may not reference service accounts")
     volumes = spec.get("volumes") or ()
     if any("secret" in volume for volume in volumes) or next(_environment_secrets(spec), None) is not None:
-        raise refuse(request, "a mirror pod may not reference secrets")
+        raise reject(request, "a mirror pod may not reference secrets")
     for volume in volumes:
         for source in (volume.get("projected") or {}).get("sources") or ():
             if "serviceAccountToken" in source:
-                raise refuse(request, "a mirror pod may not use ServiceAccountToken volume projections")
+                raise reject(request, "a mirror pod may not use ServiceAccountToken volume projections")
 
 
 def _environment_secrets(spec: Object) -> Iterator[tuple[str, str]]:
-    """The secrets that containers take variables from, with how messages call the place."""
+    """Yield the secrets in container environments, with their place for messages."""
     for part, label in _CONTAINERS:
         for container in spec.get(part) or ():
             for variable in container.get("env") or ():
@@ -170,14 +170,14 @@ def _check_secrets(request: AdmissionAttributes, spec: Object, account: Object) 
         for volume in spec.get("volumes") or ():
             secret = (volume.get("secret") or {}).get("secretName")
             if secret and secret not in allowed:
-                raise refuse(
+                raise reject(
                     request,
                     f'volume with secret.secretName="{secret}" is not allowed because service account {name} '
                     "does not reference that secret",
                 )
     for place, secret in _environment_secrets(spec):
         if secret not in allowed:
-            raise refuse(
+            raise reject(
                 request,
                 f'{place} referencing secret.secretName="{secret}" is not allowed because service account '
                 f"{name} does not reference that secret",
@@ -185,7 +185,7 @@ def _check_secrets(request: AdmissionAttributes, spec: Object, account: Object) 
     pullable = {each.get("name") for each in account.get("imagePullSecrets") or ()}
     for position, reference in enumerate(spec.get("imagePullSecrets") or ()):
         if reference.get("name") not in pullable:
-            raise refuse(
+            raise reject(
                 request,
                 f'imagePullSecrets[{position}].name="{reference.get("name")}" is not allowed because service '
                 f"account {name} does not reference that imagePullSecret",

@@ -1,7 +1,7 @@
-"""PodTopologyLabels: pods carry the zone and the region of the node they run on.
+"""PodTopologyLabels: copies zone and region labels of a node to its pods.
 
-The labels are copied when a pod is bound, or created with a node already named. They follow the node at that
-moment only, and replace what the pod itself said.
+The labels are copied when a pod is bound or created with a node name, and overwrite labels of the pod. Later
+changes of the node are not copied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class TopologyLabels(AdmissionPlugin):
-    """Copies the labels to pods and to bindings, whose labels end up on the pod."""
+    """Copies the labels to pods and to bindings."""
 
     name = "PodTopologyLabels"
     mutating = True
@@ -23,7 +23,7 @@ class TopologyLabels(AdmissionPlugin):
         self._live = live
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """New pods, and bindings of pods."""
+        """Handle creates of pods, and bindings."""
         return (
             request.operation == "CREATE"
             and request.resource.resource == "pods"
@@ -32,7 +32,7 @@ class TopologyLabels(AdmissionPlugin):
         )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Copy the labels. A node that is not there has none."""
+        """Copy the labels of the node, if it exists."""
         assert request.object is not None
         if request.subresource:
             target = request.object.get("target") or {}

@@ -1,8 +1,8 @@
-"""What objects use of a quota.
+"""Quota usage of objects.
 
-`usage(resource, obj)` is what one object counts for, by the names that quotas use: `pods`, `requests.cpu`,
-`count/deployments.apps`, `gold.storageclass.storage.k8s.io/requests.storage`. `in_scope` says whether a quota
-with scopes is about an object.
+`usage(resource, obj)` returns the usage of one object by quota resource name: `pods`, `requests.cpu`,
+`count/deployments.apps`, `gold.storageclass.storage.k8s.io/requests.storage`. `in_scope` returns whether the
+scopes of a quota match an object.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ COUNTED_BY_NAME = frozenset(
         "services",
     )
 )
-"""Resources of the core group that have a name of their own in quotas, besides `count/...`."""
+"""Core resources with a quota name besides `count/...`."""
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _CLASS = ".storageclass.storage.k8s.io/"
 
 
 def quantities(values: Mapping[str, Any] | None) -> Amounts:
-    """Amounts from their text."""
+    """Parse quantities."""
     return {name: Quantity(value) for name, value in (values or {}).items()}
 
 
 def add(into: Amounts, more: Mapping[str, Quantity]) -> None:
-    """Add amounts, name by name."""
+    """Add quantities by name."""
     for name, amount in more.items():
         known = into.get(name)
         into[name] = amount if known is None else known.add(amount)
@@ -54,7 +54,7 @@ def _largest(into: Amounts, other: Mapping[str, Quantity]) -> None:
 
 
 def _pod_amounts(spec: Object, field: str) -> Amounts:
-    """What all containers need: those that run at once together, those that run before at their largest."""
+    """Return the resources of all containers: sum of concurrent ones, maximum with init containers."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         add(total, quantities((container.get("resources") or {}).get(field)))
@@ -86,17 +86,17 @@ def _pod_level(name: str) -> bool:
 
 
 def pod_requests(spec: Object) -> Amounts:
-    """What a pod requests."""
+    """Return the requests of a pod."""
     return _pod_amounts(spec, "requests")
 
 
 def pod_limits(spec: Object) -> Amounts:
-    """What a pod is limited to."""
+    """Return the limits of a pod."""
     return _pod_amounts(spec, "limits")
 
 
 def usage(resource: GroupResource, obj: Object) -> Amounts:
-    """What an object counts for."""
+    """Return the usage of an object."""
     counted: Amounts = {f"count/{resource}": ONE}
     if resource.group:
         return counted
@@ -116,7 +116,7 @@ def usage(resource: GroupResource, obj: Object) -> Amounts:
 
 
 def compute(requests: Amounts, limits: Amounts) -> Amounts:
-    """Requests and limits by the names that quotas use."""
+    """Return requests and limits by quota resource name."""
     counted: Amounts = {}
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
@@ -129,7 +129,7 @@ def compute(requests: Amounts, limits: Amounts) -> Amounts:
 
 
 def is_over(pod: Object) -> bool:
-    """Whether a pod uses nothing any more."""
+    """Return whether a pod no longer uses resources."""
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return True
     metadata = pod.get("metadata") or {}
@@ -170,7 +170,7 @@ def _claim(obj: Object, spec: Object) -> Amounts:
 
 
 def concerns(resource: GroupResource, name: str) -> bool:
-    """Whether a name in a quota is about this resource."""
+    """Return whether a quota resource name applies to this resource."""
     if name == f"count/{resource}":
         return True
     if resource.group:
@@ -192,7 +192,7 @@ def concerns(resource: GroupResource, name: str) -> bool:
 
 
 def missing_for(pod: Object, required: Iterable[str]) -> str:
-    """What containers have to say because a quota counts it; empty if nothing is missing."""
+    """Return which requests and limits are missing that a quota requires; empty if none are."""
     spec = pod.get("spec") or {}
     needed = {
         name
@@ -200,14 +200,14 @@ def missing_for(pod: Object, required: Iterable[str]) -> str:
         if name.removeprefix("requests.").removeprefix("limits.") in ("cpu", "memory")
     }
     lacking: dict[str, list[str]] = {}
-    said_by_pod = compute(
+    pod_resources = compute(
         quantities((spec.get("resources") or {}).get("requests")),
         quantities((spec.get("resources") or {}).get("limits")),
     )
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
-        said = compute(quantities(resources.get("requests")), quantities(resources.get("limits")))
-        for name in needed - said.keys() - said_by_pod.keys():
+        declared = compute(quantities(resources.get("requests")), quantities(resources.get("limits")))
+        for name in needed - declared.keys() - pod_resources.keys():
             lacking.setdefault(name, []).append(container.get("name") or "")
     if not lacking:
         return ""
@@ -217,7 +217,7 @@ def missing_for(pod: Object, required: Iterable[str]) -> str:
 
 
 def in_scope(quota: Object, resource: GroupResource, obj: Object) -> bool:
-    """Whether the scopes of a quota let it be about an object."""
+    """Return whether the scopes of a quota match an object."""
     spec = quota.get("spec") or {}
     wanted = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     wanted += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: expressions that a write has to satisfy."""
+"""ValidatingAdmissionPolicy: CEL expressions that validate requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubewright.apiserver.admission import AdmissionAttributes
 
 from .expressions import Evaluation, EvaluationError, OutOfBudget, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
-from .refusal import refuse
+from .rejection import reject
 
 Object = dict[str, Any]
 
@@ -20,7 +20,7 @@ _LONGEST_ANNOTATION = 10 * 1024
 
 
 class Validation(NamedTuple):
-    """One expression, and what is said when it is not true."""
+    """One expression with its message and reason."""
 
     expression: str
     program: Program
@@ -52,7 +52,7 @@ class CompiledValidatingPolicy(Compiled):
 
 
 class Denial(NamedTuple):
-    """One reason to refuse a request."""
+    """One denial by a policy."""
 
     position: int
     message: str
@@ -60,7 +60,7 @@ class Denial(NamedTuple):
 
 
 class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
-    """Evaluates the policies and acts as their bindings say: deny, warn, audit."""
+    """Evaluates the policies and applies the actions of their bindings: deny, warn, audit."""
 
     name = "ValidatingAdmissionPolicy"
     validating = True
@@ -69,25 +69,25 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
     compile = CompiledValidatingPolicy
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Refuse what a policy with the action `Deny` refuses."""
+        """Reject requests that a policy with the action `Deny` denies."""
         invocations, failures = await self.invocations(request)
         if not invocations and not failures:
             return
-        refusals = [
-            _refusal(request, failure.policy.name, failure.binding, failure.message, "Invalid")
+        denials = [
+            _rejection(request, failure.policy.name, failure.binding, failure.message, "Invalid")
             for failure in failures
             if failure.policy.fails
         ]
         audited: list[Object] = []
         for invocation in invocations:
             for denial, always in await self._evaluate(request, invocation):
-                self._act(request, invocation, denial, audited, refusals, always)
+                self._act(request, invocation, denial, audited, denials, always)
         if audited:
             request.audit_annotations["validation.policy.admission.k8s.io/validation_failure"] = json.dumps(
                 audited, separators=(",", ":")
             )
-        if refusals:
-            raise refusals[0]
+        if denials:
+            raise denials[0]
 
     def _act(
         self,
@@ -95,14 +95,14 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
         invocation: Invocation[CompiledValidatingPolicy],
         denial: Denial,
         audited: list[Object],
-        refusals: list[APIError],
+        denials: list[APIError],
         always: bool,
     ) -> None:
         policy, binding = invocation.policy.name, invocation.binding
         actions = ["Deny"] if always else binding["spec"].get("validationActions") or []
         for action in actions:
             if action == "Deny":
-                refusals.append(_refusal(request, policy, binding, denial.message, denial.reason))
+                denials.append(_rejection(request, policy, binding, denial.message, denial.reason))
             elif action == "Warn":
                 request.warn(
                     f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding "
@@ -122,7 +122,8 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
     async def _evaluate(
         self, request: AdmissionAttributes, invocation: Invocation[CompiledValidatingPolicy]
     ) -> list[tuple[Denial, bool]]:
-        """What the policy has against the request; `True` beside what is denied whatever the binding says."""
+        """Return the failed validations; `True` marks those that are denied whatever the binding's
+        actions."""
         policy = invocation.policy
         if policy.error is not None:
             return [(Denial(0, str(policy.error)), False)] if policy.fails else []
@@ -191,7 +192,7 @@ class ValidatingPolicies(Policies[CompiledValidatingPolicy]):
 
 
 async def _result(evaluation: Evaluation, program: Program) -> Any:
-    """The value or the error of one expression; only a used up budget ends the whole evaluation."""
+    """Return the value or error of one expression; an exceeded budget ends the evaluation."""
     if isinstance(program, EvaluationError):
         return program
     try:
@@ -210,13 +211,13 @@ def _publish(request: AdmissionAttributes, key: str, text: str) -> None:
         request.audit_annotations[key] = f"{known}, {text}"
 
 
-def _refusal(
+def _rejection(
     request: AdmissionAttributes, policy: str, binding: Object | None, message: str, reason: str
 ) -> APIError:
     who = f"ValidatingAdmissionPolicy '{policy}'"
     if binding is not None:
         who += f" with binding '{binding['metadata']['name']}'"
     text = f"{who} denied request: {message}"
-    error = refuse(request, text, [{"message": text}])
+    error = reject(request, text, [{"message": text}])
     error.status_reason, error.status_code = reason, _CODES.get(reason, 422)
     return error

@@ -1,4 +1,4 @@
-"""Other API servers behind this one: APIServices, their availability, and the way to them."""
+"""API aggregation: APIServices, their availability, and forwarding of requests to extension API servers."""
 
 from kubewright.lazy import attach_stub
 

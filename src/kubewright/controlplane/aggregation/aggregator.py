@@ -1,7 +1,7 @@
-"""The aggregator: whole group versions handed to other API servers, and shown as if they were served here.
+"""The aggregator: group versions that extension API servers serve.
 
-An APIService that names a service takes `/apis/<group>/<version>` away from this server. Clients see one API:
-discovery and OpenAPI documents of all servers are put together.
+Requests for `/apis/<group>/<version>` of an APIService with a service are forwarded to that service.
+Discovery and OpenAPI documents of all servers are merged, so that clients see one API.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 
 class Aggregator:
-    """APIServices on one server. `client` is the front proxy's certificate."""
+    """APIServices of one server; `client` is the front proxy's client certificate."""
 
     def __init__(
         self, server: APIServer, changes: Changes, resolver: ServiceResolver, client: Callable[[], KeyPair]
@@ -52,11 +52,11 @@ class Aggregator:
         server.openapi.external_v2 = self.documents.swagger
 
     async def stop(self) -> None:
-        """Close the connections to other servers."""
+        """Close the connections to extension API servers."""
         await self.remote.close()
 
     def _is_overridden(self, service: Service) -> bool:
-        """Whether somebody has said where the service is, so that there need be no Service object."""
+        """Return whether the address of the service is configured, so that no Service object is required."""
         name = f"{service.name}.{service.namespace}"
         overrides = self._resolver.overrides
         return name in overrides or f"{name}:{service.port}" in overrides
@@ -98,7 +98,7 @@ class Aggregator:
         self.server.openapi.changed()
 
     async def _became(self, api_service: Object, available: bool) -> None:
-        """The availability of a server has been looked at."""
+        """Update discovery after an availability check."""
         spec = api_service["spec"]
         key = (spec.get("group") or "", spec.get("version") or "")
         proxy = self._proxies.get(key)
@@ -115,7 +115,7 @@ class Aggregator:
     # Discovery
 
     def _groups(self) -> Iterable[Object]:
-        """Groups that are served elsewhere, in the aggregated form."""
+        """Return groups of extension API servers as aggregated discovery."""
         groups: dict[str, list[tuple[int, str]]] = {}
         priorities: dict[str, int] = {}
         for (group, version), spec in self._specs.items():
@@ -130,7 +130,7 @@ class Aggregator:
             }
 
     async def _group(self, request: HTTPRequest) -> HTTPResponse:
-        """`/apis/<group>` for a group that is served elsewhere, at least in part."""
+        """Return `/apis/<group>` for a group that an extension API server serves at least in part."""
         name = request.path.strip("/").split("/")[1]
         for group in self.server.discovery.group_list():
             if group["name"] == name:
@@ -149,10 +149,10 @@ class Aggregator:
                 found[path] = f"/openapi/v3/{path}?hash={digest}"
         return found
 
-    # For controllers that look at everything
+    # Lookups for controllers
 
     def resource(self, group: str, version: str, kind: str) -> tuple[str, bool] | None:
-        """Plural name and scope of a kind that is served elsewhere."""
+        """Return plural name and scope of a kind that an extension API server serves."""
         if (group, version) not in self._proxies:
             return None
         for entry in self.documents.entry(group, version).get("resources") or ():
@@ -161,7 +161,8 @@ class Aggregator:
         return None
 
     async def owner(self, reference: OwnerReference, namespace: str) -> Metadata | None:
-        """The metadata of an owner that another server keeps; raises `UnknownKind` or an `APIError`."""
+        """Return the metadata of an owner on an extension API server; raise `UnknownKind` or an
+        `APIError`."""
         import msgspec
 
         from kubewright.api.errors import NotFound

@@ -1,7 +1,7 @@
-"""The config map from which other API servers learn whom to believe.
+"""The ConfigMap `kube-system/extension-apiserver-authentication`.
 
-`kube-system/extension-apiserver-authentication` names the certificate authorities of clients and of the front
-proxy, and the headers that the front proxy uses.
+It contains the CAs of clients and of the front proxy, and the front proxy's headers. Extension API servers
+read it to authenticate forwarded requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAME = "extension-apiserver-authentication"
 
 
 async def publish(server: APIServer, client_ca: bytes, front_proxy: Any) -> None:
-    """Write the config map if it is missing or says something else."""
+    """Create or update the ConfigMap."""
 
     def listed(values: Any) -> str:
         return json.dumps(list(values), separators=(",", ":"))

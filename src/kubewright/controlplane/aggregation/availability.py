@@ -1,6 +1,6 @@
-"""Whether the servers behind APIServices can be reached: the condition `Available`.
+"""Availability of extension API servers: the condition `Available` of APIServices.
 
-Looked at when an APIService, its service or the endpoints of that change, and every half a minute.
+Checked when an APIService, its service or its endpoints change, and every 30 seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Availability:
-    """Keeps the condition of remote APIServices; tells `changed` when one comes or goes."""
+    """Maintains the condition of remote APIServices; calls `changed` when availability changes."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Availability:
         self.loop: Loop[str] = Loop("APIService availability", self._reconcile, workers=4)
         self.loops = (self.loop,)
         self._overridden = overridden
-        self._tell = changed
+        self._notify = changed
         self._services: dict[str, Service] = {}
         self._failures: dict[str, int] = {}
         changes.follow(GROUP, "apiservices", self._api_service_changed)
@@ -100,7 +100,7 @@ class Availability:
         self._failures[name] = 0 if available else self._failures.get(name, 0) + 1
         delay = INTERVAL if available else min(RETRY * 2 ** (self._failures[name] - 1), INTERVAL)
         self.loop.add_after(name, delay)
-        await self._tell(live, available)
+        await self._notify(live, available)
 
     async def _record(self, live: Object, status: str, reason: str, message: str) -> None:
         conditions = [dict(each) for each in (live.get("status") or {}).get("conditions") or ()]
@@ -126,7 +126,7 @@ class Availability:
                 return problem
         group, version = spec.get("group") or "", spec.get("version") or ""
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        # Several at once, because there may be several endpoints and one that answers is enough.
+        # Several concurrent checks: with several endpoints, one successful response is enough.
         attempts = [asyncio.create_task(self._ask(service, path)) for _ in range(ATTEMPTS)]
         error = ""
         try:

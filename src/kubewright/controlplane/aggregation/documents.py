@@ -1,7 +1,7 @@
-"""What other servers serve: their discovery and OpenAPI documents, fetched and kept.
+"""Cached discovery and OpenAPI documents of extension API servers.
 
-A server's aggregated discovery is asked for; one that does not have it is asked version by version. When a
-server cannot be reached what is known of it is still shown, marked as stale.
+Aggregated discovery is requested first; servers without it are queried per version. While a server is
+unreachable, its last known documents are served and marked as stale.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Documents:
-    """What is known of the group versions that other servers serve."""
+    """Documents of the group versions that extension API servers serve."""
 
     def __init__(self, remote: Remote) -> None:
         self.remote = remote
@@ -35,12 +35,12 @@ class Documents:
         self._swagger: dict[Service, Object] = {}
 
     def forget(self, group: str, version: str) -> None:
-        """A group version is no longer served elsewhere."""
+        """Remove a group version."""
         self._versions.pop((group, version), None)
         self._openapi.pop((group, version), None)
 
     def stale(self, group: str, version: str) -> None:
-        """A server cannot be reached: what is known of it may be out of date."""
+        """Mark the documents of an unreachable server as stale."""
         known = self._versions.get((group, version))
         if known is None:
             self._versions[group, version] = {"version": version, "freshness": "Stale"}
@@ -48,19 +48,19 @@ class Documents:
             known["freshness"] = "Stale"
 
     def entry(self, group: str, version: str) -> Object:
-        """The entry of a group version in aggregated discovery."""
+        """Return the entry of a group version in aggregated discovery."""
         return self._versions.get((group, version)) or {"version": version, "freshness": "Stale"}
 
     def openapi(self, group: str, version: str) -> str:
-        """The hash of a group version's OpenAPI v3 document; empty if there is none."""
+        """Return the hash of a group version's OpenAPI v3 document; empty if it has none."""
         return self._openapi.get((group, version), "")
 
     def swagger(self) -> Iterable[Object]:
-        """The OpenAPI v2 documents of all servers."""
+        """Return the OpenAPI v2 documents of all servers."""
         return self._swagger.values()
 
     async def fetch(self, service: Service, group: str, version: str) -> bool:
-        """Read the documents of a group version; returns whether anything has changed."""
+        """Fetch the documents of a group version; return whether anything changed."""
         try:
             entry = await self._aggregated(service, group, version) or await self._legacy(
                 service, group, version
@@ -114,7 +114,7 @@ class Documents:
 
 
 def aggregated_entry(group: str, version: str, resources: Iterable[Object]) -> Object:
-    """An entry of aggregated discovery from a legacy list of resources."""
+    """Convert a legacy APIResourceList to an entry of aggregated discovery."""
     found: dict[str, Object] = {}
     parts: list[tuple[str, str, Object]] = []
     for resource in resources:

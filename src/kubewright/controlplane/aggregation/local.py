@@ -1,5 +1,6 @@
-"""The APIServices of what this server serves itself: one for every built-in group version and for every group
-version of custom resources. They say in which order clients are shown the groups.
+"""Local APIServices: one for every built-in group version and for every group version of custom resources.
+
+Their priorities determine the order of groups in discovery.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ PRIORITIES = {
     "internal.apiserver.k8s.io": 16000,
     "storagemigration.k8s.io": 15800,
 }
-"""The rank of built-in groups; others have the lowest of these."""
+"""Priorities of built-in groups; other groups have the lowest one."""
 _VERSIONS = {
     ("", "v1"): 1,
     ("autoscaling", "v2"): 30,
@@ -64,7 +65,7 @@ def _version_priority(group: str, version: str) -> int:
 
 
 def local_service(group: str, version: str, *, custom: bool) -> Object:
-    """The APIService of a group version that is served here."""
+    """Return the APIService of a local group version."""
     priority = 1000 if custom else PRIORITIES.get(group, min(PRIORITIES.values()))
     condition = {
         "type": "Available",
@@ -89,7 +90,7 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
 
 
 class LocalServices:
-    """Keeps the local APIServices."""
+    """Maintains the local APIServices."""
 
     def __init__(self, server: APIServer, changes: Changes) -> None:
         self.server = server
@@ -97,13 +98,13 @@ class LocalServices:
         self.loop: Loop[tuple[str, str]] = Loop("local APIServices", self._reconcile)
         self.loops = (self.loop,)
         self._kept: dict[tuple[str, str], str] = {}
-        """Group versions of local APIServices that are stored, with their label."""
+        """Stored local APIServices by group version, with their label."""
         self._shown: dict[tuple[str, str], bool] = {}
         changes.on_kinds(self._look)
         changes.follow(GROUP, "apiservices", self._changed)
 
     def served(self) -> dict[tuple[str, str], bool]:
-        """Every group version that is served here, and whether it belongs to custom resources."""
+        """Return all local group versions, and whether each belongs to custom resources."""
         found: dict[tuple[str, str], bool] = {}
         for store in self.server.stores:
             resource = store.resource
@@ -116,7 +117,7 @@ class LocalServices:
         return found
 
     async def write(self) -> None:
-        """Store those of the built-in groups; before clients come."""
+        """Store the APIServices of built-in groups, before the server listens."""
         self._shown = self.served()
         await write_missing(
             self.server,

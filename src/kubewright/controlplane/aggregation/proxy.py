@@ -1,4 +1,4 @@
-"""Handing requests on to the server behind an APIService, and its answers back as they come."""
+"""Forwarding of requests to the server of an APIService."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BODY_LIMIT = 100 * 1024 * 1024
 SPDY = "spdy/3.1"
-"""The one protocol whose bytes are carried unseen: in another (h2c) clients could pretend to be anybody."""
+"""The only protocol that is tunnelled: with h2c a client could smuggle requests with another identity."""
 MESSAGE_LIMIT = 16 * 1024 * 1024
 _DROPPED = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date")
@@ -27,12 +27,12 @@ _DROPPED = frozenset(
 
 
 def unavailable() -> HTTPResponse:
-    """What clients get while the server behind an APIService cannot be reached."""
+    """Return the error for an APIService whose server is unavailable."""
     return HTTPResponse(503, b"service unavailable\n", content_type="text/plain; charset=utf-8")
 
 
 class Proxy:
-    """Forwards requests to one service."""
+    """Forwards requests to one extension API server."""
 
     def __init__(self, remote: Remote, service: Service) -> None:
         self.remote = remote
@@ -40,7 +40,7 @@ class Proxy:
         self.available = False
 
     async def __call__(self, request: HTTPRequest) -> HTTPResponse:
-        """Answer with what the other server says."""
+        """Forward a request and return the response."""
         if not self.available:
             return unavailable()
         try:
@@ -49,7 +49,7 @@ class Proxy:
             return unavailable()
         upgrade = request.headers.get("Upgrade", "").lower()
         if upgrade == "websocket":
-            return await self._converse(request, address)
+            return await self._bridge_websocket(request, address)
         if upgrade == SPDY and "upgrade" in request.headers.get("Connection", "").lower():
             return await self._tunnel(request, address)
         return await self._forward(request, address)
@@ -79,7 +79,7 @@ class Proxy:
         url = self._target(request, address, "https")
         body = await request.read(BODY_LIMIT) if request.method not in ("GET", "HEAD") else b""
         try:
-            answer = await session.request(
+            response = await session.request(
                 request.method,
                 url,
                 headers=self._headers(request),
@@ -92,20 +92,22 @@ class Proxy:
         except (aiohttp.ClientError, OSError) as error:
             raise ServiceUnavailable(f"error trying to reach service: {explain(str(url), error)}") from None
         headers: dict[str, str | list[str]] = {}
-        for name in answer.headers:
+        for name in response.headers:
             if name.lower() not in _DROPPED and name not in headers:
-                values = answer.headers.getall(name)
+                values = response.headers.getall(name)
                 headers[name] = values[0] if len(values) == 1 else values
-        content_type = answer.headers.get("Content-Type", "")
-        length = answer.content_length
+        content_type = response.headers.get("Content-Type", "")
+        length = response.content_length
         if length is not None and length <= 1 << 20:
-            async with answer:
+            async with response:
                 return HTTPResponse(
-                    answer.status, await answer.read(), content_type=content_type, headers=headers
+                    response.status, await response.read(), content_type=content_type, headers=headers
                 )
-        return HTTPResponse(answer.status, content_type=content_type, headers=headers, stream=_chunks(answer))
+        return HTTPResponse(
+            response.status, content_type=content_type, headers=headers, stream=_chunks(response)
+        )
 
-    async def _converse(self, request: HTTPRequest, address: str) -> HTTPResponse:
+    async def _bridge_websocket(self, request: HTTPRequest, address: str) -> HTTPResponse:
         import aiohttp
 
         session = await self.remote.session()
@@ -136,7 +138,7 @@ class Proxy:
         return HTTPResponse(websocket=relay, protocols=(other.protocol,) if other.protocol else ())
 
     async def _tunnel(self, request: HTTPRequest, address: str) -> HTTPResponse:
-        """SPDY: its bytes are carried both ways."""
+        """Tunnel a SPDY connection."""
         from .tunnels import tunnel
 
         url = self._target(request, address, "https")
@@ -155,16 +157,16 @@ class Proxy:
             raise ServiceUnavailable(f"error trying to reach service: {error}") from None
 
 
-async def _chunks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in response.content.iter_any():
             yield chunk
     finally:
-        answer.close()
+        response.close()
 
 
 async def _relay(socket: WebSocket, other: aiohttp.ClientWebSocketResponse) -> None:
-    """Carry messages both ways until one side closes."""
+    """Copy messages in both directions until one side closes."""
     import asyncio
 
     import aiohttp

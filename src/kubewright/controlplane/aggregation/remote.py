@@ -1,7 +1,7 @@
-"""Talking to another API server: where it is, how it is trusted, and on whose behalf requests are made.
+"""Connections to extension API servers: address, trust and user headers.
 
-The other server is told who the user is in headers (`X-Remote-User`, `X-Remote-Group`, ...), which it
-believes because the connection carries the front proxy's client certificate.
+The user is sent in headers (`X-Remote-User`, `X-Remote-Group`, ...), which the extension API server accepts
+because the connection has the front proxy's client certificate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
 
-ANSWER_LIMIT = 64 * 1024 * 1024
+RESPONSE_LIMIT = 64 * 1024 * 1024
 _HOP_BY_HOP = frozenset(
     (
         "connection",
@@ -43,7 +43,7 @@ _HOP_BY_HOP = frozenset(
 
 
 class Service(NamedTuple):
-    """Where an APIService sends requests."""
+    """Service reference and CA of an APIService."""
 
     namespace: str
     name: str
@@ -53,7 +53,7 @@ class Service(NamedTuple):
 
     @classmethod
     def of(cls, spec: Object) -> Service | None:
-        """What `spec` of an APIService says; `None` if it is served here."""
+        """Parse the `spec` of an APIService; return `None` for a local one."""
         service = spec.get("service")
         if not service:
             return None
@@ -67,7 +67,7 @@ class Service(NamedTuple):
 
 
 def identity_headers(user: User) -> list[tuple[str, str]]:
-    """Who asks, as the other server reads it."""
+    """Return the user headers of a forwarded request."""
     headers = [("X-Remote-User", user.name)]
     if user.uid:
         headers.append(("X-Remote-Uid", user.uid))
@@ -78,7 +78,7 @@ def identity_headers(user: User) -> list[tuple[str, str]]:
 
 
 def forwarded_headers(headers: Any) -> list[tuple[str, str]]:
-    """The client's own headers, without those that concern its connection or its identity."""
+    """Return the client's headers without connection and identity headers."""
     return [
         (name, value)
         for name, value in headers.items()
@@ -88,7 +88,7 @@ def forwarded_headers(headers: Any) -> list[tuple[str, str]]:
 
 
 class Remote:
-    """Connections to other API servers. Close it when the server stops."""
+    """Connections to extension API servers; close it when the server stops."""
 
     def __init__(self, resolve: Resolve, client: Callable[[], KeyPair]) -> None:
         self._resolve = resolve
@@ -103,12 +103,12 @@ class Remote:
             self._session = None
 
     async def address(self, service: Service) -> str:
-        """Where the service is; raises `ServiceNotResolved`."""
+        """Return the address of the service; raise `ServiceNotResolved`."""
         host, port = await self._resolve(service.namespace, service.name, service.port)
         return f"{f'[{host}]' if ':' in host else host}:{port}"
 
     async def session(self) -> aiohttp.ClientSession:
-        """The pool of connections."""
+        """Return the connection pool."""
         if self._session is None:
             import aiohttp
 
@@ -121,7 +121,7 @@ class Remote:
         return self._session
 
     def context(self, service: Service) -> ssl.SSLContext:
-        """How the other server is trusted, and what it is shown."""
+        """Return the TLS context: CA of the APIService, and the front proxy's client certificate."""
         key = (service.ca_bundle, service.insecure)
         context = self._contexts.get(key)
         if context is None:
@@ -161,7 +161,7 @@ class Remote:
         accept: str = "application/json",
         timeout: float = 5.0,
     ) -> tuple[int, bytes, dict[str, str]]:
-        """A short request; raises `OSError`, `ServiceNotResolved` or `TimeoutError`."""
+        """Send a short request; raise `OSError`, `ServiceNotResolved` or `TimeoutError`."""
         import asyncio
 
         import aiohttp
@@ -190,22 +190,22 @@ class Remote:
             ) from None
 
     def name(self, service: Service) -> str | None:
-        """The name that the certificate of the other server is for."""
+        """Return the server name for certificate verification."""
         return f"{service.name}.{service.namespace}.svc"
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The whole answer, unless it is longer than any document should be."""
+    """Read the response body up to the size limit."""
     data = bytearray()
     async for chunk in response.content.iter_any():
         data += chunk
-        if len(data) > ANSWER_LIMIT:
-            raise OSError(f"{response.url} answered with more than {ANSWER_LIMIT} bytes")
+        if len(data) > RESPONSE_LIMIT:
+            raise OSError(f"the response of {response.url} exceeds {RESPONSE_LIMIT} bytes")
     return bytes(data)
 
 
 def explain(url: str, error: Exception) -> str:
-    """What went wrong with a connection, in familiar words."""
+    """Return a connection error with the wording of Go's HTTP client."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):

@@ -1,7 +1,7 @@
-"""Upgrades to a protocol that only the two ends speak: SPDY, for `kubectl exec` of older versions.
+"""SPDY tunnels through the aggregator, for `kubectl exec` of older versions.
 
-The request goes out on a connection of its own. If the other server answers with 101, the bytes that follow
-are carried both ways until either end closes; any other answer is passed on as it is.
+The request is sent on a separate connection. After a 101 response, bytes are copied in both directions until
+either side closes; other responses are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_THE_CONNECTION = frozenset(("keep-alive", "transfer-encoding", "content-leng
 
 
 class _Far(Connection):
-    """The connection to the other server, which is written to as fast as it reads."""
+    """Connection to the extension API server, with back-pressure."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ async def tunnel(
     context: ssl.SSLContext,
     server_hostname: str | None,
 ) -> HTTPResponse:
-    """Ask for the upgrade; raises `OSError` or `ConnectionFailed` if nobody answers."""
+    """Request the upgrade; raise `OSError` or `ConnectionFailed` without a response."""
     lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
     lines += [f"{name}: {value}" for name, value in headers]
     if body:
@@ -72,30 +72,30 @@ async def tunnel(
         )
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            answer = await far.stream(method, request)
+            response = await far.stream(method, request)
             if (
-                answer.status == 101
-                and answer.headers.get("Upgrade", "").lower() != dict(headers)["Upgrade"].lower()
+                response.status == 101
+                and response.headers.get("Upgrade", "").lower() != dict(headers)["Upgrade"].lower()
             ):
                 raise ConnectionFailed("the server upgraded to another protocol")
-            if answer.status != 101:
-                body = await read_limited(answer)
-                content_type = answer.headers.get("Content-Type", "")
+            if response.status != 101:
+                body = await read_limited(response)
+                content_type = response.headers.get("Content-Type", "")
                 far.abort()
                 return HTTPResponse(
-                    answer.status,
+                    response.status,
                     body,
                     content_type=content_type,
-                    headers=_headers(answer.headers, upgraded=False),
+                    headers=_headers(response.headers, upgraded=False),
                 )
     except BaseException:
         far.abort()
         raise
 
     async def carry(near: Tunnel) -> None:
-        await _carry(near, far, answer)
+        await _carry(near, far, response)
 
-    return HTTPResponse(101, headers=_headers(answer.headers, upgraded=True), tunnel=carry)
+    return HTTPResponse(101, headers=_headers(response.headers, upgraded=True), tunnel=carry)
 
 
 def _headers(headers: CIMultiDict[str], *, upgraded: bool) -> dict[str, str | list[str]]:
@@ -108,13 +108,13 @@ def _headers(headers: CIMultiDict[str], *, upgraded: bool) -> dict[str, str | li
     return kept
 
 
-async def _carry(near: Tunnel, far: _Far, answer: BodyStream) -> None:
+async def _carry(near: Tunnel, far: _Far, response: BodyStream) -> None:
     async def outward() -> None:
         while data := await near.receive():
             await far.write(data)
 
     async def inward() -> None:
-        async for data in answer:
+        async for data in response:
             await near.send(data)
 
     tasks = [asyncio.create_task(outward()), asyncio.create_task(inward())]

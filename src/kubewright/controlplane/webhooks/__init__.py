@@ -1,4 +1,4 @@
-"""Webhooks that the control plane calls: admission, and the client that conversion uses too.
+"""Admission webhooks of the control plane, and the HTTP client that conversion webhooks share.
 
 resolver = ServiceResolver(server, {"my-service.default": "https://127.0.0.1:9443"})
 client = WebhookClient(resolver)

@@ -1,12 +1,10 @@
-"""Calling webhooks: one HTTP client for admission and conversion.
+"""HTTP client for admission and conversion webhooks.
 
-A `clientConfig` names a URL, or a service of the cluster that a resolver turns into an address. Either way
-the certificate of the server is verified against the bundle of the configuration alone, or against the roots
-of the system where there is none. A bundle may hold the server's own certificate instead of its issuer's: any
-certificate in it is trusted for itself.
+A `clientConfig` has a URL, or a service reference that a resolver maps to an address. The server certificate
+is verified against `caBundle` only, or against the system's CAs without one. A bundle may contain the
+server's own certificate instead of its issuer's.
 
-What goes wrong raises `CallError`, in the words that Go's HTTP client uses and that people know to search
-for.
+Errors raise `CallError` with the messages of Go's HTTP client, which kube-apiserver returns to clients.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ from kubewright.apiserver.encoding.yaml import load_yaml
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
-_MAX_ANSWER: Final = 10 * 1024 * 1024
+_MAX_RESPONSE: Final = 10 * 1024 * 1024
 _CONTEXTS: Final = 200
 _MISMATCHES: Final = (62, 64)
-"""What OpenSSL says when a name or an address is not in a certificate."""
+"""OpenSSL's errors for a host name or an address that is not in a certificate."""
 _UNVERIFIED: Final = "tls: failed to verify certificate: x509: "
 _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -52,30 +50,30 @@ _GO_KINDS: Final = {
 }
 
 Resolve = Callable[[str, str, int], Awaitable[tuple[str, int]]]
-"""From namespace, name and port of a service to an address; raises `ServiceNotResolved`."""
+"""Maps namespace, name and port of a service to an address; raises `ServiceNotResolved`."""
 
 
 class CallError(Exception):
-    """A webhook could not be called, or what it answered cannot be read."""
+    """A webhook could not be called, or its response is invalid."""
 
 
 class ServiceNotResolved(Exception):
-    """There is no address for a service."""
+    """A service has no address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a webhook is: what its `clientConfig` says."""
+    """Address of a webhook, from its `clientConfig`."""
 
     url: str
-    """As it is shown in messages."""
+    """URL for messages."""
     bundle: bytes
     service: tuple[str, str, int] | None = None
-    """Namespace, name and port, where the address has to be found first."""
+    """Namespace, name and port of a service reference."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Target:
-        """Read a `clientConfig` of a webhook configuration or of a conversion."""
+        """Parse a `clientConfig` of a webhook configuration or of a CRD conversion."""
         try:
             bundle = b64decode(config.get("caBundle") or "").strip()
         except Base64Error:
@@ -91,12 +89,12 @@ class Target:
 
 
 def _clean(path: str) -> str:
-    """A path as a Go client sends it: without dots, repeated slashes or one at the end."""
+    """Return a path as Go's client sends it: without dots, repeated slashes or a trailing slash."""
     return "/" + normpath("/" + path).lstrip("/")
 
 
 class WebhookClient:
-    """A pool of connections to webhooks. Close it when the server stops."""
+    """Connection pool for webhooks; close it when the server stops."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
@@ -110,7 +108,7 @@ class WebhookClient:
             self._session = None
 
     async def post(self, target: Target, body: bytes, *, timeout: float | None = None) -> Any:
-        """Send a review; returns the decoded answer. A timeout is also told to the webhook."""
+        """Send a review and return the decoded response; the timeout is also sent as a query parameter."""
         query = f"?timeout={_seconds(timeout)}" if timeout is not None else ""
         shown = f'Post "{target.url}{query}": '
         try:
@@ -129,7 +127,7 @@ class WebhookClient:
         return _decode(data)
 
     async def _exchange(self, target: Target, query: str, body: bytes) -> tuple[int, bytes, str]:
-        """Status, body and content type of the answer."""
+        """Return status, body and content type of the response."""
         import aiohttp
 
         if self._session is None:
@@ -158,11 +156,11 @@ class WebhookClient:
                 server_hostname=name,
                 allow_redirects=False,
             ) as response:
-                data = await response.content.read(_MAX_ANSWER + 1)
-                while len(data) <= _MAX_ANSWER and not response.content.at_eof():
-                    data += await response.content.read(_MAX_ANSWER + 1 - len(data))
-                if len(data) > _MAX_ANSWER:
-                    raise CallError(f"the answer is longer than {_MAX_ANSWER} bytes")
+                data = await response.content.read(_MAX_RESPONSE + 1)
+                while len(data) <= _MAX_RESPONSE and not response.content.at_eof():
+                    data += await response.content.read(_MAX_RESPONSE + 1 - len(data))
+                if len(data) > _MAX_RESPONSE:
+                    raise CallError(f"the response is longer than {_MAX_RESPONSE} bytes")
                 return response.status, data, response.headers.get("Content-Type", "")
         except aiohttp.ClientConnectorDNSError as error:
             raise OSError(f"dial tcp: lookup {error.host}: no such host") from None
@@ -228,7 +226,8 @@ def _explain(error: Exception) -> str:
 
 
 async def _mismatch(host: str, port: int, name: str | None) -> str:
-    """Why a certificate does not fit. It is fetched once more, as a failed handshake does not show it."""
+    """Return why a certificate does not match; it is fetched again, as a failed handshake does not expose
+    it."""
     from cryptography import x509
 
     wanted = name or host
@@ -259,7 +258,7 @@ async def _mismatch(host: str, port: int, name: str | None) -> str:
 
 
 def _failure(status: int, data: bytes, *, text: bool) -> str:
-    """What is said about an answer that is no success; a `Status` in it speaks for itself."""
+    """Return the error of an unsuccessful response: the message of its `Status` body, if any."""
     try:
         body = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -272,24 +271,24 @@ def _failure(status: int, data: bytes, *, text: bool) -> str:
 
 
 def _decode(data: bytes) -> Any:
-    """JSON, or YAML: Go servers that print either are understood."""
+    """Decode a response body as JSON or YAML, as kube-apiserver does."""
     try:
-        answer = msgspec.json.decode(data)
+        response = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         if data.lstrip()[:1] == b"{":
             text = json_complaint(data, error)
             raise CallError(f"couldn't get version/kind; json parse error: {text}") from None
         try:
-            answer, _ = load_yaml(data)
+            response, _ = load_yaml(data)
         except yaml.YAMLError as error:
             problem = str(error).removeprefix("yaml: ")
             raise CallError(f"couldn't get version/kind; json parse error: {problem}") from None
-    if answer is None:
+    if response is None:
         return {}
-    if not isinstance(answer, dict):
-        kind = _GO_KINDS.get(type(answer), "string")
+    if not isinstance(response, dict):
+        kind = _GO_KINDS.get(type(response), "string")
         raise CallError(
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value "
             f"of type {_TYPE_META}"
         )
-    return answer
+    return response

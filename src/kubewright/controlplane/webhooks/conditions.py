@@ -1,4 +1,4 @@
-"""The match conditions of a webhook: expressions that decide whether it is asked."""
+"""Match conditions of a webhook: CEL expressions that decide whether it is called."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class MatchConditions:
-    """All conditions of one webhook, compiled when they are first asked."""
+    """Match conditions of one webhook, compiled on first use."""
 
     def __init__(self, conditions: Sequence[dict[str, str]]) -> None:
         self._expressions = [condition.get("expression") or "" for condition in conditions]
         self._programs: list[cel.Program | Exception] | None = None
 
     async def decide(self, evaluation: Evaluation) -> bool | str:
-        """Whether all conditions hold; a text where that cannot be told. A false one decides at once."""
+        """Return whether all conditions hold, or an error message; one false condition is decisive."""
         from kubewright.controlplane.admission.expressions import EvaluationError, OutOfBudget, compiled
 
         if self._programs is None:

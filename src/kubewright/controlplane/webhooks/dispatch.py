@@ -1,11 +1,11 @@
-"""The plug-ins that ask admission webhooks.
+"""The admission plug-ins that call webhooks.
 
-Mutating webhooks are asked one after the other, each about what the last one made of the object. If the
-object changed after a webhook with reinvocationPolicy IfNeeded has seen it, that webhook is asked once more.
-Validating webhooks are asked all at once; the first refusal counts.
+Mutating webhooks are called in sequence, each with the object that the previous one returned. If the object
+changes after a webhook with reinvocationPolicy IfNeeded was called, that webhook is called again. Validating
+webhooks are called concurrently; the first rejection is returned.
 
-A webhook that cannot be asked, or whose answer is no answer, refuses the request or is passed over, as its
-failurePolicy says.
+If a webhook fails or its response is invalid, its failurePolicy decides whether the request is rejected or
+the webhook ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kubewright.schema.version import TooDeepError
 from .client import CallError, WebhookClient
 from .hook import Form, Hook, is_namespace
 from .index import HookIndex
-from .review import Answer, BadPatch, Undecodable, question, read_answer, rejection, request_value
+from .review import BadPatch, Undecodable, WebhookResponse, parse_response, question, rejection, request_value
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
@@ -53,7 +53,7 @@ _EXEMPT: Final = frozenset(
 
 
 class _Versions:
-    """The objects of a request in the versions that webhooks want."""
+    """Objects of a request, converted to the versions that webhooks match."""
 
     def __init__(self, request: AdmissionAttributes) -> None:
         self._request = request
@@ -62,7 +62,7 @@ class _Versions:
         self._old: dict[str, Object | None] = {self.version: request.old_object}
 
     async def show(self, form: Form) -> tuple[Object | None, Object | None]:
-        """The object and the old one in a version; the object stays in it."""
+        """Return object and old object in a version; the object stays converted."""
         wanted = form.kind.version
         if wanted != self.version:
             self.object = await self._converted(self.object, self.version, wanted)
@@ -85,7 +85,7 @@ class _Versions:
         return made[0]  # type: ignore[no-any-return]
 
     async def settle(self) -> Object | None:
-        """The object in the version of the request again."""
+        """Convert the object back to the version of the request."""
         wanted = self._request.kind.version
         if self.version != wanted:
             self.object = await self._converted(self.object, self.version, wanted)
@@ -94,7 +94,7 @@ class _Versions:
 
 
 class _Webhooks(AdmissionPlugin):
-    """What both kinds have in common."""
+    """Common base of the mutating and the validating plug-in."""
 
     plural = ""
 
@@ -105,13 +105,13 @@ class _Webhooks(AdmissionPlugin):
         self._index = HookIndex(server, self.plural)
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Everything but the configuration of admission itself."""
+        """Return whether the request is subject to webhooks; admission configuration is exempt."""
         if self._index.quiet:
             return False
         return request.kind.group != "admissionregistration.k8s.io" or request.kind.kind not in _EXEMPT
 
     async def _wanted(self, hook: Hook, request: AdmissionAttributes, versions: _Versions) -> Form | None:
-        """Whether a webhook is to be asked, and in which form."""
+        """Return the form in which a webhook is to be called, or `None`."""
         form = hook.matching(request)
         if (
             form is None
@@ -163,8 +163,8 @@ class _Webhooks(AdmissionPlugin):
         obj: Object | None,
         old: Object | None,
         mutating: bool,
-    ) -> Answer:
-        """What a webhook says; raises `CallError`."""
+    ) -> WebhookResponse:
+        """Call a webhook and return its response; raise `CallError`."""
         if request.dry_run and not hook.dry_runs:
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
         try:
@@ -176,23 +176,23 @@ class _Webhooks(AdmissionPlugin):
         except CallError as error:
             raise CallError(f"failed to call webhook: {error}") from None
         try:
-            answer = read_answer(asked, body, mutating=mutating)
+            response = parse_response(asked, body, mutating=mutating)
         except Undecodable as error:
             raise CallError(f"failed to call webhook: {error}") from None
         except BadPatch as error:
             raise CallError(f"received undecodable patch in webhook response: {error}") from None
         except CallError as error:
             raise CallError(f"received invalid webhook response: {error}") from None
-        for key, value in answer.annotations.items():
+        for key, value in response.annotations.items():
             request.audit_annotations[f"{hook.name}/{key}"] = value
-        for text in answer.warnings:
+        for text in response.warnings:
             request.warn(text)
-        if not answer.allowed:
-            raise rejection(hook.name, answer.status)
-        return answer
+        if not response.allowed:
+            raise rejection(hook.name, response.status)
+        return response
 
     def _failed(self, hook: Hook, request: AdmissionAttributes, error: CallError, mark: str) -> None:
-        """A webhook could not be asked."""
+        """Apply the failurePolicy of a webhook whose call failed."""
         if not hook.ignores_failure:
             raise internal_error(f'failed calling webhook "{hook.name}": {error}') from None
         logger.warning("failed calling webhook, failing open %s: %s", hook.name, error)
@@ -204,17 +204,17 @@ def _name(request: AdmissionAttributes) -> str:
 
 
 class _Rounds:
-    """What the mutating webhooks have seen so far, over both rounds of a request."""
+    """State of the mutating webhooks over both rounds of a request."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
-        """Reinvocable webhooks that were asked since the object last changed."""
+        """Reinvocable webhooks called since the object last changed."""
         self.again: set[str] = set()
-        """Those that have to be asked again."""
+        """Webhooks that have to be called again."""
         self.output: Object | None = None
 
     def changed(self) -> None:
-        """The object is not what they saw."""
+        """Schedule reinvocation after the object changed."""
         self.again |= self.seen
         self.seen = set()
 
@@ -228,12 +228,12 @@ class MutatingWebhooks(_Webhooks):
     reinvoke = True
 
     def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
-        """Whether a webhook changed what another one wants to see again."""
+        """Return whether a webhook has to be called again."""
         rounds = request.state.get(self.name)
         return isinstance(rounds, _Rounds) and bool(rounds.again)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Ask every webhook that wants the request, in order."""
+        """Call all matching webhooks in order."""
         hooks = await self._index.hooks()
         rounds = request.state.setdefault(self.name, _Rounds())
         if request.reinvocation and rounds.output != request.object:
@@ -247,12 +247,12 @@ class MutatingWebhooks(_Webhooks):
             mark = f"round_{int(request.reinvocation)}_index_{position}"
             obj, old = await versions.show(form)
             try:
-                answer = await self._ask(hook, request, form, obj, old, mutating=True)
+                response = await self._ask(hook, request, form, obj, old, mutating=True)
             except CallError as error:
                 self._failed(hook, request, error, f"failed-open.mutation.webhook.admission.k8s.io/{mark}")
                 continue
-            if answer.patch:
-                patched = self._patched(hook, request, form, obj, answer.patch)
+            if response.patch:
+                patched = self._patched(hook, request, form, obj, response.patch)
                 if patched != obj:
                     rounds.changed()
                     changed = True
@@ -295,11 +295,11 @@ class MutatingWebhooks(_Webhooks):
 
 
 def _check_kind(patched: Object, kind: GroupVersionKind) -> None:
-    """A patch must not turn an object into one of another kind."""
+    """Reject a patch that changes the kind of the object."""
     made = GroupVersionKind.from_api_version(patched.get("apiVersion") or "", patched.get("kind") or "")
     if made == kind:
         return
-    from kubewright.controlplane.admission.refusal import other_kind
+    from kubewright.controlplane.admission.rejection import other_kind
 
     text = other_kind(made, kind)
     raise APIError(text) if text.startswith("converting") else internal_error(text)
@@ -313,7 +313,7 @@ class ValidatingWebhooks(_Webhooks):
     validating = True
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Ask every webhook that wants the request, all at once."""
+        """Call all matching webhooks concurrently."""
         calls = []
         versions = _Versions(request)
         shown: dict[str, tuple[Object | None, Object | None]] = {}
@@ -327,13 +327,13 @@ class ValidatingWebhooks(_Webhooks):
                 calls.append((hook, form, *shown[version]))
         if not calls:
             return
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(self._ask(hook, request, form, obj, old, mutating=False) for hook, form, obj, old in calls),
             return_exceptions=True,
         )
-        for position, ((hook, *_), answer) in enumerate(zip(calls, answers, strict=True)):
-            if isinstance(answer, CallError):
+        for position, ((hook, *_), response) in enumerate(zip(calls, responses, strict=True)):
+            if isinstance(response, CallError):
                 mark = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{position}"
-                self._failed(hook, request, answer, mark)
-            elif isinstance(answer, BaseException):
-                raise answer
+                self._failed(hook, request, response, mark)
+            elif isinstance(response, BaseException):
+                raise response

@@ -1,8 +1,7 @@
-"""One webhook of a configuration, read once: whom it wants to see, and where it is.
+"""One webhook of a configuration, parsed once: rules, selectors and address.
 
-`matching(request)` says whether a request is for this webhook as far as rules go, and in which version it
-wants to see the object. With matchPolicy Equivalent a rule for another version of the same resource is as
-good.
+`matching(request)` returns whether the rules match a request, and in which version the webhook is called.
+With matchPolicy Equivalent, rules for other versions of the same resource match, too.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .conditions import MatchConditions
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which requests: every list may hold `*`."""
+    """A rule; every list may contain `*`."""
 
     operations: frozenset[str]
     groups: frozenset[str]
@@ -33,7 +32,7 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Mapping[str, Any]) -> Rule:
-        """Read a rule of a webhook or a policy."""
+        """Parse a rule of a webhook or a policy."""
         resources = tuple(
             (parts[0], parts[2]) for parts in ((name.partition("/")) for name in rule.get("resources") or ())
         )
@@ -46,7 +45,7 @@ class Rule:
         )
 
     def matches(self, request: AdmissionAttributes, resource: GroupVersionResource) -> bool:
-        """Whether a request is meant, if it were for `resource`."""
+        """Return whether the rule matches a request as if it were for `resource`."""
         return (
             _among(request.operation, self.operations)
             and _among(resource.group, self.groups)
@@ -70,13 +69,13 @@ def _among(value: str, wanted: frozenset[str]) -> bool:
 
 
 def is_namespace(resource: GroupVersionResource) -> bool:
-    """Whether a resource is that of namespaces."""
+    """Return whether a resource is the namespaces resource."""
     return resource.resource == "namespaces" and not resource.group
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The version in which a webhook wants to see a request."""
+    """The resource and kind in which a webhook is called."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind
@@ -98,13 +97,13 @@ class Hook:
     ignores_failure: bool
     timeout: float
     dry_runs: bool
-    """Whether it may be called for a dry run."""
+    """Whether the webhook supports dry run."""
     review_versions: Sequence[str]
     reinvocable: bool
 
     @classmethod
     def of(cls, hook: Mapping[str, Any], configuration: str, position: int) -> Hook:
-        """Read a webhook of a configuration."""
+        """Parse a webhook of a configuration."""
         conditions = hook.get("matchConditions")
         return cls(
             key=f"{configuration}/{hook['name']}/{position}",
@@ -124,7 +123,7 @@ class Hook:
         )
 
     def matching(self, request: AdmissionAttributes) -> Form | None:
-        """The form in which the rules want a request; `None` if they do not."""
+        """Return the form in which the rules match a request, or `None`."""
         for rule in self.rules:
             if rule.matches(request, request.resource):
                 return Form(request.resource, request.kind)
@@ -145,7 +144,7 @@ class Hook:
         return None
 
     def selects_object(self, request: AdmissionAttributes) -> bool:
-        """Whether the labels of the object, or of the old one, are wanted."""
+        """Return whether the objectSelector matches the object or the old object."""
         if self.objects.empty:
             return True
         return any(

@@ -1,8 +1,8 @@
-"""From a service reference to an address that can be dialled.
+"""Resolution of service references to addresses.
 
-Inside a cluster the network does it. Here, in this order: what the user said explicitly, the ready endpoints
-of the service (EndpointSlices, then Endpoints), its ClusterIP (useful where a cluster network exists). Pods
-that are only simulated have no address that answers, which is what explicit overrides are for.
+In this order: explicit overrides, the ready endpoints of the service (EndpointSlices, then Endpoints), its
+cluster IP (useful with a cluster network). Simulated pods have no reachable address, so their services need
+an override.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Address = tuple[str, int]
 
 
 class ServiceResolver:
-    """Finds services through the objects of a server. Use an instance as the `resolve` of a `WebhookClient`.
+    """Resolves services through the objects of a server; the `resolve` argument of a `WebhookClient`.
 
     `overrides` maps `name.namespace` or `name.namespace:port` to `https://host:port`; it may be changed at
     any time.
@@ -41,7 +41,7 @@ class ServiceResolver:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load
 
     async def __call__(self, namespace: str, name: str, port: int) -> Address:
-        """An address for a port of a service; raises `ServiceNotResolved`."""
+        """Return an address for a port of a service; raise `ServiceNotResolved`."""
         given = self.overrides.get(f"{name}.{namespace}:{port}") or self.overrides.get(f"{name}.{namespace}")
         if given:
             return _address(given, f"{name}.{namespace}")
@@ -66,7 +66,7 @@ class ServiceResolver:
             return address, port
         raise ServiceNotResolved(
             f'no endpoints available for service "{name}"; create an EndpointSlice for it in namespace '
-            f"{namespace}, or tell the control plane where the service is"
+            f"{namespace}, or set its address with --webhook-resolve"
         )
 
     async def _read(self, group: str, plural: str, namespace: str, name: str) -> dict[str, Any] | None:
@@ -114,7 +114,7 @@ def _address(given: str, service: str) -> Address:
 
 
 def _number(ports: list[dict[str, Any]] | None, wanted: dict[str, Any]) -> int:
-    """The port of an endpoint that belongs to a port of the service: the one of the same name."""
+    """Return the endpoint port with the name of a service port."""
     for port in ports or ():
         if (port.get("name") or "") == (wanted.get("name") or ""):
             return port.get("port") or 0

@@ -1,7 +1,7 @@
-"""AdmissionReviews: what webhooks are asked, and what their answers say.
+"""AdmissionReview requests and responses.
 
-`v1` answers have to be exact: their own kind, the uid of the question, patches with their type. `v1beta1`
-takes what it gets, as it always has.
+`v1` responses are validated strictly: kind, uid of the request, patchType with a patch. `v1beta1` responses
+are not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _GROUP: Final = "admission.k8s.io"
 
 
 @dataclass(slots=True)
-class Answer:
-    """What a webhook decided."""
+class WebhookResponse:
+    """Response of a webhook."""
 
     allowed: bool
     status: Object | None
@@ -38,7 +38,7 @@ class Answer:
 
 
 def request_value(request: AdmissionAttributes, form: Form) -> Object:
-    """The request without its objects: what reviews carry, and what expressions see as `request`."""
+    """Return the request without objects, for reviews and for the CEL variable `request`."""
     name = request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
     if request.request is not None and request.request.info.verb == "deletecollection":
         name = ""
@@ -70,7 +70,7 @@ def _resource(resource: GroupVersionResource) -> Object:
 
 
 def _options(request: AdmissionAttributes) -> Object | None:
-    """Patches are updates, or creations, by the time they get here; so are replacements."""
+    """Return the kind of options: patches and replacements are updates, or creates."""
     options = request.options
     if request.operation == "CONNECT":
         return None
@@ -83,7 +83,7 @@ def _options(request: AdmissionAttributes) -> Object | None:
 def question(
     hook: Hook, request: AdmissionAttributes, form: Form, obj: Object | None, old: Object | None
 ) -> Object:
-    """The review for a webhook; raises `CallError` if it speaks no version of it."""
+    """Return the review for a webhook; raise `CallError` if it supports no known version."""
     for version in hook.review_versions:
         if version in ("v1", "v1beta1"):
             break
@@ -96,8 +96,8 @@ def question(
     return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": inside}
 
 
-def read_answer(asked: Object, body: Object, *, mutating: bool) -> Answer:
-    """What a webhook answered; raises `CallError` if that is no answer to the question."""
+def parse_response(asked: Object, body: Object, *, mutating: bool) -> WebhookResponse:
+    """Parse the response of a webhook; raise `CallError` if it is invalid."""
     _check_kind(body, asked["apiVersion"])
     response = body.get("response")
     if response is None:
@@ -113,7 +113,7 @@ def read_answer(asked: Object, body: Object, *, mutating: bool) -> Answer:
         if got != wanted:
             raise CallError(f"expected webhook response of {wanted}, got {_shown(got)}")
         _check_patch(patch, patch_type, mutating)
-    return Answer(
+    return WebhookResponse(
         allowed=response.get("allowed") is True,
         status=response.get("status"),
         patch=_operations(patch) if patch and mutating else None,
@@ -141,11 +141,11 @@ def _check_patch(patch: Any, patch_type: Any, mutating: bool) -> None:
 
 
 class BadPatch(CallError):
-    """A patch that cannot be read."""
+    """A patch cannot be decoded."""
 
 
 class Undecodable(CallError):
-    """An answer that is no review."""
+    """A response is not an AdmissionReview."""
 
 
 _FIELDS: Final[dict[str, tuple[type, str]]] = {
@@ -222,7 +222,7 @@ def _operations(patch: Any) -> list[Any]:
 
 
 def rejection(name: str, status: Object | None) -> APIError:
-    """The error for a webhook that said no."""
+    """Return the error for a request that a webhook rejected."""
     start = f'admission webhook "{name}" denied the request'
     given = dict(status or {})
     reason, message = given.get("reason") or "", given.get("message") or ""

@@ -1,4 +1,4 @@
-"""How plug-ins refuse."""
+"""Errors of admission plug-ins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubewright.apiserver.admission import AdmissionAttributes
 
 
 def request_name(request: AdmissionAttributes) -> str:
-    """The name that messages show: that of the object, else its prefix, else a stand-in."""
+    """Return the name for messages: of the object, else its generateName, else a placeholder."""
     if request.name:
         return request.name
     metadata = (request.object or {}).get("metadata") or {}
@@ -20,7 +20,7 @@ def request_name(request: AdmissionAttributes) -> str:
 
 
 def other_kind(made: GroupVersionKind, kind: GroupVersionKind) -> str:
-    """What is said of a change that makes something else of an object of a built-in kind."""
+    """Return the error of a patch that changes the kind of a built-in object."""
     if resource_of_kind(made) is not None:
         inside = definition_name(kind).split(".")[-3]
         return f"converting ({made.version}.{made.kind}) to ({inside}.{kind.kind}): unknown conversion"
@@ -30,6 +30,6 @@ def other_kind(made: GroupVersionKind, kind: GroupVersionKind) -> str:
     )
 
 
-def refuse(request: AdmissionAttributes, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:
-    """403 for the object of a request."""
+def reject(request: AdmissionAttributes, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:
+    """Return a 403 error for the object of a request."""
     return forbidden(request.resource.group_resource, request_name(request), why, causes)
