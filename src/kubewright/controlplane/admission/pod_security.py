@@ -352,7 +352,9 @@ def _restricted_capabilities(spec: Object) -> str:
     extra = {name for each in _containers(spec) for name in _added(each)} - {"NET_BIND_SERVICE"}
     if extra:
         adders = _who(spec, lambda each: bool(extra.intersection(_added(each))))
-        parts.append(f"{adders} must not include {_quoted(sorted(extra))} in securityContext.capabilities.add")
+        parts.append(
+            f"{adders} must not include {_quoted(sorted(extra))} in securityContext.capabilities.add"
+        )
     return f"unrestricted capabilities ({'; '.join(parts)})" if parts else ""
 
 
