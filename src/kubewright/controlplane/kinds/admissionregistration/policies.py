@@ -1,37 +1,46 @@
-"""Validating and mutating admission policies, and their bindings: defaults, rules, printing."""
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from kubewright.api.names import check_dns_1035_label, check_dns_subdomain, check_path_segment
+from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
 from kubewright.apiserver.objects import Object
-from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
+from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
-from kubewright.controlplane.kinds.printing import AGE, UNSET, column, counted, field, shown
+from kubewright.controlplane.kinds.printing import AGE, UNSET, column, counted, field
+from kubewright.controlplane.kinds.validation import (
+    Check,
+    Enum,
+    Errors,
+    MaxItems,
+    Required,
+    Rules,
+    Table,
+    Unique,
+    UpdateRules,
+)
 from kubewright.controlplane.kinds.validation.conditions import condition_list_errors
-from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain, named, qualified_name
+from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
 
-from .resource_rules import (
-    FAILURE_POLICIES,
-    REINVOCATION_POLICIES,
-    default_match_resources,
+from .matching import (
+    FAILURE_POLICY,
+    MATCH_CONDITIONS,
+    MATCH_RESOURCES,
+    REINVOCATION_POLICY,
     environment,
     expression_errors,
-    match_condition_errors,
-    match_resources_errors,
-    one_of,
+    match_defaults,
 )
 
 if TYPE_CHECKING:
     from kubewright import cel
 
-ACTIONS = ("Audit", "Deny", "Warn")
-REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
-PATCH_TYPES = ("ApplyConfiguration", "JSONPatch")
+_MUTATING_OPERATIONS = Enum("*", "CONNECT", "CREATE", "UPDATE")
+_PATCH_TYPES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _RESERVED = frozenset(
     (
@@ -39,43 +48,35 @@ _RESERVED = frozenset(
         "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
     )
 )  # fmt: skip
-_SOMETHING = "validations or auditAnnotations must contain at least one item"
 
 
-def _default_policy(policy: Object) -> None:
-    spec = policy.get("spec")
-    if isinstance(spec, dict):
-        if spec.get("failurePolicy") is None:
-            spec["failurePolicy"] = "Fail"
-        default_match_resources(spec.get("matchConstraints"))
+class _Context:
+    """The context of the rules: compiles the expressions of one policy, in the order of evaluation."""
 
-
-def _default_binding(binding: Object) -> None:
-    default_match_resources(field(binding, "spec.matchResources"))
-
-
-class _Compiler:
-    """Checks the expressions of one policy; those after `variables` see them."""
-
-    def __init__(self, spec: Object, *, mutating: bool = False) -> None:
+    def __init__(self, policy: Object, old: Object | None, *, mutating: bool) -> None:
+        spec, before = policy.get("spec") or {}, (old or {}).get("spec") or {}
+        self.name: str = policy["metadata"].get("name") or ""
         self.params = spec.get("paramKind") is not None
         self.mutating = mutating
         self.variables: dict[str, cel.Type] | None = {} if mutating or spec.get("variables") else None
-
-    def errors(
-        self, text: str, path: str, *expected: cel.Type, authorizer: bool = True, shown: str | None = None
-    ) -> Errors:
-        """Of an expression whose result is one of some types."""
-        return expression_errors(self.env(authorizer=authorizer), text, path, *expected, shown=shown)
-
-    def env(self, *, authorizer: bool = True) -> cel.Env:
-        """What expressions see by now."""
-        return environment(
-            params=self.params, authorizer=authorizer, variables=self.variables, mutating=self.mutating
+        self.same_conditions = old is not None and all(
+            spec.get(name) == before.get(name) for name in ("paramKind", "matchConditions")
         )
 
+    def errors(
+        self, text: str, path: str, *expected: cel.Type, authorizer: bool = True, value: str | None = None
+    ) -> Errors:
+        """Compile an expression whose result has one of the types `expected`."""
+        env = environment(
+            params=self.params, authorizer=authorizer, variables=self.variables, mutating=self.mutating
+        )
+        return expression_errors(env, text, path, *expected, value=value)
+
     def declare(self, name: str, text: str, path: str) -> Errors:
-        """A variable, which the expressions after it see. It makes no objects: only mutations do."""
+        """Compile a variable and declare it for the following expressions.
+
+        Variables cannot create objects; only mutations can.
+        """
         from kubewright import cel
 
         env = environment(params=self.params, authorizer=True, variables=self.variables)
@@ -85,365 +86,256 @@ class _Compiler:
         return errors
 
 
-def _common_errors(spec: Object, old: Object | None) -> Errors:
-    errors = one_of(spec.get("failurePolicy"), FAILURE_POLICIES, "spec.failurePolicy")
-    param = spec.get("paramKind")
-    if param is not None:
-        errors += _param_kind_errors(param)
-    constraints = spec.get("matchConstraints")
-    if constraints is None:
-        errors.append(fe.required("spec.matchConstraints", ""))
-    else:
-        errors += match_resources_errors(constraints, "spec.matchConstraints")
-        if not constraints.get("resourceRules"):
-            errors.append(fe.required("spec.matchConstraints.resourceRules", ""))
-    return errors
-
-
-def _condition_errors(spec: Object, old: Object | None) -> Errors:
-    before = (old or {}).get("spec") or {}
-    if old is not None and all(
-        spec.get(name) == before.get(name) for name in ("paramKind", "matchConditions")
-    ):
-        return []
-    params = spec.get("paramKind") is not None
-    return match_condition_errors(spec.get("matchConditions") or [], params, "spec.matchConditions")
-
-
-def _param_kind_errors(param: Object) -> Errors:
-    version, kind, path = param.get("apiVersion") or "", param.get("kind") or "", "spec.paramKind"
+def _api_version_errors(api_version: str, path: str) -> Errors:
+    group, _, version = api_version.rpartition("/")
+    if api_version.count("/") > 1:
+        return [fe.invalid(path, api_version, f"unexpected GroupVersion string: {api_version}")]
     errors: Errors = []
-    where = f"{path}.apiVersion"
-    group, _, short = version.rpartition("/")
+    problems = check_dns_subdomain(group) if group else []
+    if problems:
+        errors.append(fe.invalid(path, group, ",".join(problems)))
     if not version:
-        errors.append(fe.required(where, ""))
-    elif version.count("/") > 1:
-        errors.append(fe.invalid(where, version, f"unexpected GroupVersion string: {version}"))
-    else:
-        wrong = check_dns_subdomain(group) if group else []
-        if wrong:
-            errors.append(fe.invalid(where, group, ",".join(wrong)))
-        if not short:
-            errors.append(fe.invalid(where, version, "version must be specified"))
-        elif wrong := check_dns_1035_label(short):
-            errors.append(fe.invalid(where, short, ",".join(wrong)))
-    if not kind:
-        errors.append(fe.required(f"{path}.kind", ""))
-    elif wrong := check_dns_1035_label(kind.lower()):
-        text = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
-        errors.append(fe.invalid(f"{path}.kind", kind, text))
+        errors.append(fe.invalid(path, api_version, "version must be specified"))
+    elif problems := check_dns_1035_label(version):
+        errors.append(fe.invalid(path, version, ",".join(problems)))
     return errors
 
 
-def _variable_errors(spec: Object, compiler: _Compiler) -> Errors:
+def _kind_errors(kind: str, path: str) -> Errors:
+    problems = check_dns_1035_label(kind.lower())
+    if not problems:
+        return []
+    text = f"may have mixed case, but should otherwise match: {','.join(problems)}"
+    return [fe.invalid(path, kind, text)]
+
+
+def _condition_errors(conditions: list[Object], path: str, context: _Context) -> Errors:
+    if context.same_conditions:
+        return []
+    return MATCH_CONDITIONS(conditions, path, context=context.params)
+
+
+def _variable_errors(variable: Object, path: str, context: _Context) -> Errors:
+    name, text = variable.get("name") or "", variable.get("expression") or ""
     errors: Errors = []
-    for position, variable in enumerate(spec.get("variables") or ()):
-        path = f"spec.variables[{position}]"
-        name, text = variable.get("name") or "", variable.get("expression") or ""
-        if not name.strip():
-            errors.append(fe.required(f"{path}.name", "name is not specified"))
-        elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
-            errors.append(fe.invalid(f"{path}.name", name, "must be a valid CEL identifier"))
-        if not text.strip():
-            errors.append(fe.required(f"{path}.expression", "expression is not specified"))
-        else:
-            errors += compiler.declare(name, text, f"{path}.expression")
-    return errors
+    if not name.strip():
+        errors.append(fe.required(f"{path}.name", "name is not specified"))
+    elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
+        errors.append(fe.invalid(f"{path}.name", name, "must be a valid CEL identifier"))
+    if not text.strip():
+        return [*errors, fe.required(f"{path}.expression", "expression is not specified")]
+    return errors + context.declare(name, text, f"{path}.expression")
+
+
+_MATCH: Table = {
+    "failurePolicy": FAILURE_POLICY,
+    "paramKind?.apiVersion": [Required(), _api_version_errors],
+    "paramKind?.kind": [Required(), _kind_errors],
+    "matchConstraints": [Required(pointer=True), MATCH_RESOURCES, {"resourceRules": Required()}],
+}
+_EXPRESSIONS: Table = {
+    "matchConditions": Check(_condition_errors, context=True),
+    "variables[*]": Check(_variable_errors, context=True),
+}
 
 
 # Validating
 
 
-def _validating_errors(policy: Object, old: Object | None = None) -> Errors:
-    spec = policy.get("spec") or {}
-    compiler = _Compiler(spec)
-    errors = _common_errors(spec, old) + _condition_errors(spec, old) + _variable_errors(spec, compiler)
-    validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
-    if not validations and not annotations:
-        missing = [fe.required(f"spec.{name}", _SOMETHING) for name in ("validations", "auditAnnotations")]
-        return errors + missing
-    for position, validation in enumerate(validations):
-        errors += _validation_errors(validation, compiler, f"spec.validations[{position}]")
-    if len(annotations) > 20:
-        text = "must not have more than 20 auditAnnotations"
-        errors.append(fe.invalid("spec.auditAnnotations", annotations, text))
-    seen: set[str] = set()
-    for position, annotation in enumerate(annotations):
-        path, key = f"spec.auditAnnotations[{position}]", annotation.get("key") or ""
-        errors += _annotation_errors(policy, annotation, compiler, path)
-        if key in seen:
-            errors.append(fe.duplicate(f"{path}.key", key))
-        seen.add(key)
-    return errors
+def _missing_validations(spec: Object, path: str) -> Errors:
+    names = ("validations", "auditAnnotations")
+    if any(spec.get(name) for name in names):
+        return []
+    text = "validations or auditAnnotations must contain at least one item"
+    return [fe.required(f"{path}.{name}", text) for name in names]
 
 
-def _validation_errors(validation: Object, compiler: _Compiler, path: str) -> Errors:
+def _expression_errors(text: str, path: str, context: _Context) -> Errors:
     from kubewright import cel
 
-    errors: Errors = []
-    text, message = validation.get("expression") or "", validation.get("message") or ""
     if not text.strip():
-        errors.append(fe.required(f"{path}.expression", "expression is not specified"))
-    else:
-        errors += compiler.errors(text, f"{path}.expression", cel.BOOL)
-    worded = validation.get("messageExpression") or ""
-    if worded and not worded.strip():
-        text = "must be non-empty if specified"
-        errors.append(fe.invalid(f"{path}.messageExpression", worded, text))
-    elif worded:
-        errors += compiler.errors(worded, f"{path}.messageExpression", cel.STRING, authorizer=False)
-    if message and not message.strip():
-        errors.append(fe.invalid(f"{path}.message", message, "must be non-empty if specified"))
-    elif "\n" in message.strip() or "\r" in message.strip():
-        errors.append(fe.invalid(f"{path}.message", message, "must not contain line breaks"))
-    return errors + one_of(validation.get("reason"), REASONS, f"{path}.reason")
+        return [fe.required(path, "expression is not specified")]
+    return context.errors(text, path, cel.BOOL)
 
 
-def _annotation_errors(policy: Object, annotation: Object, compiler: _Compiler, path: str) -> Errors:
+def _message_expression_errors(text: str, path: str, context: _Context) -> Errors:
     from kubewright import cel
 
-    name, key = policy["metadata"].get("name") or "", annotation.get("key") or ""
-    if name:
-        errors = qualified_name(f"{name}/{key}", f"{path}.key")
-    else:
-        errors = [fe.invalid(f"{path}.key", key, "requires metadata.name be non-empty")]
-    given = annotation.get("valueExpression") or ""
-    text, where = given.strip(), f"{path}.valueExpression"
     if not text:
-        errors.append(fe.required(where, "valueExpression is not specified"))
-    elif len(text.encode()) > 5 * 1024:
-        errors.append(fe.required(where, "must not exceed 5120 bytes in length"))
-    else:
-        errors += compiler.errors(text, where, cel.STRING, cel.NULL, shown=given)
-    return errors
+        return []
+    if not text.strip():
+        return [fe.invalid(path, text, "must be non-empty if specified")]
+    return context.errors(text, path, cel.STRING, authorizer=False)
 
 
-def _validating_status_errors(new: Object, old: Object) -> Errors:
+def _message_errors(message: str, path: str) -> Errors:
+    if message and not message.strip():
+        return [fe.invalid(path, message, "must be non-empty if specified")]
+    if "\n" in message.strip() or "\r" in message.strip():
+        return [fe.invalid(path, message, "must not contain line breaks")]
+    return []
+
+
+def _annotation_key_errors(key: str, path: str, context: _Context) -> Errors:
+    if not context.name:
+        return [fe.invalid(path, key, "requires metadata.name be non-empty")]
+    return qualified_name(f"{context.name}/{key}", path)
+
+
+def _value_expression_errors(value: str, path: str, context: _Context) -> Errors:
+    from kubewright import cel
+
+    text = value.strip()
+    if not text:
+        return [fe.required(path, "valueExpression is not specified")]
+    if len(text.encode()) > 5 * 1024:
+        return [fe.required(path, "must not exceed 5120 bytes in length")]
+    return context.errors(text, path, cel.STRING, cel.NULL, value=value)
+
+
+VALIDATING_RULES = Rules(
+    {
+        "spec": [
+            _MATCH,
+            _EXPRESSIONS,
+            Check(_missing_validations, absent={}),
+            {
+                "validations[*]": {
+                    "expression": Check(_expression_errors, absent="", context=True),
+                    "messageExpression": Check(_message_expression_errors, context=True),
+                    "message": _message_errors,
+                    "reason": Enum("Forbidden", "Invalid", "RequestEntityTooLarge"),
+                },
+                "auditAnnotations": MaxItems(20, "must not have more than 20 auditAnnotations"),
+                "auditAnnotations[*]": [
+                    {
+                        "key": Check(_annotation_key_errors, absent="", context=True),
+                        "valueExpression": Check(_value_expression_errors, absent="", context=True),
+                    },
+                    Unique("key"),
+                ],
+            },
+        ]
+    }
+)
+
+
+def _field_ref_errors(value: str, path: str) -> Errors:
     from kubewright.api.jsonpath import JSONPath, JSONPathError
 
-    status = new.get("status") or {}
-    errors: Errors = []
-    for position, warning in enumerate(field(status, "typeChecking.expressionWarnings", ())):
-        path = f"status.typeChecking.expressionWarnings[{position}]"
-        if not warning.get("warning"):
-            errors.append(fe.required(f"{path}.warning", ""))
-        reference = (warning.get("fieldRef") or "").strip()
-        if not reference:
-            errors.append(fe.required(f"{path}.fieldRef", ""))
-            continue
-        try:
-            JSONPath(f"{{{reference}}}")
-        except JSONPathError as error:
-            errors.append(fe.invalid(f"{path}.fieldRef", reference, f"invalid JSONPath: {error}"))
-    return errors + condition_list_errors(status.get("conditions") or (), "status.conditions")
+    reference = value.strip()
+    if not reference:
+        return [fe.required(path, "")]
+    try:
+        JSONPath(f"{{{reference}}}")
+    except JSONPathError as error:
+        return [fe.invalid(path, reference, f"invalid JSONPath: {error}")]
+    return []
+
+
+STATUS_RULES = Rules(
+    {
+        "status.typeChecking.expressionWarnings[*].warning": Required(),
+        "status.typeChecking.expressionWarnings[*].fieldRef": Check(_field_ref_errors, absent=""),
+        "status.conditions": condition_list_errors,
+    }
+)
 
 
 # Mutating
 
 
-def _mutating_errors(policy: Object, old: Object | None = None) -> Errors:
-    spec = policy.get("spec") or {}
-    compiler = _Compiler(spec, mutating=True)
-    errors = _common_errors(spec, old)
-    errors += _mutating_operation_errors(spec.get("matchConstraints"), "spec.matchConstraints")
-    errors += _condition_errors(spec, old) + _variable_errors(spec, compiler)
-    mutations = spec.get("mutations") or []
-    if not mutations:
-        errors.append(fe.required("spec.mutations", "mutations must contain at least one item"))
-    for position, mutation in enumerate(mutations):
-        errors += _mutation_errors(mutation, compiler, f"spec.mutations[{position}]")
-    policy_name, where = spec.get("reinvocationPolicy") or "", "spec.reinvocationPolicy"
-    if not policy_name:
-        errors.append(fe.required(where, ""))
-    else:
-        errors += one_of(policy_name, REINVOCATION_POLICIES, where)
-    return errors
-
-
-def _mutating_operation_errors(matcher: Object | None, path: str) -> Errors:
+def mutating_operation_errors(matcher: Object, path: str) -> Errors:
+    """Reject operations that a mutating policy cannot match. The path of the errors has no indexes."""
     return [
         error
-        for rule in (matcher or {}).get("resourceRules") or ()
+        for rule in matcher.get("resourceRules") or ()
         for operation in rule.get("operations") or ()
-        for error in one_of(operation, MUTATING_OPERATIONS, f"{path}.resourceRules.operations")
+        if operation not in _MUTATING_OPERATIONS.values
+        for error in _MUTATING_OPERATIONS.errors(operation, f"{path}.resourceRules.operations")
     ]
 
 
-def _mutation_errors(mutation: Object, compiler: _Compiler, path: str) -> Errors:
+def _mutation_errors(mutation: Object, path: str, context: _Context) -> Errors:
     from kubewright import cel
 
-    kind = mutation.get("patchType") or ""
-    if not kind:
-        return [fe.required(f"{path}.patchType", "")]
-    if kind not in PATCH_TYPES:
-        return [fe.not_supported(f"{path}.patchType", kind, PATCH_TYPES)]
-    own, other = (
-        ("jsonPatch", "applyConfiguration") if kind == "JSONPatch" else ("applyConfiguration", "jsonPatch")
-    )
+    type_, type_path = mutation.get("patchType") or "", f"{path}.patchType"
+    if not type_:
+        return [fe.required(type_path, "")]
+    if type_ not in _PATCH_TYPES:
+        return [fe.not_supported(type_path, type_, _PATCH_TYPES)]
+    name = _PATCH_TYPES[type_]
+    other = "applyConfiguration" if name == "jsonPatch" else "jsonPatch"
+    patch = mutation.get(name)
     errors: Errors = []
-    patch = mutation.get(own)
     if patch is None:
-        errors.append(fe.required(f"{path}.{own}", f"must be specified when patchType is {kind}"))
+        errors.append(fe.required(f"{path}.{name}", f"must be specified when patchType is {type_}"))
+    elif text := (patch.get("expression") or "").strip():
+        result = cel.list_type(cel.JSON_PATCH) if name == "jsonPatch" else cel.OBJECT
+        errors += context.errors(text, f"{path}.{name}.expression", result)
     else:
-        where, text = f"{path}.{own}.expression", (patch.get("expression") or "").strip()
-        if not text:
-            errors.append(fe.required(where, ""))
-        else:
-            result = cel.list_type(cel.JSON_PATCH) if kind == "JSONPatch" else cel.OBJECT
-            errors += compiler.errors(text, where, result)
+        errors.append(fe.required(f"{path}.{name}.expression", ""))
     if mutation.get(other) is not None:
-        text = f"must not be specified when patchType is {kind}"
+        text = f"must not be specified when patchType is {type_}"
         errors.append(fe.invalid(f"{path}.{other}", f"{{{other}}}", text))
     return errors
 
 
-# Bindings
+MUTATING_RULES = Rules(
+    {
+        "spec": [
+            _MATCH,
+            {"matchConstraints": mutating_operation_errors},
+            _EXPRESSIONS,
+            {
+                "mutations": Required("mutations must contain at least one item"),
+                "mutations[*]": Check(_mutation_errors, context=True),
+                "reinvocationPolicy": [Required(), REINVOCATION_POLICY],
+            },
+        ]
+    }
+)
 
 
-def _binding_errors(binding: Object) -> Errors:
-    spec = binding.get("spec") or {}
-    name = spec.get("policyName") or ""
-    errors = dns_subdomain(name, "spec.policyName") if name else [fe.required("spec.policyName", "")]
-    errors += _param_reference_errors(spec.get("paramRef"))
-    return errors + match_resources_errors(spec.get("matchResources"), "spec.matchResources")
-
-
-def _param_reference_errors(reference: Object | None) -> Errors:
-    if reference is None:
-        return []
-    path, name, selector = "spec.paramRef", reference.get("name") or "", reference.get("selector")
-    errors: Errors = []
-    exclusive = "name and selector are mutually exclusive"
-    if name:
-        errors += named(check_path_segment, name, f"{path}.name")
-        if selector is not None:
-            errors.append(fe.forbidden(f"{path}.name", exclusive))
-    if selector is not None:
-        errors += selector_errors(selector, f"{path}.selector")
-        if name:
-            errors.append(fe.forbidden(f"{path}.selector", exclusive))
-    if not name and selector is None:
-        errors.append(fe.required(path, "one of name or selector must be specified"))
-    action, where = reference.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction"
-    if not action:
-        errors.append(fe.required(where, ""))
-    elif action not in ("Deny", "Allow"):
-        errors.append(fe.not_supported(where, action, ("Deny", "Allow")))
-    return errors
-
-
-def _validating_binding_errors(binding: Object) -> Errors:
-    errors = _binding_errors(binding)
-    actions, path = field(binding, "spec.validationActions", []), "spec.validationActions"
-    seen: set[str] = set()
-    for position, action in enumerate(actions):
-        errors += one_of(action, ACTIONS, f"{path}[{position}]")
-        if action in seen:
-            errors.append(fe.duplicate(f"{path}[{position}]", action))
-        seen.add(action)
-    if {"Deny", "Warn"} <= seen:
-        text = (
-            "must not contain both Deny and Warn (repeating the same validation failure information in the"
-            " API response and headers serves no purpose)"
-        )
-        errors.append(fe.invalid(path, actions, text))
-    if not actions:
-        errors.append(fe.required(path, "at least one validation action is required"))
-    return errors
-
-
-def _mutating_binding_errors(binding: Object) -> Errors:
-    matcher = field(binding, "spec.matchResources")
-    return _binding_errors(binding) + _mutating_operation_errors(matcher, "spec.matchResources")
-
-
-def _param_kind_text(policy: Object) -> str:
-    kind = field(policy, "spec.paramKind")
+def _param_kind_text(obj: Object) -> str:
+    kind = field(obj, "spec.paramKind")
     return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
 
 
-def _param_reference_text(binding: Object) -> str:
-    reference = field(binding, "spec.paramRef", {})
-    if reference.get("name"):
-        return f"{reference.get('namespace') or '*'}/{reference['name']}"
-    selector = reference.get("selector")
-    return UNSET if selector is None else _selector_text(selector)
+def _validate(obj: Object, old: Object | None = None, *, rules: Rules) -> Errors:
+    return rules(obj, context=_Context(obj, old, mutating=rules is MUTATING_RULES))
 
 
-def _selector_text(selector: Object) -> str:
-    """A selector as Go prints the struct."""
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    expressions = "".join(
-        "LabelSelectorRequirement{"
-        f"Key:{one.get('key', '')},Operator:{one.get('operator', '')},"
-        f"Values:[{' '.join(one.get('values') or ())}],}},"
-        for one in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
-
-
-_BINDING_COLUMNS = (
-    column("PolicyName", shown("spec.policyName"), description="The policy that is put to work."),
-    column("ParamRef", _param_reference_text, description="Its parameters."),
-    AGE,
-)
-
-POLICY_KINDS = {
-    "validatingadmissionpolicies": Kind(
-        default=_default_policy,
-        validate=_validating_errors,
-        validate_update=_validating_errors,
-        validate_status=_validating_status_errors,
+def _kind(rules: Rules, list_name: str, **fields: Any) -> Kind:
+    validate = partial(_validate, rules=rules)
+    count = counted(f"spec.{list_name}")
+    return Kind(
+        default=Defaults(
+            {
+                "spec.failurePolicy": "Fail",
+                **match_defaults("spec.matchConstraints", "resourceRules", "excludeResourceRules"),
+            }
+        ),
+        validate=validate,
+        validate_update=validate,
         generation_fields=("spec",),
         allow_unconditional_update=False,
+        any_finalizer=True,
+        columns=(
+            column(list_name.title(), count, type="integer", description=f"Number of {list_name}."),
+            column("ParamKind", _param_kind_text, description="Kind of the parameters."),
+            AGE,
+        ),
+        **fields,
+    )
+
+
+KINDS = {
+    "validatingadmissionpolicies": _kind(
+        VALIDATING_RULES,
+        "validations",
+        validate_status=UpdateRules(STATUS_RULES),
         status_keeps_metadata=True,
-        columns=(
-            column(
-                "Validations",
-                counted("spec.validations"),
-                type="integer",
-                description="How many rules there are.",
-            ),
-            column("ParamKind", _param_kind_text, description="The kind of its parameters."),
-            AGE,
-        ),
-        any_finalizer=True,
     ),
-    "validatingadmissionpolicybindings": Kind(
-        default=_default_binding,
-        validate=_validating_binding_errors,
-        generation_fields=("spec",),
-        allow_unconditional_update=False,
-        columns=_BINDING_COLUMNS,
-        any_finalizer=True,
-    ),
-    "mutatingadmissionpolicies": Kind(
-        default=_default_policy,
-        validate=_mutating_errors,
-        validate_update=_mutating_errors,
-        generation_fields=("spec",),
-        allow_unconditional_update=False,
-        columns=(
-            column(
-                "Mutations",
-                counted("spec.mutations"),
-                type="integer",
-                description="How many changes there are.",
-            ),
-            column("ParamKind", _param_kind_text, description="The kind of its parameters."),
-            AGE,
-        ),
-        any_finalizer=True,
-    ),
-    "mutatingadmissionpolicybindings": Kind(
-        default=_default_binding,
-        validate=_mutating_binding_errors,
-        generation_fields=("spec",),
-        allow_unconditional_update=False,
-        columns=_BINDING_COLUMNS,
-        any_finalizer=True,
-    ),
+    "mutatingadmissionpolicies": _kind(MUTATING_RULES, "mutations"),
 }

@@ -1,76 +1,52 @@
-"""Webhook configurations, admission policies and their bindings: `admissionregistration.k8s.io`."""
+"""ValidatingWebhookConfiguration and MutatingWebhookConfiguration."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from kubewright.api.names import check_dns_1035_label, check_dns_subdomain
 from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
+from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, counted
-from kubewright.controlplane.kinds.validation.formats import Errors, named
+from kubewright.controlplane.kinds.validation import (
+    Check,
+    Entry,
+    Enum,
+    Errors,
+    Range,
+    Required,
+    Rules,
+    Unique,
+)
+from kubewright.controlplane.kinds.validation.formats import named
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.conversion import webhook_service_errors, webhook_url_errors
 
-from .policies import POLICY_KINDS
-from .resource_rules import (
-    FAILURE_POLICIES,
-    MATCH_POLICIES,
-    REINVOCATION_POLICIES,
-    default_rules,
-    default_selectors,
-    match_condition_errors,
-    one_of,
-    rule_errors,
+from .matching import (
+    FAILURE_POLICY,
+    MATCH_CONDITIONS,
+    MATCH_POLICY,
+    REINVOCATION_POLICY,
+    RULE,
+    match_defaults,
 )
 
-SIDE_EFFECTS = ("None", "NoneOnDryRun")
-_ANY_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
+SIDE_EFFECTS = Enum("None", "NoneOnDryRun")
+_ALL_SIDE_EFFECTS = Enum("None", "NoneOnDryRun", "Some", "Unknown")
 REVIEW_VERSIONS = ("v1", "v1beta1")
 
-
-def _default_hook(hook: Object) -> None:
-    if hook.get("failurePolicy") is None:
-        hook["failurePolicy"] = "Fail"
-    default_selectors(hook)
-    if hook.get("timeoutSeconds") is None:
-        hook["timeoutSeconds"] = 10
-    default_rules(hook.get("rules"))
-    service = (hook.get("clientConfig") or {}).get("service")
-    if service is not None and service.get("port") is None:
-        service["port"] = 443
+DEFAULTS = {
+    "webhooks[*].failurePolicy": "Fail",
+    **match_defaults("webhooks[*]", "rules"),
+    "webhooks[*].timeoutSeconds": 10,
+    "webhooks[*].clientConfig.service.port": 443,
+}
 
 
-def _default_validating(configuration: Object) -> None:
-    for hook in configuration.get("webhooks") or ():
-        _default_hook(hook)
-
-
-def _default_mutating(configuration: Object) -> None:
-    for hook in configuration.get("webhooks") or ():
-        _default_hook(hook)
-        if hook.get("reinvocationPolicy") is None:
-            hook["reinvocationPolicy"] = "Never"
-
-
-def _errors(configuration: Object, old: Object | None = None) -> Errors:
-    hooks, before = configuration.get("webhooks") or [], (old or {}).get("webhooks") or []
-    lenient = _Leniency(hooks, before if old is not None else None)
-    errors: Errors = []
-    seen: set[str] = set()
-    for position, hook in enumerate(hooks):
-        path, name = f"webhooks[{position}]", hook.get("name") or ""
-        errors += _hook_errors(hook, lenient, path)
-        errors += _version_errors(
-            hook.get("admissionReviewVersions") or [], lenient, f"{path}.admissionReviewVersions"
-        )
-        if name and name in seen and not lenient.repeated_names:
-            errors.append(fe.duplicate(f"{path}.name", name))
-        seen.add(name)
-    return errors
-
-
-class _Leniency:
-    """Mistakes that a configuration has had before it may keep."""
+class _Tolerance:
+    """Errors that the old configuration already has, which an update does not report."""
 
     def __init__(self, hooks: list[Object], before: list[Object] | None) -> None:
         self.side_effects = self.repeated_names = self.review_versions = self.conditions = False
@@ -78,7 +54,7 @@ class _Leniency:
             return
         names = [hook.get("name") for hook in before]
         self.repeated_names = len(set(names)) < len(names)
-        self.side_effects = any(hook.get("sideEffects") not in SIDE_EFFECTS for hook in before)
+        self.side_effects = any(hook.get("sideEffects") not in SIDE_EFFECTS.values for hook in before)
         self.review_versions = any(
             hook.get("admissionReviewVersions")
             and not set(hook["admissionReviewVersions"]) & set(REVIEW_VERSIONS)
@@ -89,58 +65,21 @@ class _Leniency:
         ]
 
 
-def _hook_errors(hook: Object, lenient: _Leniency, path: str) -> Errors:
-    errors = _qualified_errors(hook.get("name") or "", f"{path}.name")
-    for position, rule in enumerate(hook.get("rules") or ()):
-        errors += rule_errors(rule, f"{path}.rules[{position}]")
-    errors += one_of(hook.get("failurePolicy"), FAILURE_POLICIES, f"{path}.failurePolicy")
-    errors += one_of(hook.get("matchPolicy"), MATCH_POLICIES, f"{path}.matchPolicy")
-    effects, allowed = hook.get("sideEffects"), _ANY_SIDE_EFFECTS if lenient.side_effects else SIDE_EFFECTS
-    if effects is None:
-        errors.append(fe.required(f"{path}.sideEffects", f"must specify one of {', '.join(allowed)}"))
-    errors += one_of(effects, allowed, f"{path}.sideEffects")
-    timeout = hook.get("timeoutSeconds")
-    if timeout is not None and not 1 <= timeout <= 30:
-        text = "the timeout value must be between 1 and 30 seconds"
-        errors.append(fe.invalid(f"{path}.timeoutSeconds", timeout, text))
-    for name in ("namespaceSelector", "objectSelector"):
-        errors += selector_errors(hook.get(name), f"{path}.{name}")
-    errors += one_of(hook.get("reinvocationPolicy"), REINVOCATION_POLICIES, f"{path}.reinvocationPolicy")
-    errors += _client_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
-    if not lenient.conditions:
-        where = f"{path}.matchConditions"
-        errors += match_condition_errors(hook.get("matchConditions") or [], False, where)
-    return errors
-
-
-def _qualified_errors(name: str, path: str) -> Errors:
-    if not name:
-        return [fe.required(path, "")]
-    wrong = check_dns_subdomain(name)
-    if wrong:
-        return [fe.invalid(path, name, ",".join(wrong))]
+def _name_errors(name: str, path: str) -> Errors:
+    problems = check_dns_subdomain(name)
+    if problems:
+        return [fe.invalid(path, name, ",".join(problems))]
     if name.count(".") < 2:
-        text = "should be a domain with at least three segments separated by dots"
-        return [fe.invalid(path, name, text)]
+        return [fe.invalid(path, name, "should be a domain with at least three segments separated by dots")]
     return []
 
 
-def _version_errors(versions: list[str], lenient: _Leniency, path: str) -> Errors:
-    if not versions:
-        return [fe.required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
-    errors: Errors = []
-    seen: set[str] = set()
-    for position, version in enumerate(versions):
-        where = f"{path}[{position}]"
-        if version in seen:
-            errors.append(fe.invalid(where, version, "duplicate version"))
-            continue
-        seen.add(version)
-        errors += named(check_dns_1035_label, version, where)
-    if not lenient.review_versions and not seen & set(REVIEW_VERSIONS):
-        text = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
-        errors.append(fe.invalid(path, versions, text))
-    return errors
+def _side_effects_errors(hook: Object, path: str, tolerance: _Tolerance) -> Errors:
+    allowed = _ALL_SIDE_EFFECTS if tolerance.side_effects else SIDE_EFFECTS
+    value, path = hook.get("sideEffects"), f"{path}.sideEffects"
+    if value is None:
+        return [fe.required(path, f"must specify one of {', '.join(allowed.values)}")]
+    return [] if value in allowed.values else allowed.errors(value, path)
 
 
 def _client_errors(client: Object, path: str) -> Errors:
@@ -152,29 +91,70 @@ def _client_errors(client: Object, path: str) -> Errors:
     return webhook_service_errors(f"{path}.service", service or {})
 
 
-_COLUMNS = (
-    column("Webhooks", counted("webhooks"), type="integer", description="How many webhooks there are."),
-    AGE,
-)
+def _condition_errors(conditions: list[Object], path: str, tolerance: _Tolerance) -> Errors:
+    return [] if tolerance.conditions else MATCH_CONDITIONS(conditions, path, context=False)
+
+
+def _version_errors(versions: list[str], path: str, tolerance: _Tolerance) -> Errors:
+    if not versions:
+        return [fe.required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
+    errors: Errors = []
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            errors.append(fe.invalid(f"{path}[{index}]", version, "duplicate version"))
+        else:
+            errors += named(check_dns_1035_label, version, f"{path}[{index}]")
+    if not tolerance.review_versions and not set(versions) & set(REVIEW_VERSIONS):
+        text = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
+        errors.append(fe.invalid(path, versions, text))
+    return errors
+
+
+_WEBHOOK: Entry = [
+    {
+        "name": [Required(), _name_errors],
+        "rules[*]": RULE,
+        "failurePolicy": FAILURE_POLICY,
+        "matchPolicy": MATCH_POLICY,
+    },
+    Check(_side_effects_errors, context=True),
+    {
+        "timeoutSeconds": Range(1, 30, "the timeout value must be between 1 and 30 seconds"),
+        "namespaceSelector": selector_errors,
+        "objectSelector": selector_errors,
+        "reinvocationPolicy": REINVOCATION_POLICY,
+        "clientConfig": Check(_client_errors, absent={}),
+        "matchConditions": Check(_condition_errors, context=True),
+        "admissionReviewVersions": Check(_version_errors, absent=[], context=True),
+    },
+]
+RULES = Rules({"webhooks[*]": [_WEBHOOK, Unique("name", ignore_empty=True)]})
+RULES_WITH_REPEATED_NAMES = Rules({"webhooks[*]": _WEBHOOK})
+
+
+def _validate(obj: Object, old: Object | None = None) -> Errors:
+    before = None if old is None else old.get("webhooks") or []
+    tolerance = _Tolerance(obj.get("webhooks") or [], before)
+    rules = RULES_WITH_REPEATED_NAMES if tolerance.repeated_names else RULES
+    return rules(obj, context=tolerance)
+
+
+def _kind(defaults: dict[str, Any]) -> Kind:
+    return Kind(
+        default=Defaults(defaults),
+        validate=_validate,
+        validate_update=_validate,
+        generation_fields=("webhooks",),
+        allow_unconditional_update=False,
+        any_finalizer=True,
+        columns=(
+            column("Webhooks", counted("webhooks"), type="integer", description="Number of webhooks."),
+            AGE,
+        ),
+    )
+
 
 KINDS = {
-    "validatingwebhookconfigurations": Kind(
-        default=_default_validating,
-        validate=_errors,
-        validate_update=_errors,
-        generation_fields=("webhooks",),
-        allow_unconditional_update=False,
-        columns=_COLUMNS,
-        any_finalizer=True,
-    ),
-    "mutatingwebhookconfigurations": Kind(
-        default=_default_mutating,
-        validate=_errors,
-        validate_update=_errors,
-        generation_fields=("webhooks",),
-        allow_unconditional_update=False,
-        columns=_COLUMNS,
-        any_finalizer=True,
-    ),
-    **POLICY_KINDS,
+    "validatingwebhookconfigurations": _kind(DEFAULTS),
+    "mutatingwebhookconfigurations": _kind({**DEFAULTS, "webhooks[*].reinvocationPolicy": "Never"}),
 }

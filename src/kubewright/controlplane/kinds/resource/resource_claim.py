@@ -10,7 +10,7 @@ from kubewright.api.go_format import marshal_json
 from kubewright.api.names import check_label_value
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.strategy import Operation
-from kubewright.controlplane.kinds.admissionregistration.resource_rules import expression_errors
+from kubewright.controlplane.kinds.admissionregistration.matching import expression_errors
 from kubewright.controlplane.kinds.core.podspec.resources import is_native
 from kubewright.controlplane.kinds.core.podspec.volumes import template_metadata_errors
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy, check_complete_name
