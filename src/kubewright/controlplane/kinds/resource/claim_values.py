@@ -1,15 +1,16 @@
-"""A claim for devices in the shape in which a Go server prints it, for messages about what may not change."""
+"""Values of claim specs in error messages, as Go formats them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kubewright.apiserver.objects import Object
 from kubewright.schema import field_errors as fe
 
 
-def claim_spec_shape(spec: Object | None) -> fe.GoStruct:
-    """The spec of a claim."""
+def claim_spec_value(spec: Object | None) -> fe.GoStruct:
+    """Return the spec of a claim."""
     devices = (spec or {}).get("devices") or {}
     requests = devices.get("requests")
     return fe.GoStruct(
@@ -21,32 +22,32 @@ def claim_spec_shape(spec: Object | None) -> fe.GoStruct:
     )
 
 
-def template_spec_shape(spec: Object | None) -> fe.GoStruct:
-    """The spec of a template: the metadata of claims has names in JSON, the rest has those of Go."""
+def template_spec_value(spec: Object | None) -> fe.GoStruct:
+    """Return the spec of a template: the metadata has JSON names, the rest has Go names."""
     metadata = (spec or {}).get("metadata") or {}
     shown = fe.GoStruct((name, metadata[name]) for name in ("labels", "annotations") if metadata.get(name))
-    shown["Spec"] = claim_spec_shape((spec or {}).get("spec"))
+    shown["Spec"] = claim_spec_value((spec or {}).get("spec"))
     return shown
 
 
-def _each(items: list[Any] | None, shape: Any) -> list[Any] | None:
-    return None if items is None else [shape(one) for one in items]
+def _each(items: list[Any] | None, convert: Callable[[Any], Any]) -> list[Any] | None:
+    return None if items is None else [convert(item) for item in items]
 
 
 def _request(request: Object) -> fe.GoStruct:
     exactly = request.get("exactly")
     return fe.GoStruct(
         Name=request.get("name") or "",
-        Exactly=None if exactly is None else _asked(exactly, AdminAccess=exactly.get("adminAccess")),
-        FirstAvailable=_each(request.get("firstAvailable"), _choice),
+        Exactly=None if exactly is None else _devices(exactly, AdminAccess=exactly.get("adminAccess")),
+        FirstAvailable=_each(request.get("firstAvailable"), _subrequest),
     )
 
 
-def _choice(request: Object) -> fe.GoStruct:
-    return fe.GoStruct(Name=request.get("name") or "", **_asked(request))
+def _subrequest(request: Object) -> fe.GoStruct:
+    return fe.GoStruct(Name=request.get("name") or "", **_devices(request))
 
 
-def _asked(request: Object, **more: Any) -> fe.GoStruct:
+def _devices(request: Object, **more: Any) -> fe.GoStruct:
     return fe.GoStruct(
         DeviceClassName=request.get("deviceClassName") or "",
         Selectors=_each(request.get("selectors"), _selector),

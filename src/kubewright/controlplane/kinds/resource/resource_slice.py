@@ -1,45 +1,61 @@
-"""Resource slices: the devices that a driver has on a node, or for several of them."""
+"""ResourceSlice."""
 
 from __future__ import annotations
 
-from kubewright.api.names import check_c_identifier, check_label_value
+from kubewright.api.names import (
+    check_c_identifier,
+    check_dns_label,
+    check_qualified_name,
+)
 from kubewright.apiserver.objects import Object, current_timestamp
 from kubewright.cel.library.semver import is_semver
 from kubewright.controlplane.kinds.core.podspec.scheduling import node_selector_errors
+from kubewright.controlplane.kinds.defaults import Defaults
 from kubewright.controlplane.kinds.kind import Kind
-from kubewright.controlplane.kinds.printing import AGE, column, field, shown
+from kubewright.controlplane.kinds.printing import AGE, column, shown
 from kubewright.controlplane.kinds.storage.csi_driver import driver_name_errors
-from kubewright.controlplane.kinds.validation.formats import (
+from kubewright.controlplane.kinds.validation import (
+    LABEL_VALUE,
+    POSITIVE,
+    Check,
+    Entry,
+    Enum,
     Errors,
-    dns_label,
-    dns_subdomain,
-    immutable,
-    label_name,
-    named,
+    Format,
+    Immutable,
+    MaxItems,
+    MaxLength,
+    Minimum,
+    Required,
+    Rules,
+    Table,
+    Unique,
+    UpdateRules,
+    When,
 )
+from kubewright.controlplane.kinds.validation.formats import dns_subdomain, named
 from kubewright.schema import field_errors as fe
 
-TAINT_EFFECTS = ("NoExecute", "NoSchedule", "None")
-_ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+TAINT_EFFECT = Enum("NoExecute", "NoSchedule", "None")
 _VALUES = ("int", "bool", "string", "version")
 
 
-def _default(slice_: Object) -> None:
-    for device in field(slice_, "spec.devices", ()):
-        for taint in device.get("taints") or ():
-            if taint.get("timeAdded") is None:
-                taint["timeAdded"] = current_timestamp()
+def _default_taint(taint: Object) -> None:
+    if taint.get("timeAdded") is None:
+        taint["timeAdded"] = current_timestamp()
+
+
+# Names
 
 
 def qualified_errors(name: str, path: str) -> Errors:
-    """The name of an attribute: an identifier, with or without the domain it belongs to."""
+    """Validate the name of an attribute: a C identifier, optionally with a domain."""
     domain, slash, identifier = name.rpartition("/")
     errors: Errors = []
-    if slash:
-        if not domain:
-            errors.append(fe.invalid(path, "", "the domain must not be empty"))
-        else:
-            errors += driver_name_errors(domain, path)
+    if slash and not domain:
+        errors.append(fe.invalid(path, "", "the domain must not be empty"))
+    elif slash:
+        errors += driver_name_errors(domain, path)
     if slash and not identifier:
         return [*errors, fe.invalid(path, "", "the name must not be empty")]
     if len(identifier) > 32:
@@ -48,7 +64,7 @@ def qualified_errors(name: str, path: str) -> Errors:
 
 
 def fully_qualified_errors(name: str, path: str) -> Errors:
-    """The same, with a domain."""
+    """Validate the name of an attribute that must have a domain."""
     errors = qualified_errors(name, path)
     if "/" not in name:
         text = "a fully qualified name must be a domain and a name separated by a slash"
@@ -56,143 +72,164 @@ def fully_qualified_errors(name: str, path: str) -> Errors:
     return errors
 
 
-def _errors(slice_: Object, old: Object | None = None) -> Errors:
-    spec = slice_.get("spec") or {}
-    errors = driver_name_errors(spec.get("driver") or "", "spec.driver") + _pool_errors(
-        spec.get("pool") or {}
-    )
-    if old is not None:
-        for path in ("spec.pool.name", "spec.driver", "spec.nodeName"):
-            errors += immutable(field(slice_, path), field(old, path), path)
-    errors += _place_errors(spec)
-    if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
-        errors.append(fe.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
-    devices = spec.get("devices") or []
-    tainted = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    most = 64 if tainted else 128
-    if len(devices) > most:
-        return [*errors, fe.too_many("spec.devices", len(devices), most)]
-    seen: set[str] = set()
-    for position, device in enumerate(devices):
-        errors += _device_errors(device, f"spec.devices[{position}]")
-    for position, device in enumerate(devices):
-        name = device.get("name") or ""
-        if name in seen:
-            errors.append(fe.duplicate(f"spec.devices[{position}]", name))
-        seen.add(name)
-    return errors
-
-
 def pool_name_errors(name: str, path: str) -> Errors:
-    """The name of a pool: subdomains with slashes between them."""
+    """Validate the required name of a pool: DNS subdomains separated by slashes."""
     if not name:
         return [fe.required(path, "")]
     errors: Errors = [fe.too_long(path, 253)] if len(name) > 253 else []
     return errors + [error for part in name.split("/") for error in dns_subdomain(part, path)]
 
 
-def _pool_errors(pool: Object) -> Errors:
-    errors = pool_name_errors(pool.get("name") or "", "spec.pool.name")
-    count, generation = pool.get("resourceSliceCount") or 0, pool.get("generation") or 0
-    if count <= 0:
-        errors.append(fe.invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
-    if generation < 0:
-        text = "must be greater than or equal to zero"
-        errors.append(fe.invalid("spec.pool.generation", generation, text))
-    return errors
+# Nodes
 
 
-def _place_errors(spec: Object) -> Errors:
+def _node_errors(spec: Object, path: str) -> Errors:
     errors: Errors = []
-    given: list[str] = []
-    node = spec.get("nodeName")
+    node, selector = spec.get("nodeName"), spec.get("nodeSelector")
     if node:
-        given.append("`nodeName`")
-        errors += dns_subdomain(node, "spec.nodeName")
+        errors += dns_subdomain(node, f"{path}.nodeName")
     elif node is not None:
         text = "must be either unset or set to a non-empty string"
-        errors.append(fe.invalid("spec.nodeName", node, text))
-    selector = spec.get("nodeSelector")
+        errors.append(fe.invalid(f"{path}.nodeName", node, text))
     if selector is not None:
-        given.append("`nodeSelector`")
-        errors += node_selector_errors(selector, "spec.nodeSelector")
+        errors += node_selector_errors(selector, f"{path}.nodeSelector")
         terms = selector.get("nodeSelectorTerms") or []
         if len(terms) != 1:
             text = "must have exactly one node selector term"
-            errors.append(fe.invalid("spec.nodeSelector.nodeSelectorTerms", terms, text))
+            errors.append(fe.invalid(f"{path}.nodeSelector.nodeSelectorTerms", terms, text))
     for name in ("allNodes", "perDeviceNodeSelection"):
-        value = spec.get(name)
-        if value:
-            given.append(f"`{name}`")
-        elif value is not None:
-            errors.append(fe.invalid(f"spec.{name}", value, "must be either unset or set to true"))
-    if not given:
-        errors.append(fe.required("spec", _ONE_PLACE))
-    elif len(given) > 1:
-        text = f"{_ONE_PLACE}, but multiple fields are set"
-        errors.append(fe.invalid("spec", f"{{{', '.join(given)}}}", text))
+        if spec.get(name) is False:
+            errors.append(fe.invalid(f"{path}.{name}", False, "must be either unset or set to true"))
+    names = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+    present = [f"`{name}`" for name in names if spec.get(name) or (name == "nodeSelector" and selector == {})]
+    text = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+    if not present:
+        errors.append(fe.required(path, text))
+    elif len(present) > 1:
+        value = f"{{{', '.join(present)}}}"
+        errors.append(fe.invalid(path, value, f"{text}, but multiple fields are set"))
     return errors
 
 
-def _device_errors(device: Object, path: str) -> Errors:
-    errors = dns_label(device.get("name") or "", f"{path}.name")
-    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
-    if len(attributes) + len(capacity) > 32:
-        text = "the total number of attributes and capacities must not exceed 32"
-        errors.append(fe.invalid(path, len(attributes) + len(capacity), text))
-    for name, attribute in attributes.items():
-        where = f"{path}.attributes[{name}]"
-        errors += qualified_errors(name, f"{path}.attributes") + _attribute_errors(attribute, where)
-    for name in capacity:
-        errors += qualified_errors(name, f"{path}.capacity")
-    taints = device.get("taints") or []
-    if len(taints) > 16:
-        return [*errors, fe.too_many(f"{path}.taints", len(taints), 16)]
-    for position, taint in enumerate(taints):
-        errors += _taint_errors(taint, f"{path}.taints[{position}]")
-    return errors
+# Devices
 
 
-def _attribute_errors(attribute: Object, path: str) -> Errors:
-    given = [name for name in _VALUES if attribute.get(name) is not None]
+def _counters_or_devices(spec: Object, path: str) -> Errors:
+    if spec.get("sharedCounters") is None or spec.get("devices") is None:
+        return []
+    return [fe.invalid(path, "", "only one of `sharedCounters` or `devices` is allowed")]
+
+
+def _max_devices(devices: list[Object]) -> int:
+    return 64 if any(one.get("taints") or one.get("consumesCounters") for one in devices) else 128
+
+
+def _device_count_errors(devices: list[Object], path: str) -> Errors:
+    limit = _max_devices(devices)
+    return [fe.too_many(path, len(devices), limit)] if len(devices) > limit else []
+
+
+def _attribute_count_errors(device: Object, path: str) -> Errors:
+    count = len(device.get("attributes") or ()) + len(device.get("capacity") or ())
+    if count <= 32:
+        return []
+    text = "the total number of attributes and capacities must not exceed 32"
+    return [fe.invalid(path, count, text)]
+
+
+def _attributes_errors(attributes: dict[str, Object], path: str) -> Errors:
     errors: Errors = []
-    for name in ("string", "version"):
-        if len((attribute.get(name) or "").encode()) > 64:
-            errors.append(fe.too_long(f"{path}.{name}", 64))
-    if len(given) != 1:
-        shape = fe.GoStruct((f"{name.title()}Value", attribute.get(name)) for name in _VALUES)
-        shape |= {f"{name.title()}Values": attribute.get(f"{name}s") for name in _VALUES}
-        errors.append(fe.invalid(path, shape if given else "", "exactly one value must be specified"))
-    version = attribute.get("version")
-    if version is not None and not is_semver(version):
-        text = "must be a string compatible with semver.org spec 2.0.0"
-        errors.append(fe.invalid(f"{path}.version", version, text))
+    for name, attribute in attributes.items():
+        errors += qualified_errors(name, path) + ATTRIBUTE_RULES(attribute, f"{path}[{name}]")
     return errors
 
 
-def _taint_errors(taint: Object, path: str) -> Errors:
-    errors = label_name(taint.get("key") or "", f"{path}.key")
-    if taint.get("value"):
-        errors += named(check_label_value, taint["value"], f"{path}.value")
-    effect = taint.get("effect") or ""
-    if not effect:
-        errors.append(fe.required(f"{path}.effect", ""))
-    elif effect not in TAINT_EFFECTS:
-        errors.append(fe.not_supported(f"{path}.effect", effect, TAINT_EFFECTS))
-    return errors
+def _attribute_value_errors(attribute: Object, path: str) -> Errors:
+    count = sum(attribute.get(name) is not None for name in _VALUES)
+    if count == 1:
+        return []
+    value = fe.GoStruct((f"{name.title()}Value", attribute.get(name)) for name in _VALUES)
+    value |= {f"{name.title()}Values": attribute.get(f"{name}s") for name in _VALUES}
+    return [fe.invalid(path, value if count else "", "exactly one value must be specified")]
 
 
-RESOURCE_SLICE = Kind(
-    default=_default,
-    validate=_errors,
-    validate_update=_errors,
-    generation_fields=("spec",),
-    returns_deleted_object=True,
-    field_selectors={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
-    columns=(
-        column("Node", shown("spec.nodeName"), description="Where the devices are."),
-        column("Driver", shown("spec.driver"), description="The driver that has them."),
-        column("Pool", shown("spec.pool.name"), description="The pool they belong to."),
-        AGE,
-    ),
+def _version_errors(version: str, path: str) -> Errors:
+    if is_semver(version):
+        return []
+    return [fe.invalid(path, version, "must be a string compatible with semver.org spec 2.0.0")]
+
+
+def _capacity_errors(capacity: dict[str, Object], path: str) -> Errors:
+    return [error for name in capacity for error in qualified_errors(name, path)]
+
+
+ATTRIBUTE_RULES = Rules(
+    {
+        "": [
+            {"string": MaxLength(64), "version": MaxLength(64)},
+            _attribute_value_errors,
+            {"version": _version_errors},
+        ]
+    }
 )
+_TAINT: Table = {
+    "key": Format(check_qualified_name, absent=""),
+    "value": LABEL_VALUE,
+    "effect": [Required(), TAINT_EFFECT],
+}
+_DEVICE: Entry = [
+    {"name": Format(check_dns_label, absent="")},
+    _attribute_count_errors,
+    {
+        "attributes": _attributes_errors,
+        "capacity": _capacity_errors,
+        "taints": MaxItems(16, stop=True),
+        "taints[*]": _TAINT,
+    },
+]
+POOL_RULES = Rules(
+    {
+        "spec.driver": Check(driver_name_errors, absent=""),
+        "spec.pool.name": Check(pool_name_errors, absent=""),
+        "spec.pool.resourceSliceCount": POSITIVE,
+        "spec.pool.generation": Minimum(0, "must be greater than or equal to zero"),
+    }
+)
+DEVICE_RULES = Rules(
+    {
+        "spec": [
+            Check(_node_errors, absent={}),
+            _counters_or_devices,
+            {
+                "devices": [
+                    _device_count_errors,
+                    When(
+                        lambda devices: len(devices) <= _max_devices(devices),
+                        {"[*]": [_DEVICE, Unique("name", at="", last=True)]},
+                    ),
+                ]
+            },
+        ]
+    }
+)
+
+KINDS = {
+    "resourceslices": Kind(
+        default=Defaults({"spec.devices[*].taints[*]": _default_taint}),
+        validate=Rules({"": [POOL_RULES, DEVICE_RULES]}),
+        validate_update=UpdateRules(
+            POOL_RULES,
+            {"spec.pool.name": Immutable(), "spec.driver": Immutable(), "spec.nodeName": Immutable()},
+            DEVICE_RULES,
+        ),
+        generation_fields=("spec",),
+        returns_deleted_object=True,
+        field_selectors={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
+        columns=(
+            column("Node", shown("spec.nodeName"), description="Node of the devices."),
+            column("Driver", shown("spec.driver"), description="Driver of the devices."),
+            column("Pool", shown("spec.pool.name"), description="Pool of the devices."),
+            AGE,
+        ),
+    ),
+}
