@@ -1,4 +1,4 @@
-"""Jobs: policies, indexes, and what their status may say."""
+"""Jobs: success policies, indexes, validation of the status."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i:1"}], "restartPoli
 STARTED = "2020-01-01T00:00:00Z"
 
 
-def test_lists_of_indexes() -> None:
+def test_index_intervals() -> None:
     assert index_intervals("0,2-3", 4) == [(0, 0), (2, 3)]
     for text in ("7", "a", "2-1", "1,1", "1-2-3", "-1"):
         with pytest.raises(IndexesError):
             index_intervals(text, 4)
 
 
-async def test_success_policies_name_what_can_succeed(cluster: Any) -> None:
+async def test_invalid_success_policies_are_rejected(cluster: Any) -> None:
     rules = [
         {},
         {"succeededIndexes": "5"},
@@ -33,9 +33,9 @@ async def test_success_policies_name_what_can_succeed(cluster: Any) -> None:
         "completionMode": "Indexed",
         "successPolicy": {"rules": rules},
     }
-    wrong = await cluster.refused(JOBS, "j", spec=job)
+    causes = await cluster.refused(JOBS, "j", spec=job)
     path = "spec.successPolicy.rules"
-    assert set(wrong) == {
+    assert set(causes) == {
         f"{path}[0]",
         f"{path}[1].succeededIndexes",
         f"{path}[2].succeededCount",
@@ -43,11 +43,11 @@ async def test_success_policies_name_what_can_succeed(cluster: Any) -> None:
     }
 
 
-async def test_a_long_name_is_wrong_in_the_labels_of_the_pods(cluster: Any) -> None:
+async def test_long_name_is_an_invalid_pod_label(cluster: Any) -> None:
     assert set(await cluster.refused(JOBS, "a" * 64, spec={"template": TEMPLATE})) == {"spec.template.labels"}
 
 
-async def test_a_suspended_job_may_still_change_its_resources(cluster: Any) -> None:
+async def test_resources_of_a_suspended_job_can_change(cluster: Any) -> None:
     await cluster.create(JOBS, "j", spec={"template": TEMPLATE, "suspend": True})
     container = {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "1"}}}
     change = {"spec": {"template": {"spec": {"containers": [container]}}}}
@@ -75,21 +75,21 @@ async def test_a_suspended_job_may_still_change_its_resources(cluster: Any) -> N
         ({"conditions": [{"type": "Failed", "status": "True"}]}, "status.conditions"),
     ],
 )
-async def test_a_status_that_contradicts_itself(cluster: Any, status: dict[str, Any], field: str) -> None:
+async def test_inconsistent_status_is_rejected(cluster: Any, status: dict[str, Any], field: str) -> None:
     await cluster.create(JOBS, "j", spec={"template": TEMPLATE})
     code, _ = await cluster.patch(f"{JOBS}/j/status", {"status": {"startTime": STARTED, "failed": 1}})
     assert code == 200
-    code, answer = await cluster.patch(f"{JOBS}/j/status", {"status": status})
+    code, response = await cluster.patch(f"{JOBS}/j/status", {"status": status})
     assert code == 422
-    assert [cause["field"] for cause in answer["details"]["causes"]] == [field]
+    assert [cause["field"] for cause in response["details"]["causes"]] == [field]
 
 
-async def test_indexes_that_failed_did_not_succeed(cluster: Any) -> None:
+async def test_failed_and_completed_indexes_must_not_overlap(cluster: Any) -> None:
     job = {"template": TEMPLATE, "completions": 4, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
     await cluster.create(JOBS, "j", spec=job)
     indexes = {"completedIndexes": "0-2", "failedIndexes": "2"}
-    code, answer = await cluster.patch(f"{JOBS}/j/status", {"status": indexes})
+    code, response = await cluster.patch(f"{JOBS}/j/status", {"status": indexes})
     assert code == 422
-    assert answer["details"]["causes"][0]["message"] == (
+    assert response["details"]["causes"][0]["message"] == (
         'Invalid value: "2": failedIndexes and completedIndexes overlap at index: 2'
     )

@@ -1,4 +1,4 @@
-"""Deployments, sets, jobs and cron jobs."""
+"""Deployments, replica sets, daemon sets, stateful sets, jobs and cron jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def workload(**rest: Any) -> dict[str, Any]:
     return {"selector": SELECTOR, "template": TEMPLATE, **rest}
 
 
-async def test_a_deployment_is_filled_in(cluster: Any) -> None:
-    made = await cluster.create(f"{APPS}/deployments", "d", spec=workload())
-    spec = made["spec"]
+async def test_deployment_defaults(cluster: Any) -> None:
+    created = await cluster.create(f"{APPS}/deployments", "d", spec=workload())
+    spec = created["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"] == {
         "type": "RollingUpdate",
@@ -29,14 +29,14 @@ async def test_a_deployment_is_filled_in(cluster: Any) -> None:
     assert (spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (10, 600)
     assert spec["template"]["spec"]["restartPolicy"] == "Always"
     assert "enableServiceLinks" not in spec["template"]["spec"]
-    assert made["status"] == {}
+    assert created["status"] == {}
 
 
 @pytest.mark.parametrize("plural", ["deployments", "replicasets", "daemonsets"])
-async def test_selectors_select_the_template_and_stay(cluster: Any, plural: str) -> None:
+async def test_selector_must_match_the_template_and_is_immutable(cluster: Any, plural: str) -> None:
     other = {"matchLabels": {"a": "c"}}
-    wrong = await cluster.refused(f"{APPS}/{plural}", "x", spec=workload(selector=other))
-    assert wrong == {
+    causes = await cluster.refused(f"{APPS}/{plural}", "x", spec=workload(selector=other))
+    assert causes == {
         "spec.template.metadata.labels": (
             'Invalid value: {"a":"b"}: `selector` does not match template `labels`'
         )
@@ -54,28 +54,28 @@ async def test_selectors_select_the_template_and_stay(cluster: Any, plural: str)
     ]
 
 
-async def test_generations_count_changes_of_the_spec(cluster: Any) -> None:
+async def test_generation_counts_changes_of_the_spec(cluster: Any) -> None:
     await cluster.create(f"{APPS}/deployments", "d", spec=workload())
     path = f"{APPS}/deployments/d"
-    _, made = await cluster.patch(path, {"metadata": {"labels": {"x": "y"}}})
-    assert made["metadata"]["generation"] == 1
-    _, made = await cluster.patch(path, {"metadata": {"annotations": {"x": "y"}}})
-    assert made["metadata"]["generation"] == 2
-    _, made = await cluster.patch(path, {"spec": {"replicas": 3}})
-    assert made["metadata"]["generation"] == 3
-    _, made = await cluster.patch(f"{path}/status", {"status": {"replicas": 3}, "spec": {"replicas": 9}})
-    assert (made["metadata"]["generation"], made["spec"]["replicas"]) == (3, 3)
+    _, created = await cluster.patch(path, {"metadata": {"labels": {"x": "y"}}})
+    assert created["metadata"]["generation"] == 1
+    _, created = await cluster.patch(path, {"metadata": {"annotations": {"x": "y"}}})
+    assert created["metadata"]["generation"] == 2
+    _, created = await cluster.patch(path, {"spec": {"replicas": 3}})
+    assert created["metadata"]["generation"] == 3
+    _, created = await cluster.patch(f"{path}/status", {"status": {"replicas": 3}, "spec": {"replicas": 9}})
+    assert (created["metadata"]["generation"], created["spec"]["replicas"]) == (3, 3)
 
 
-async def test_status_of_a_deployment_keeps_its_labels(cluster: Any) -> None:
+async def test_status_of_a_deployment_does_not_change_labels(cluster: Any) -> None:
     await cluster.create(f"{APPS}/deployments", "d", spec=workload(), metadata={"labels": {"l": "1"}})
-    status, made = await cluster.patch(
+    status, created = await cluster.patch(
         f"{APPS}/deployments/d/status",
         {"metadata": {"labels": {"l": "2"}, "annotations": {"n": "1"}}, "status": {"replicas": 1}},
     )
     assert status == 200
-    assert made["metadata"]["labels"] == {"l": "1"}
-    assert made["metadata"]["annotations"] == {"n": "1"}
+    assert created["metadata"]["labels"] == {"l": "1"}
+    assert created["metadata"]["annotations"] == {"n": "1"}
     status, error = await cluster.patch(
         f"{APPS}/deployments/d/status", {"status": {"replicas": 1, "readyReplicas": 2}}
     )
@@ -102,21 +102,21 @@ async def test_stateful_sets(cluster: Any) -> None:
     }
     container = {"name": "c", "image": "i:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
     template = {**TEMPLATE, "spec": {"containers": [container]}}
-    made = await cluster.create(
+    created = await cluster.create(
         f"{APPS}/statefulsets", "s", spec=workload(template=template, volumeClaimTemplates=[claim])
     )
-    assert made["spec"]["podManagementPolicy"] == "OrderedReady"
-    assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    stored = made["spec"]["volumeClaimTemplates"][0]
+    assert created["spec"]["podManagementPolicy"] == "OrderedReady"
+    assert created["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    stored = created["spec"]["volumeClaimTemplates"][0]
     assert (stored["kind"], stored["spec"]["volumeMode"]) == ("PersistentVolumeClaim", "Filesystem")
     status, error = await cluster.patch(f"{APPS}/statefulsets/s", {"spec": {"serviceName": "x"}})
     assert status == 422
     assert "updates to statefulset spec for fields other than 'replicas', " in error["message"]
-    wrong = await cluster.refused(f"{APPS}/statefulsets", "a.b", spec=workload())
-    assert "metadata.name" in wrong
+    causes = await cluster.refused(f"{APPS}/statefulsets", "a.b", spec=workload())
+    assert "metadata.name" in causes
 
 
-async def test_a_job_selects_its_own_pods(cluster: Any) -> None:
+async def test_selector_of_a_job_is_generated(cluster: Any) -> None:
     job = await cluster.create(f"{BATCH}/jobs", "j", spec={"template": JOB})
     uid = job["metadata"]["uid"]
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
@@ -125,16 +125,16 @@ async def test_a_job_selects_its_own_pods(cluster: Any) -> None:
     assert (job["spec"]["completions"], job["spec"]["parallelism"], job["spec"]["backoffLimit"]) == (1, 1, 6)
     status, error = await cluster.patch(f"{BATCH}/jobs/j", {"spec": {"completions": 5}})
     assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.completions")
-    _, gone = await cluster.call("DELETE", f"{BATCH}/jobs/j")
-    assert gone["metadata"]["finalizers"] == ["orphan"]
+    _, deleted = await cluster.call("DELETE", f"{BATCH}/jobs/j")
+    assert deleted["metadata"]["finalizers"] == ["orphan"]
     assert cluster.warnings[0].startswith("child pods are preserved by default when jobs are deleted")
 
 
-async def test_what_becomes_of_dependents_unless_somebody_says(cluster: Any) -> None:
+async def test_default_propagation_policy(cluster: Any) -> None:
     spec = workload() | {"selector": {"a": "b"}}
     await cluster.create(f"{CORE}/replicationcontrollers", "rc", spec=spec)
-    _, orphaning = await cluster.call("DELETE", f"{CORE}/replicationcontrollers/rc")
-    assert orphaning["metadata"]["finalizers"] == ["orphan"]
+    _, deleted = await cluster.call("DELETE", f"{CORE}/replicationcontrollers/rc")
+    assert deleted["metadata"]["finalizers"] == ["orphan"]
     involved = {"kind": "Pod", "namespace": "ns", "name": "p"}
     await cluster.create(f"{CORE}/events", "e", involvedObject=involved)
     status, _ = await cluster.call("DELETE", f"{CORE}/events/e?propagationPolicy=Foreground")
@@ -142,13 +142,15 @@ async def test_what_becomes_of_dependents_unless_somebody_says(cluster: Any) -> 
     assert (await cluster.call("GET", f"{CORE}/events/e"))[0] == 404
 
 
-async def test_pods_of_jobs_end(cluster: Any) -> None:
-    wrong = await cluster.refused(f"{BATCH}/jobs", "j", spec={"template": TEMPLATE})
-    assert wrong == {"spec.template.spec.restartPolicy": 'Required value: valid values: "OnFailure", "Never"'}
+async def test_restart_policy_of_jobs(cluster: Any) -> None:
+    causes = await cluster.refused(f"{BATCH}/jobs", "j", spec={"template": TEMPLATE})
+    assert causes == {
+        "spec.template.spec.restartPolicy": 'Required value: valid values: "OnFailure", "Never"'
+    }
 
 
 @pytest.mark.parametrize(
-    ("schedule", "wrong"),
+    ("schedule", "error"),
     [
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
         ("60 * * * *", "end of range (60) above maximum (59): 60"),
@@ -157,30 +159,33 @@ async def test_pods_of_jobs_end(cluster: Any) -> None:
         ("@never", "unrecognized descriptor: @never"),
     ],
 )
-async def test_bad_schedules(cluster: Any, schedule: str, wrong: str) -> None:
+async def test_invalid_schedules(cluster: Any, schedule: str, error: str) -> None:
     causes = await cluster.refused(
         f"{BATCH}/cronjobs", "c", spec={"schedule": schedule, "jobTemplate": {"spec": {"template": JOB}}}
     )
-    assert causes == {"spec.schedule": f'Invalid value: "{schedule}": {wrong}'}
+    assert causes == {"spec.schedule": f'Invalid value: "{schedule}": {error}'}
 
 
 @pytest.mark.parametrize(
     "schedule", ["*/5 * * * *", "0 0 1 jan mon-fri", "@hourly", "@every 90m", "0 9-17/2 ? * *"]
 )
-async def test_good_schedules(cluster: Any, schedule: str) -> None:
-    made = await cluster.create(
+async def test_valid_schedules(cluster: Any, schedule: str) -> None:
+    created = await cluster.create(
         f"{BATCH}/cronjobs", "c", spec={"schedule": schedule, "jobTemplate": {"spec": {"template": JOB}}}
     )
-    assert made["spec"]["concurrencyPolicy"] == "Allow"
-    assert (made["spec"]["successfulJobsHistoryLimit"], made["spec"]["failedJobsHistoryLimit"]) == (3, 1)
+    assert created["spec"]["concurrencyPolicy"] == "Allow"
+    assert (created["spec"]["successfulJobsHistoryLimit"], created["spec"]["failedJobsHistoryLimit"]) == (
+        3,
+        1,
+    )
 
 
-async def test_labels_through_the_status_of_a_deployment_change_nothing(cluster: Any) -> None:
-    made = await cluster.create(f"{APPS}/deployments", "d", spec=workload())
+async def test_invalid_labels_in_an_update_of_the_status_are_ignored(cluster: Any) -> None:
+    created = await cluster.create(f"{APPS}/deployments", "d", spec=workload())
     body = {"metadata": {"labels": {"a b": "c"}}}
-    status, answer = await cluster.patch(f"{APPS}/deployments/d/status", body)
+    status, response = await cluster.patch(f"{APPS}/deployments/d/status", body)
     assert status == 200
-    assert answer["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    assert response["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
 
 
 @pytest.mark.parametrize(
@@ -192,11 +197,11 @@ async def test_labels_through_the_status_of_a_deployment_change_nothing(cluster:
         ("apis/coordination.k8s.io/v1/namespaces/ns/leases", {}, 3, True),
     ],
 )
-async def test_how_often_bad_metadata_is_named(
+async def test_number_of_errors_about_invalid_metadata(
     cluster: Any, plural: str, body: dict[str, Any], labels: int, accepted: bool
 ) -> None:
     await cluster.create(f"/{plural}", "x", **body)
-    _, answer = await cluster.patch(f"/{plural}/x", {"metadata": {"labels": {"a b": "c"}}})
-    assert len(answer["details"]["causes"]) == labels
+    _, response = await cluster.patch(f"/{plural}/x", {"metadata": {"labels": {"a b": "c"}}})
+    assert len(response["details"]["causes"]) == labels
     status, _ = await cluster.patch(f"/{plural}/x", {"metadata": {"finalizers": ["bad"]}})
     assert status == (200 if accepted else 422)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubewright.api.field_errors import FieldError
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation
 from kubewright.apiserver.subresource import ScaleSubresource
 from kubewright.schema import field_errors as fe
 
 from .core.podspec.defaults import default_template
-from .kind import KindStrategy
 from .printing import labels_text, selector_text
 from .validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
 from .validation.formats import non_negative
@@ -48,24 +44,6 @@ def count_errors(status: Object, fields: tuple[str, ...], bounded: tuple[str, ..
         text = f"cannot be greater than {ready}"
         errors.append(fe.invalid("status.availableReplicas", status.get("availableReplicas") or 0, text))
     return errors
-
-
-def immutable_selector(new: Object | None, old: Object | None) -> Errors:
-    """Which pods are its own, a workload never changes."""
-    if new == old:
-        return []
-    from .core.podspec.scheduling import shown_selector
-
-    return [fe.invalid("spec.selector", shown_selector(new), "field is immutable")]
-
-
-def collision_errors(new: Object, old: Object) -> Errors:
-    """The count of collisions never goes down."""
-    after = (new.get("status") or {}).get("collisionCount")
-    before = (old.get("status") or {}).get("collisionCount")
-    if before is not None and (after or 0) < before:
-        return [fe.invalid("status.collisionCount", after or 0, "cannot be decremented")]
-    return []
 
 
 def shown_strategy(strategy: Object) -> fe.GoStruct:
@@ -167,52 +145,3 @@ def update_strategy(*types: str) -> Callable[[Object, str], Errors]:
         return [fe.not_supported(path, shown_strategy(strategy), types)]
 
     return check
-
-
-class WorkloadStrategy(KindStrategy):
-    """Rules that all kinds of this group share."""
-
-    tracks_generation = True
-    recommends_labels = False
-    """Whether names that make bad host names of pods get a warning."""
-
-    def default(self, version: Version, obj: Object) -> None:
-        """Fill in the spec and its template."""
-        spec: Object = obj.setdefault("spec", {})
-        default_template(spec.setdefault("template", {}))
-        self.default_spec(spec)
-
-    def default_spec(self, spec: Object) -> None:
-        """Fill in what is particular about the kind."""
-
-    def spec_errors(self, spec: Object) -> Errors:
-        """What is wrong with a spec, new or not."""
-        return []
-
-    def update_errors(self, obj: Object, old: Object) -> Errors:
-        """What may not change."""
-        return immutable_selector(obj["spec"].get("selector"), old["spec"].get("selector"))
-
-    def status_errors(self, obj: Object, old: Object) -> Errors:
-        """What is wrong with a status."""
-        return []
-
-    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """A new object."""
-        return self.spec_errors(obj["spec"])
-
-    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """A changed object, or a new status of one."""
-        if op.subresource == "status":
-            return self.status_errors(obj, old)
-        return self.spec_errors(obj["spec"]) + self.update_errors(obj, old)
-
-    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """What is unwise about the template."""
-        if op.subresource or (old is not None and old["spec"] == obj["spec"]):
-            return
-        from .core.podspec.warnings import host_name_warnings, pod_warnings
-
-        if self.recommends_labels and old is None:
-            yield from host_name_warnings(obj)
-        yield from pod_warnings(obj["spec"]["template"], "spec.template")
