@@ -39,7 +39,8 @@ MaybeAwaitErrors = Iterable[FieldError] | Awaitable[Iterable[FieldError]]
 STATUS = StatusSubresource(keeps_metadata=False)
 """The `status` subresource of most built-in kinds, through which labels and annotations can be written."""
 
-_STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
+STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
+"""Finalizers without a domain that are valid for every kind."""
 
 
 def check_complete_name(name: str, *, prefix: bool = False) -> list[str]:
@@ -137,7 +138,7 @@ class KindStrategy(Strategy):
     def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
         """Require a domain, or one of the standard finalizers."""
         for index, name in enumerate(() if self.kind.any_finalizer else finalizers):
-            if "/" not in name and name not in _STANDARD_FINALIZERS:
+            if "/" not in name and name not in STANDARD_FINALIZERS:
                 yield FieldError.invalid(
                     f"metadata.finalizers[{index}]",
                     name,

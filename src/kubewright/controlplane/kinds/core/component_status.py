@@ -1,7 +1,4 @@
-"""Component statuses: the old way to ask whether the parts of a control plane are well.
-
-Nothing is stored: the parts run in this process, and whoever gets an answer knows that they do.
-"""
+"""ComponentStatus: computed from the health checks of the server, not stored."""
 
 from __future__ import annotations
 
@@ -18,45 +15,41 @@ from kubewright.apiserver.subresource import SubresourceRequest
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import NAME, column, name_of
 
-_PARTS = {
-    "controller-manager": "",
-    "scheduler": "this control plane has no scheduler",
-    "etcd-0": "",
-}
-"""The parts that the kind has always listed, and what is wrong with them."""
+_CHECKS = {"controller-manager": "informer-sync", "scheduler": "scheduler", "etcd-0": "etcd"}
+"""Health check of each component; a component without one is not running."""
 
 
-def _status_of(name: str) -> Object:
+async def _status(request: SubresourceRequest, name: str) -> Object:
+    try:
+        error = await request.store.server.health.run(_CHECKS[name])
+        message = "ok" if error is None else str(error)
+    except KeyError:
+        message = f"{name} is not running"
     return {
         "kind": "ComponentStatus",
         "apiVersion": "v1",
         "metadata": {"name": name},
         "conditions": [
-            {
-                "type": "Healthy",
-                "status": "False" if _PARTS[name] else "True",
-                "message": _PARTS[name] or "ok",
-            }
+            {"type": "Healthy", "status": "True" if message == "ok" else "False", "message": message}
         ],
     }
 
 
-async def _get(asked: SubresourceRequest) -> Object:
-    if asked.name not in _PARTS:
-        raise not_found(GroupResource("", "componentstatuses"), asked.name)
-    return _status_of(asked.name)
+async def _get(request: SubresourceRequest) -> Object:
+    if request.name not in _CHECKS:
+        raise not_found(GroupResource("", "componentstatuses"), request.name)
+    return await _status(request, request.name)
 
 
-async def _list(asked: SubresourceRequest) -> Object:
-    options = parse_list_options(asked.request)
-    selection = selection_of(asked.resource, asked.version, options.labels, options.fields)
-    items = [
-        item
-        for item in map(_status_of, _PARTS)
-        if selection is None or selection.matches(selection.facts(json.encode(item)))
-    ]
-    for item in items:
-        del item["kind"], item["apiVersion"]
+async def _list(request: SubresourceRequest) -> Object:
+    options = parse_list_options(request.request)
+    selection = selection_of(request.resource, request.version, options.labels, options.fields)
+    items = []
+    for name in _CHECKS:
+        item = await _status(request, name)
+        if selection is None or selection.matches(selection.facts(json.encode(item))):
+            del item["kind"], item["apiVersion"]
+            items.append(item)
     return {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}
 
 
@@ -64,18 +57,20 @@ def _cells(obj: Object) -> list[Any]:
     healthy = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), None)
     if healthy is None:
         return [name_of(obj), "Unknown", "", ""]
-    word = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
-    return [name_of(obj), word, healthy.get("message") or "", healthy.get("error") or ""]
+    state = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
+    return [name_of(obj), state, healthy.get("message") or "", healthy.get("error") or ""]
 
 
-KIND = Kind(
-    columns=(
-        NAME,
-        column("Status", description="Status of the component conditions"),
-        column("Message", description="Message of the component conditions"),
-        column("Error", description="Error of the component conditions"),
-    ),
-    cells=_cells,
-    verbs={"get": _get, "list": _list},
-    deprecation="v1 ComponentStatus is deprecated in v1.19+",
-)
+KINDS = {
+    "componentstatuses": Kind(
+        columns=(
+            NAME,
+            column("Status", description="Status of the component conditions"),
+            column("Message", description="Message of the component conditions"),
+            column("Error", description="Error of the component conditions"),
+        ),
+        cells=_cells,
+        verbs={"get": _get, "list": _list},
+        deprecation="v1 ComponentStatus is deprecated in v1.19+",
+    )
+}

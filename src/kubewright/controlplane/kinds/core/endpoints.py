@@ -1,98 +1,92 @@
-"""Endpoints: where a service's traffic goes, in the old form."""
+"""Endpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
-from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.objects import Object
-from kubewright.apiserver.resource import Version
-from kubewright.apiserver.strategy import Operation
-from kubewright.controlplane.kinds.kind import KindStrategy
+from kubewright.controlplane.kinds.defaults import Defaults
+from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, name_of
+from kubewright.controlplane.kinds.validation import (
+    DNS_LABEL,
+    Check,
+    Entry,
+    Enum,
+    Errors,
+    Range,
+    Required,
+    Rules,
+)
 from kubewright.controlplane.kinds.validation.addresses import ip_warnings, legacy_ip_errors
 from kubewright.controlplane.kinds.validation.formats import (
-    Errors,
-    choice,
     dns_label,
     dns_subdomain,
     endpoint_ip,
-    port_number,
     qualified_name,
 )
 from kubewright.schema import field_errors as fe
 
 from .podspec.containers import PROTOCOLS
 
-_SHOWN = 3
+_SHOWN_TARGETS = 3
 
 
-class EndpointsStrategy(KindStrategy):
-    """The rules of endpoints."""
-
-    allow_create_on_update = True
-
-    def default(self, version: Version, obj: Object) -> None:
-        """Ports are for TCP."""
-        for subset in obj.get("subsets") or ():
-            for port in subset.get("ports") or ():
-                port.setdefault("protocol", "TCP")
-
-    def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """Addresses and ports."""
-        errors: Errors = []
-        for position, subset in enumerate(obj.get("subsets") or ()):
-            where = f"subsets[{position}]"
-            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-                errors.append(fe.required(where, "must specify `addresses` or `notReadyAddresses`"))
-            for field in ("addresses", "notReadyAddresses"):
-                for index, address in enumerate(subset.get(field) or ()):
-                    errors += _address_errors(address, f"{where}.{field}[{index}]")
-            ports = subset.get("ports") or []
-            for index, port in enumerate(ports):
-                errors += _port_errors(port, len(ports) > 1, f"{where}.ports[{index}]")
-        return errors
-
-    def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """What was wrong already may stay."""
-        return [] if obj.get("subsets") == old.get("subsets") else self.validate(op, obj)
-
-    def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """Addresses that are written in an odd way."""
-        for position, subset in enumerate(obj.get("subsets") or ()):
-            for field in ("addresses", "notReadyAddresses"):
-                for index, address in enumerate(subset.get(field) or ()):
-                    where = f"subsets[{position}].{field}[{index}].ip"
-                    yield from ip_warnings(address.get("ip") or "", where)
+def _check_addresses(subset: Object, path: str) -> Errors:
+    if subset.get("addresses") or subset.get("notReadyAddresses"):
+        return []
+    return [fe.required(path, "must specify `addresses` or `notReadyAddresses`")]
 
 
-def _address_errors(address: Object, path: str) -> Errors:
-    value = address.get("ip") or ""
-    errors = legacy_ip_errors(value, f"{path}.ip")
-    if address.get("hostname"):
-        errors += dns_label(address["hostname"], f"{path}.hostname")
-    if address.get("nodeName") is not None:
-        errors += dns_subdomain(address["nodeName"], f"{path}.nodeName")
-    return errors + endpoint_ip(value, f"{path}.ip")
+def _requires_port_names(subset: Object) -> bool:
+    return len(subset.get("ports") or ()) > 1
 
 
-def _port_errors(port: Object, named: bool, path: str) -> Errors:
-    name = port.get("name") or ""
-    errors: Errors = []
-    if not name and named:
-        errors.append(fe.required(f"{path}.name", ""))
-    elif name:
-        errors += dns_label(name, f"{path}.name")
-    errors += port_number(port.get("port") or 0, f"{path}.port")
-    errors += choice(port.get("protocol"), PROTOCOLS, f"{path}.protocol")
-    if port.get("appProtocol") is not None:
-        errors += qualified_name(port["appProtocol"], f"{path}.appProtocol")
-    return errors
+def _check_port_name(name: str, path: str, required: bool) -> Errors:
+    if not name:
+        return [fe.required(path, "")] if required else []
+    return dns_label(name, path)
 
 
-def cells(obj: Object) -> list[Any]:
-    """The row of endpoints."""
+_ADDRESS: Entry = {
+    "ip": Check(legacy_ip_errors, absent=""),
+    "hostname": DNS_LABEL,
+    "nodeName": dns_subdomain,
+    "": {"ip": Check(endpoint_ip, absent="")},
+}
+_SUBSET = Rules(
+    [
+        _check_addresses,
+        {"addresses[*]": _ADDRESS, "notReadyAddresses[*]": _ADDRESS},
+        {
+            "ports[*]": {
+                "name": Check(_check_port_name, absent="", context=True),
+                "port": Range(1, 65535, absent=0),
+                "protocol": [Required(), Enum(*PROTOCOLS)],
+                "appProtocol": qualified_name,
+            }
+        },
+    ],
+    context=_requires_port_names,
+)
+RULES = Rules({"subsets[*]": _SUBSET})
+
+
+def _validate_update(obj: Object, old: Object) -> Errors:
+    """Validate subsets that have changed; existing ones may be invalid."""
+    return [] if obj.get("subsets") == old.get("subsets") else RULES(obj)
+
+
+def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
+    for index, subset in enumerate(obj.get("subsets") or ()):
+        for field in ("addresses", "notReadyAddresses"):
+            for position, address in enumerate(subset.get(field) or ()):
+                path = f"subsets[{index}].{field}[{position}].ip"
+                yield from ip_warnings(address.get("ip") or "", path)
+
+
+def _cells(obj: Object) -> list[Any]:
     targets: list[str] = []
     for subset in obj.get("subsets") or ():
         for port in subset.get("ports") or [{}]:
@@ -100,10 +94,23 @@ def cells(obj: Object) -> list[Any]:
                 host = address.get("ip") or ""
                 shown = f"[{host}]" if ":" in host and port else host
                 targets.append(f"{shown}:{port.get('port') or 0}" if port else host)
-    text = ",".join(targets[:_SHOWN])
-    if len(targets) > _SHOWN:
-        text += f" + {len(targets) - _SHOWN} more..."
+    text = ",".join(targets[:_SHOWN_TARGETS])
+    if len(targets) > _SHOWN_TARGETS:
+        text += f" + {len(targets) - _SHOWN_TARGETS} more..."
     return [name_of(obj), text if obj.get("subsets") else NONE, age_of(obj)]
 
 
-COLUMNS = (NAME, column("Endpoints", description="Addresses and ports that traffic goes to."), AGE)
+KINDS = {
+    "endpoints": Kind(
+        default=Defaults({"subsets[*].ports[*].protocol": "TCP"}),
+        validate=RULES,
+        validate_update=_validate_update,
+        warnings=_warnings,
+        allow_create_on_update=True,
+        columns=(NAME, column("Endpoints", description="Addresses and ports of the endpoints."), AGE),
+        cells=_cells,
+        checks_whole_on_update=True,
+        display_prefix="services/endpoints",
+        deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    )
+}

@@ -20,8 +20,6 @@ _ENDINGS = {"Succeeded": "The pod has completed successfully.", "Failed": "The p
 class PodStrategy(KindStrategy):
     """The rules of pods."""
 
-    tracks_generation = True
-    returns_deleted_object = True
     graceful = True
 
     def default(self, version: Version, obj: Object) -> None:

@@ -1,1 +1,22 @@
 """Service."""
+
+from kubewright.api import names
+from kubewright.controlplane.kinds.kind import STATUS, Kind
+
+from .printing import COLUMNS, cells
+from .proxy import PROXY
+from .strategy import ServiceStrategy
+
+KINDS = {
+    "services": Kind(
+        strategy=ServiceStrategy,
+        validate_name=names.check_dns_label,
+        allow_create_on_update=True,
+        returns_deleted_object=True,
+        columns=COLUMNS,
+        cells=cells,
+        field_selectors={"spec.clusterIP": ".spec.clusterIP", "spec.type": ".spec.type"},
+        subresources={"status": STATUS, "proxy": PROXY},
+        display_prefix="services/specs",
+    )
+}

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kubewright.api import names
-from kubewright.api.errors import ServiceUnavailable, not_found
 from kubewright.api.field_errors import FieldError
-from kubewright.api.gvk import GroupResource, GroupVersionKind
-from kubewright.apiserver.http.messages import HTTPResponse
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.resource import Version
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.subresource import Subresource, SubresourceRequest
-from kubewright.controlplane.kinds.core.pod.subresources import split_target
 from kubewright.controlplane.kinds.kind import Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, labels_text, name_of
 from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
 from kubewright.schema import field_errors as fe
 
@@ -344,69 +337,3 @@ def _drop_by_type(spec: Object, before: Object | None) -> None:
     external = spec.get("type") in ("NodePort", "LoadBalancer") or spec.get("externalIPs")
     if not external and same("externalTrafficPolicy"):
         spec.pop("externalTrafficPolicy")
-
-
-def _external(obj: Object) -> str:
-    spec = obj.get("spec") or {}
-    listed = spec.get("externalIPs") or []
-    if spec.get("type") in ("ClusterIP", "NodePort"):
-        return ",".join(listed) or NONE
-    if spec.get("type") == "LoadBalancer":
-        ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-        points = sorted({one.get("ip") or one.get("hostname") or "" for one in ingress} - {""})
-        return ",".join([*points, *listed]) or "<pending>"
-    if spec.get("type") == "ExternalName":
-        return str(spec.get("externalName") or "")
-    return "<unknown>"
-
-
-def cells(obj: Object) -> list[Any]:
-    """The row of a service."""
-    spec = obj.get("spec") or {}
-    ports = ",".join(
-        f"{one.get('port')}:{one['nodePort']}/{one.get('protocol')}"
-        if one.get("nodePort")
-        else f"{one.get('port')}/{one.get('protocol')}"
-        for one in spec.get("ports") or ()
-    )
-    return [
-        name_of(obj),
-        spec.get("type") or "",
-        (spec.get("clusterIPs") or [NONE])[0],
-        _external(obj),
-        ports or NONE,
-        age_of(obj),
-        labels_text(spec.get("selector")),
-    ]
-
-
-COLUMNS = (
-    NAME,
-    column("Type", description="How the service is exposed."),
-    column("Cluster-IP", description="The address inside the cluster."),
-    column("External-IP", description="Addresses outside of the cluster."),
-    column("Port(s)", description="The ports of the service."),
-    AGE,
-    column("Selector", description="Labels of the pods that answer.", wide=True),
-)
-
-
-async def _proxy(asked: SubresourceRequest) -> HTTPResponse:
-    _, name, port = split_target(asked.name, "service")
-    if port.isdigit():
-        service = await asked.store.get_object(asked.version, asked.namespace, name)
-        if all(each.get("port") != int(port) for each in service["spec"].get("ports") or ()):
-            raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
-    endpoints = asked.store.server.store("", "endpoints")
-    if endpoints is None or await endpoints.storage.get(endpoints.key(asked.namespace, name)) is None:
-        raise not_found(GroupResource("", "services"), name)
-    raise ServiceUnavailable(f'no endpoints available for service "{name}"')
-
-
-PROXY = Subresource(
-    handler=_proxy,
-    verbs=("create", "delete", "get", "patch", "update"),
-    kind=GroupVersionKind("", "v1", "ServiceProxyOptions"),
-    decodes=False,
-    connects=True,
-)
