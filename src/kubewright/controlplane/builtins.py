@@ -194,7 +194,7 @@ class BuiltinDeclaration(Resource):
     strategy = _Lazy(lambda resource: resource._build_strategy())
     converter = _Lazy(lambda resource: resource.declaration.converter)
     handlers = _Lazy(lambda resource: {**resource.declaration.kind.verbs, **resource.extra_handlers})
-    shown_prefix = _Lazy(lambda resource: resource.declaration.kind.display_prefix)
+    shown_prefix = _Lazy(lambda resource: resource.declaration.kind.display_prefix or resource.storage_prefix)
 
     def attached(self, store: ResourceStore) -> None:
         """Remember the store for the strategy."""

@@ -237,12 +237,17 @@ async def test_unregistered_version_of_a_kind(api: Any) -> None:
     )
 
 
-async def test_storage_keys_in_messages(api: Any) -> None:
-    path = f"{NETWORKING}/namespaces/ns/ingresses"
-    spec = {"rules": [{"host": "a.com"}]}
+@pytest.mark.parametrize(
+    ("path", "prefix", "spec"),
+    [
+        (f"{NETWORKING}/namespaces/ns/ingresses", "ingress", {"rules": [{"host": "a.com"}]}),
+        (f"{NETWORKING}/namespaces/ns/networkpolicies", "networkpolicies", {"podSelector": {}}),
+    ],
+)
+async def test_storage_keys_in_messages(api: Any, path: str, prefix: str, spec: Object) -> None:
     await api.ok("POST", path, named({"spec": spec}))
     body = {"metadata": {"name": "a", "uid": "x"}, "spec": spec}
-    assert "Key: /registry/ingress/ns/a," in (await api("PUT", f"{path}/a", body))[1]["message"]
+    assert f"Key: /registry/{prefix}/ns/a," in (await api("PUT", f"{path}/a", body))[1]["message"]
 
 
 async def test_empty_partial_metadata_list_has_null_items(api: Any) -> None:
