@@ -119,11 +119,11 @@ async def test_events_are_remembered_for_a_while_and_a_few_of_them_for_long(
         for number in range(6):
             made = await talk.ok("POST", base, widget(f"w{number}"))
             versions.append(made["metadata"]["resourceVersion"])
-        await server.dispatcher.wait_for_revision(await server.storage.revision())
+        await server.dispatcher.catch_up()
         assert len(await take(await opened(talk, base, f"&resourceVersion={versions[0]}"), 5)) == 5
         now[0] += watch_module.WINDOW_SECONDS + 1
         await talk.ok("POST", base, widget("late"))
-        await server.dispatcher.wait_for_revision(await server.storage.revision())
+        await server.dispatcher.catch_up()
         kept = await take(await opened(talk, base, f"&resourceVersion={versions[3]}"), 3)
         assert shown(kept) == [("ADDED", "w4"), ("ADDED", "w5"), ("ADDED", "late")]
         (expired,) = await rest(await opened(talk, base, f"&resourceVersion={versions[2]}"))
@@ -156,7 +156,7 @@ async def test_a_watch_that_has_ended_is_not_held_until_its_time_is_up(talk, ser
             await stream.aclose()
         server.add(server.store("example.com", "widgets").resource)
         del stream
-    await server.dispatcher.wait_for_revision(await server.storage.revision())
+    await server.dispatcher.catch_up()
     gc.collect()
     assert [reference() for reference in ended] == [None, None, None]
 

@@ -20,7 +20,7 @@ from kubewright.controlplane import ControlPlane
 from kubewright.testing.server import start_test_server
 
 ROUNDS = 8
-BOUNDED = {"Event", "KeyValue", "Change"}
+BOUNDED = {"StorageEvent", "KeyValue", "WatchCacheEvent"}
 """History, which has limits of its own."""
 
 

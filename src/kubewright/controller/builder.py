@@ -33,7 +33,7 @@ from kubewright.client.verbs.base import class_of, decode_object
 
 from .controller import Controller, Reconciler
 from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
-from .object_reader import object_reader, wants_object
+from .object_readers import object_reader, wants_object
 from .rate_limiters import RateLimiter
 from .request import Request
 from .sources import ChannelSource, KindSource, Source

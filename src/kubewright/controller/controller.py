@@ -25,17 +25,19 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kubewright.api.errors import APIError, Conflict
 from kubewright.callables import call, is_async
 
-from .controller_metrics import Outcome, controller_metrics
+from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
 from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
 from .rate_limiters import RateLimiter
 from .request import Result, TerminalError
-from .sources import Source
+
+if TYPE_CHECKING:
+    from .sources import Source
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +110,7 @@ class Controller(Generic[R]):
         warm_up: bool = False,
         recover: bool = True,
         tracer: Any = None,
+        register_metrics: bool = True,
         read: Callable[[R], Awaitable[Any]] | None = None,
         log_fields: Callable[[R], dict[str, Any]] | None = None,
     ) -> None:
@@ -128,13 +131,15 @@ class Controller(Generic[R]):
         self.recover = recover
         """Whether a programming error is retried as any other; otherwise it ends the controller."""
         self.queue: WorkQueue[R] | None = None
-        self.metrics = controller_metrics(name)
+        self.metrics = controller_metrics(name) if register_metrics else ControllerMetrics()
+        """Not in the process-wide registry if several controllers of one process may have this name."""
         self.metrics.workers = workers
         self._reconcile = reconcile
         self._is_async = is_async(reconcile)
         self._threads: ThreadPoolExecutor | None = None
         self._limiter = limiter
         self._tracer = tracer
+        self._register_metrics = register_metrics
         self._read = read
         self._log_fields = log_fields
         self._sources: list[Source[R]] = []
@@ -171,7 +176,8 @@ class Controller(Generic[R]):
     async def warm_up(self) -> None:
         """Start the sources and wait for them; `run` then has only the workers left to start."""
         if self._warming is None:
-            self.queue = WorkQueue(self.name, limiter=self._limiter, metrics=queue_metrics(self.name))
+            metrics = queue_metrics(self.name) if self._register_metrics else None
+            self.queue = WorkQueue(self.name, limiter=self._limiter, metrics=metrics)
             self._warming = asyncio.ensure_future(self._start_sources())
         await asyncio.shield(self._warming)
 

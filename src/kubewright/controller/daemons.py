@@ -35,7 +35,7 @@ from .builder import ManagerProtocol, register_controller_name
 from .controller import Controller
 from .event_handlers import enqueue_object
 from .finalizers import Finalizers
-from .object_reader import object_reader
+from .object_readers import object_reader
 from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 from .request import Request, Result
 from .sources import KindSource

@@ -81,11 +81,31 @@ class WorkQueue(Generic[K]):
         self._ended = False
         """No key is handed out any more."""
         self._idle: asyncio.Future[None] | None = None
+        self._quiet: asyncio.Future[None] | None = None
         self.metrics.running = _ages_of(weakref.ref(self))
 
     def __len__(self) -> int:
         """How many keys could be taken now; those that a worker still holds are not counted."""
         return sum(self.metrics.depths.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no key is ready and no worker holds one; keys that wait for their time do not count."""
+        return not self._locked and len(self._items) == self._waiting_count
+
+    async def wait_until_idle(self) -> None:
+        """Wait until `is_idle`."""
+        while not self.is_idle:
+            if self._quiet is None:
+                self._quiet = self._loop.create_future()
+            await asyncio.shield(self._quiet)
+
+    def _report_idle(self) -> None:
+        quiet = self._quiet
+        if quiet is not None and self.is_idle:
+            self._quiet = None
+            if not quiet.done():
+                quiet.set_result(None)
 
     @property
     def waiting(self) -> int:
@@ -167,6 +187,8 @@ class WorkQueue(Generic[K]):
             self._make_ready(item)
         if self._closed:
             self._check_idle()
+        if self._quiet is not None:
+            self._report_idle()
 
     def forget(self, key: K) -> None:
         """The key is well again: its next failure starts with the shortest delay."""
@@ -181,6 +203,7 @@ class WorkQueue(Generic[K]):
         self.metrics.depths.clear()
         self._wake_all()
         self._check_idle()
+        self._report_idle()
 
     async def drain(self) -> None:
         """Take no more keys, have workers finish what is ready, and return when the last is done.

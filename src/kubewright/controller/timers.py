@@ -21,7 +21,7 @@ from kubewright.client.kind_types import AnyKind
 
 from .builder import ControllerBuilder, ManagerProtocol
 from .controller import Controller
-from .object_reader import object_reader
+from .object_readers import object_reader
 from .request import Request, Result
 
 

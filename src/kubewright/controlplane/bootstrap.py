@@ -40,7 +40,9 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
             metadata = {**metadata, "uid": str(uuid.uuid4()), "creationTimestamp": now}
             waiting.append(store.storage.create(key, store.layout.pack({**obj, "metadata": metadata})))
     for result in await asyncio.gather(*waiting, return_exceptions=True):
-        if isinstance(result, BaseException) and not isinstance(result, KeyExists):
+        if isinstance(result, int):
+            store.written = max(store.written, result)
+        elif not isinstance(result, KeyExists):
             raise result
 
 

@@ -44,6 +44,7 @@ from .credentials import (
     read_key_pair,
 )
 from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
+from .informers import Informers
 from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
 
@@ -139,7 +140,8 @@ class ControlPlane:
         self.front_proxy_authority: CertificateAuthority
         self.front_proxy_client: KeyPair
         self.issuer: TokenIssuer
-        self.rules = RuleResolver(self.server) if auth == "rbac" else None
+        self.informers = Informers(self.server)
+        self.rules = RuleResolver(self.informers) if auth == "rbac" else None
         self._identity = IdentityReviews()
         self._authorize()
         self._declare()
@@ -264,14 +266,13 @@ class ControlPlane:
         return self.authority.certificate + (b"\n" + self.client_ca if self.client_ca else b"")
 
     def _admit(self) -> None:
-        from .admission import Live, arranged, default_plugins
+        from .admission import arranged, default_plugins
         from .webhooks import MutatingWebhooks, ValidatingWebhooks
 
-        live = Live(self.server)
         plugins = [
-            *default_plugins(self.server, live),
-            MutatingWebhooks(self.server, self.webhook_client, live),
-            ValidatingWebhooks(self.server, self.webhook_client, live),
+            *default_plugins(self.server, self.informers),
+            MutatingWebhooks(self.server, self.webhook_client, self.informers),
+            ValidatingWebhooks(self.server, self.webhook_client, self.informers),
         ]
         for plugin in arranged(plugins, enable=self.enabled_plugins, disable=self.disabled_plugins):
             self.server.admission.add(plugin)
@@ -282,28 +283,27 @@ class ControlPlane:
         """Serve custom resources."""
         from .crds import CustomResourceDefinitions
 
-        self.definitions = CustomResourceDefinitions(self.server, self.webhook_client)
+        self.definitions = CustomResourceDefinitions(self.server, self.informers, self.webhook_client)
         self._parts.append(self.definitions)
         await self.definitions.start()
 
     def _assemble(self) -> None:
         """Make what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
         from .aggregation import Aggregator
-        from .controllers import Controllers, default_controllers
+        from .controllers import ControllerManager, default_components
 
-        self.controllers = Controllers(self.server)
-        changes = self.controllers.changes
+        self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
-            self.server, changes, self.service_resolver, lambda: self.front_proxy_client
+            self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client
         )
         self.controllers.add(self.aggregator)
         self._parts.append(self.aggregator)
         if self.runs_controllers:
             plugins = self.server.admission.plugins
             self.controllers.add(
-                *default_controllers(
+                *default_components(
                     self.server,
-                    changes,
+                    self.informers,
                     ca=lambda: self.ca,
                     sign=self.issuer.sign_legacy,
                     quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
@@ -366,20 +366,21 @@ class ControlPlane:
     async def start(self) -> None:
         """Start everything; returns when requests are answered."""
         await self.server.start()
-        ready = Readiness(self.server.health)
+        ready = Readiness(self.server.health, self.informers)
         try:
             await self._identify()
             self._authenticate()
             self._admit()
             await self._define()
-            ready.reached(readiness.DEFINITIONS)
+            ready.definitions = self.definitions
+            ready.complete(readiness.DEFINITIONS)
             if self.port is not None:
                 await self._listen()
             await self._write_bootstrap()
-            ready.reached(readiness.BOOTSTRAP)
+            ready.complete(readiness.BOOTSTRAP)
             self._assemble()
             await self._control()
-            ready.reached(readiness.AGGREGATION + readiness.CONTROLLERS)
+            ready.complete(readiness.AGGREGATION + readiness.CONTROLLERS)
             if self.front is not None:
                 if self._kubeconfig is None:
                     self._scratch = Path(tempfile.mkdtemp(prefix="kubewright-"))
@@ -394,6 +395,7 @@ class ControlPlane:
         self._stopping.set()
         while self._parts:
             await self._parts.pop().stop()
+        await self.informers.stop()
         await self.webhook_client.close()
         if self.front is not None and self.front._sockets is not None:
             self.front._sockets.close()

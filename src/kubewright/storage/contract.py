@@ -47,7 +47,7 @@ class StorageEvent(NamedTuple):
 
 
 class StorageError(Exception):
-    """The store cannot do its work (disk full, file locked, server away); the message says what to do."""
+    """The store failed (disk full, file locked, server unreachable); the message names the remedy."""
 
 
 class KeyExists(Exception):
@@ -100,8 +100,24 @@ class StorageWatch(ABC):
     async def progress(self) -> int:
         """A revision up to which everything has been delivered to, or is queued for, this watch.
 
-        Whoever passes it on (a bookmark) first passes on the batches that are queued.
+        Dispatch the batches that are queued (`pending`) before you report it as a bookmark.
         """
+
+    @property
+    @abstractmethod
+    def pending(self) -> bool:
+        """Whether events are queued that iteration has not returned yet."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the stream is attached to the store and has delivered or queued every change so far.
+
+        False while a remote store is unreachable and until the stream has caught up afterwards.
+        """
+        return True
+
+    async def wait_until_connected(self) -> None:  # noqa: B027 - a store in process is always connected
+        """Wait until `connected` is true, or the stream has ended."""
 
     @abstractmethod
     def close(self) -> None:

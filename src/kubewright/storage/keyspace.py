@@ -93,6 +93,10 @@ class KeyspaceWatch(StorageWatch):
     async def progress(self) -> int:
         return self._keyspace.revision
 
+    @property
+    def pending(self) -> bool:
+        return bool(self._queue) or self._lagging
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True

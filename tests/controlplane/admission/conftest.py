@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.controlplane.path_client import PathClient
 
 from kubewright.apiserver import HTTPRequest, User
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.controllers.requests import Requests
 
 Object = dict[str, Any]
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
@@ -21,7 +21,7 @@ class Cluster:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
-        self.client = Requests(plane.server, SYSTEM, agent="test")
+        self.client = PathClient(plane.server, SYSTEM, user_agent="test")
         self.core = "/api/v1/namespaces/ns"
 
     async def policy(self, kind: str, name: str, spec: Object, binding: Object | None = None) -> None:

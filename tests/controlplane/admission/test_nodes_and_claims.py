@@ -131,7 +131,6 @@ async def test_claims_grow_where_their_class_lets_them(cluster: Any) -> None:
         ({"disable_admission_plugins": ["Nope"]}, 'disable-admission-plugins plugin "Nope" is unknown'),
         ({"enable_admission_plugins": ["Nope"]}, 'enable-admission-plugins plugin "Nope" is unknown'),
         ({"enable_admission_plugins": ["AlwaysDeny"]}, 'plugin "AlwaysDeny" is not available here'),
-        ({"disable_admission_plugins": ["NoticeWrites"]}, 'plugin "NoticeWrites" is unknown'),
         (
             {"enable_admission_plugins": ["PodSecurity"], "disable_admission_plugins": ["PodSecurity"]},
             r"\[PodSecurity\] in enable-admission-plugins and disable-admission-plugins overlapped",
@@ -144,7 +143,7 @@ def test_plugins_are_named_as_kubernetes_does(settings: dict[str, Any], complain
 
 
 async def test_each_plugin_can_be_switched_off() -> None:
-    names = [name for name in ORDER if name != "NoticeWrites"]
+    names = ORDER
     check_names(enable=(), disable=[*names, "AlwaysDeny", "PodGroupProtection"])
     async with ControlPlane(port=None) as plane:
         assert {*names} - {each.name for each in plane.server.admission.plugins} == {

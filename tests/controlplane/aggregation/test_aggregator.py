@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.controlplane.path_client import PathClient
 
 from kubewright.api.errors import Forbidden, NotFound
 from kubewright.apiserver import (
@@ -29,7 +30,6 @@ from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthe
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.server import HTTPServer
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.controllers.requests import Requests
 from kubewright.storage import MemoryStorage
 
 GROUP = "toys.example.com"
@@ -117,11 +117,11 @@ async def toy(plane: ControlPlane) -> AsyncIterator[HTTPServer]:
 
 
 @pytest.fixture
-def client(plane: ControlPlane) -> Requests:
-    return Requests(plane.server, SYSTEM)
+def client(plane: ControlPlane) -> PathClient:
+    return PathClient(plane.server, SYSTEM)
 
 
-async def register(client: Requests, **spec: Any) -> None:
+async def register(client: PathClient, **spec: Any) -> None:
     base = {
         "group": GROUP,
         "version": "v1",
@@ -140,7 +140,7 @@ async def register(client: Requests, **spec: Any) -> None:
     )
 
 
-async def condition(client: Requests) -> tuple[str, str, str]:
+async def condition(client: PathClient) -> tuple[str, str, str]:
     found = await client.get(f"{SERVICES}/v1.{GROUP}")
     for each in (found.get("status") or {}).get("conditions") or ():
         if each["type"] == "Available":
@@ -148,7 +148,7 @@ async def condition(client: Requests) -> tuple[str, str, str]:
     return "", "", ""
 
 
-async def until(client: Requests, reason: str) -> str:
+async def until(client: PathClient, reason: str) -> str:
     """Wait for a reason of the condition; returns its message."""
     async with asyncio.timeout(10):
         while True:
@@ -159,7 +159,7 @@ async def until(client: Requests, reason: str) -> str:
 
 
 @pytest.fixture
-async def aggregated(plane: ControlPlane, toy: HTTPServer, client: Requests) -> Requests:
+async def aggregated(plane: ControlPlane, toy: HTTPServer, client: PathClient) -> PathClient:
     plane.service_resolver.overrides["toy.default"] = toy.url
     await register(client, insecureSkipTLSVerify=True)
     await until(client, "Passed")
@@ -167,7 +167,7 @@ async def aggregated(plane: ControlPlane, toy: HTTPServer, client: Requests) -> 
     return client
 
 
-async def test_objects_of_another_server_are_served(aggregated: Requests) -> None:
+async def test_objects_of_another_server_are_served(aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     toy = {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}}
     made = await aggregated.create(path, toy)
@@ -178,7 +178,7 @@ async def test_objects_of_another_server_are_served(aggregated: Requests) -> Non
         await aggregated.get(f"{path}/bear")
 
 
-async def test_the_other_server_knows_who_asks(plane: ControlPlane, aggregated: Requests) -> None:
+async def test_the_other_server_knows_who_asks(plane: ControlPlane, aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
     user = User("jane", ("system:masters", "people"), "1", {"example.com/floor": ("2",)})
@@ -201,7 +201,7 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def test_watches_stream(plane: ControlPlane, aggregated: Requests) -> None:
+async def test_watches_stream(plane: ControlPlane, aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     response = await plane.server.handle(HTTPRequest("GET", path, query="watch=1", user=SYSTEM))
     assert response.status == 200
@@ -213,7 +213,7 @@ async def test_watches_stream(plane: ControlPlane, aggregated: Requests) -> None
     await response.stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_websockets_pass_through(plane: ControlPlane, aggregated: Requests) -> None:
+async def test_websockets_pass_through(plane: ControlPlane, aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
     context = ssl.create_default_context(cadata=plane.ca.decode())
@@ -254,7 +254,7 @@ async def test_websockets_pass_through(plane: ControlPlane, aggregated: Requests
             assert (await socket.receive()).data == b"hello"
 
 
-async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggregated: Requests) -> None:
+async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggregated: PathClient) -> None:
     groups = {group["name"]: group for group in (await aggregated.get("/apis"))["groups"]}
     assert groups[GROUP]["preferredVersion"]["groupVersion"] == f"{GROUP}/v1"
     assert "apps" in groups
@@ -275,10 +275,12 @@ async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggre
 
 
 async def test_a_server_that_goes_away_is_unavailable_and_stale(
-    plane: ControlPlane, toy: HTTPServer, aggregated: Requests
+    plane: ControlPlane, toy: HTTPServer, aggregated: PathClient
 ) -> None:
     await toy.stop(0.1)
-    plane.aggregator.availability.loop.add(f"v1.{GROUP}")
+    (controller,) = plane.aggregator.availability.controllers
+    assert controller.queue is not None
+    controller.queue.add(f"v1.{GROUP}")
     message = await until(aggregated, "FailedDiscoveryCheck")
     assert message.startswith("failing or missing response from https://")
     response = await plane.server.handle(HTTPRequest("GET", f"/apis/{GROUP}/v1/toys", user=SYSTEM))
@@ -290,7 +292,7 @@ async def test_a_server_that_goes_away_is_unavailable_and_stale(
     assert shown[GROUP]["versions"][0]["freshness"] == "Stale"
 
 
-async def test_certificates_are_verified(plane: ControlPlane, toy: HTTPServer, client: Requests) -> None:
+async def test_certificates_are_verified(plane: ControlPlane, toy: HTTPServer, client: PathClient) -> None:
     plane.service_resolver.overrides["toy.default"] = toy.url
     await register(client, caBundle=base64.b64encode(plane.ca).decode())
     message = await until(client, "FailedDiscoveryCheck")
@@ -307,7 +309,7 @@ async def test_certificates_are_verified(plane: ControlPlane, toy: HTTPServer, c
     ],
 )
 async def test_reasons_of_unavailability(
-    plane: ControlPlane, client: Requests, ports: Any, slices: bool, reason: str
+    plane: ControlPlane, client: PathClient, ports: Any, slices: bool, reason: str
 ) -> None:
     core = "/api/v1/namespaces/default"
     if ports is not None:
@@ -334,7 +336,7 @@ async def test_reasons_of_unavailability(
     assert await until(client, reason)
 
 
-async def test_local_services_follow_what_is_served(plane: ControlPlane, client: Requests) -> None:
+async def test_local_services_follow_what_is_served(plane: ControlPlane, client: PathClient) -> None:
     apps = await client.get(f"{SERVICES}/v1.apps")
     assert apps["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
     assert apps["spec"] == {
@@ -355,7 +357,7 @@ async def test_local_services_follow_what_is_served(plane: ControlPlane, client:
         await client.get(f"{SERVICES}/v1.things.example.com")
 
 
-async def test_other_servers_can_learn_whom_to_believe(plane: ControlPlane, client: Requests) -> None:
+async def test_other_servers_can_learn_whom_to_believe(plane: ControlPlane, client: PathClient) -> None:
     found = await client.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
     data = found["data"]
     assert data["client-ca-file"] == plane.client_authorities.decode()
@@ -388,7 +390,7 @@ class Caller:
 
 
 @pytest.fixture
-async def bear(plane: ControlPlane, aggregated: Requests) -> str:
+async def bear(plane: ControlPlane, aggregated: PathClient) -> str:
     """The path of a toy."""
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})

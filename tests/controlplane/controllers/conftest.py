@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.controlplane.path_client import PathClient
 
 from kubewright.apiserver import (
     AlwaysAllow,
@@ -19,12 +20,11 @@ from kubewright.apiserver import (
     Version,
 )
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane.admission.live import Live
 from kubewright.controlplane.admission.namespaces import NamespaceLifecycle
-from kubewright.controlplane.controllers import Controllers
+from kubewright.controlplane.controllers import ControllerManager
 from kubewright.controlplane.controllers.garbage_collector import GarbageCollector
 from kubewright.controlplane.controllers.namespaces import NamespaceController
-from kubewright.controlplane.controllers.requests import Requests
+from kubewright.controlplane.informers import Informers
 from kubewright.storage import MemoryStorage
 
 Object = dict[str, Any]
@@ -58,9 +58,9 @@ class World:
     """A server, its controllers and a client."""
 
     server: APIServer
-    controllers: Controllers
+    controllers: ControllerManager
     collector: GarbageCollector
-    client: Requests
+    client: PathClient
 
     async def make(
         self, kind: str, name: str, *, owners: Any = (), namespace: str = "ns", **meta: Any
@@ -119,21 +119,23 @@ async def running(*extra: Resource, storage: MemoryStorage | None = None) -> Asy
     server.add(resource("Zone", namespaced=False))
     for each in extra:
         server.add(each)
-    server.admission.add(NamespaceLifecycle(Live(server)))
+    informers = Informers(server)
+    server.admission.add(NamespaceLifecycle(informers))
     async with server:
-        controllers = Controllers(server)
-        collector = GarbageCollector(server, controllers.changes)
-        controllers.add(collector, NamespaceController(server, controllers.changes))
+        controllers = ControllerManager(server, informers)
+        collector = GarbageCollector(server, informers)
+        controllers.add(collector, NamespaceController(server, informers))
         await controllers.start()
-        client = Requests(server, SYSTEM)
+        client = PathClient(server, SYSTEM)
         world = World(server, controllers, collector, client)
         for name in ("ns", "other"):
-            if not await Live(server).namespace(name):
+            if not await informers.namespace(name):
                 await world.make("Namespace", name)
         try:
             yield world
         finally:
             await controllers.stop()
+            await informers.stop()
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ async def test_dependents_of_a_kind_that_goes_right_after_its_objects(
     await world.make("Thing", "child-of-kept", owners=[refer(kept)])
     await world.wait_until_idle()
     await world.client.delete(f"{path}/seen")
-    await world.controllers.changes.caught_up()
+    await world.controllers.informers.catch_up()
     world.server.remove("example.com", "widgets")
     await world.wait_until_idle()
     assert await world.names("Thing") == ["child-of-kept"]

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.controlplane.path_client import PathClient
 
 from kubewright.api.errors import NotFound
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.controllers.requests import Requests
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
@@ -24,8 +24,8 @@ async def plane() -> AsyncIterator[ControlPlane]:
 
 
 @pytest.fixture
-def client(plane: ControlPlane) -> Requests:
-    return Requests(plane.server, SYSTEM)
+def client(plane: ControlPlane) -> PathClient:
+    return PathClient(plane.server, SYSTEM)
 
 
 def role(name: str, **more: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def role(name: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, **more}
 
 
-async def test_every_namespace_has_an_account_and_the_root_certificate(plane: Any, client: Requests) -> None:
+async def test_every_namespace_has_an_account_and_the_root_ca(plane: Any, client: PathClient) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
     await client.create("/api/v1/namespaces", namespace)
     await plane.wait_until_idle()
@@ -51,7 +51,7 @@ async def test_every_namespace_has_an_account_and_the_root_certificate(plane: An
         await client.get("/api/v1/namespaces/ns")
 
 
-async def test_token_secrets_are_filled_and_go_with_their_account(plane: Any, client: Requests) -> None:
+async def test_token_secrets_are_filled_and_go_with_their_account(plane: Any, client: PathClient) -> None:
     core = "/api/v1/namespaces/default"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
     made = await client.create(f"{core}/serviceaccounts", account)
@@ -75,7 +75,7 @@ async def test_token_secrets_are_filled_and_go_with_their_account(plane: Any, cl
         await client.get(f"{core}/secrets/t")
 
 
-async def test_roles_are_aggregated(plane: Any, client: Requests) -> None:
+async def test_roles_are_aggregated(plane: Any, client: PathClient) -> None:
     view = await client.get(f"{RBAC}/view")
     assert any("pods" in rule.get("resources", ()) for rule in view["rules"])
     rule = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}

@@ -67,10 +67,20 @@ async def watch_collection(
             except APIError as error:
                 watcher.fail(error)
                 return _stream(request, watcher, accepted.media)
-        await _send_state(endpoint, watcher, namespace, name)
+        # Attached before the state is read, so that no change after its revision is missed however long
+        # reading and converting take.
+        watcher.hold()
+        store.watch_cache.attach(watcher)
+        try:
+            await _send_state(endpoint, watcher, namespace, name)
+        except BaseException:
+            watcher.close()
+            raise
         if options.send_initial_events and options.bookmarks:
             watcher.push_initial([representation.bookmark(watcher.after, initial=True)])
-    elif not wanted:
+        watcher.release()
+        return _stream(request, watcher, accepted.media)
+    if not wanted:
         watcher.after = server.dispatcher.revision
     else:
         try:
@@ -87,9 +97,11 @@ async def _send_state(endpoint: ResourceEndpoint, watcher: Watcher, namespace: s
     store, representation, selection = endpoint.store, watcher.representation, watcher.selection
     prefix = store.range(namespace)
     if name and (namespace or not endpoint.resource.namespaced):
-        found = await store.storage.get(store.key(namespace, name))
-        watcher.after = await store.storage.revision()
-        items = [found] if found is not None else []
+        # A range of one key: value and revision come from the same read.
+        key = store.key(namespace, name)
+        page = await store.storage.list(key, limit=1)
+        watcher.after = page.revision
+        items = [item for item in page.items if item.key == key]
     else:
         page = await store.storage.list(prefix)
         watcher.after = page.revision

@@ -118,6 +118,8 @@ class Watcher(AsyncIterator[bytes]):
         "_bytes",
         "_closed",
         "_first",
+        "_held",
+        "_overrun",
         "_waiter",
         "abort",
         "after",
@@ -159,15 +161,24 @@ class Watcher(AsyncIterator[bytes]):
         """Set by the transport: ends the connection of a client that does not read."""
         self._bytes = 0
         self._first = True
+        self._held: list[WatchCacheEvent] | None = None
+        self._overrun = False
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
     def offer(self, change: WatchCacheEvent) -> None:
         """Queue a change, if this watcher is to see it."""
+        if self._held is not None:
+            self._hold(change)
+            return
         if change.event.revision <= self.after or self._closed:
             return
         selection = self.selection
-        type_ = change.type if selection is None else change.selected(selection, self.representation)
+        try:
+            type_ = change.type if selection is None else change.selected(selection, self.representation)
+        except Exception:
+            self.cache.skip(change)
+            return
         if not type_:
             return
         representation = self.representation
@@ -181,10 +192,37 @@ class Watcher(AsyncIterator[bytes]):
                 chunk = representation.event(type_, obj, first=True)
             else:
                 chunk = change.bytes_for(representation, type_)
-        except Exception as error:
+        except APIError as error:
             self.fail(error)
             return
+        except Exception:
+            self.cache.skip(change)
+            return
         self.push(chunk)
+
+    def hold(self) -> None:
+        """Keep changes back until `release`: the initial state is being read, and `after` is not known."""
+        self._held = []
+
+    def _hold(self, change: WatchCacheEvent) -> None:
+        assert self._held is not None
+        self._held.append(change)
+        self._bytes += change.size
+        if len(self._held) > QUEUE_EVENTS or self._bytes > QUEUE_BYTES:
+            self._held = []
+            self._bytes = 0
+            self._overrun = True
+
+    def release(self) -> None:
+        """Offer the changes that were kept back, and every later one immediately."""
+        held, self._held = self._held or [], None
+        self._bytes = 0
+        if self._overrun:
+            self.pending.clear()
+            self.fail(Expired("too many changes while the initial state was read; list again"))
+            return
+        for change in held:
+            self.offer(change)
 
     def encode_object(self, type_: str, obj: Object) -> bytes:
         """An event of a decoded object, as this stream needs it."""
@@ -225,6 +263,11 @@ class Watcher(AsyncIterator[bytes]):
         if self.abort is not None:
             self.abort()
 
+    @property
+    def holding(self) -> bool:
+        """Whether changes are kept back until `release`."""
+        return self._held is not None
+
     def close(self) -> None:
         """End the stream after what is queued."""
         if not self._closed:
@@ -241,7 +284,7 @@ class Watcher(AsyncIterator[bytes]):
         if self.deadline <= now:
             self.close()
             return 0.0
-        if self.bookmarks:
+        if self.bookmarks and self._held is None:
             self.push(self.representation.bookmark(max(self.cache.dispatcher.revision, self.after)))
         return self.next_due(now)
 
@@ -306,8 +349,8 @@ class WatchCache:
         """Watches ended because nobody read them."""
         self.active = 0
         self.on_count: Callable[[int], object] | None = None
-        self.listeners: list[Callable[[WatchCacheEvent], object]] = []
-        """Parts of the server that follow this resource; called with every change, in order."""
+        self.undecodable = 0
+        """Events that a watch skipped because the stored value cannot be decoded."""
         self._window: deque[WatchCacheEvent] = deque()
         self._window_bytes = 0
         self._watchers: dict[tuple[str, str], dict[Watcher, None]] = {}
@@ -329,8 +372,6 @@ class WatchCache:
         change = WatchCacheEvent(event, namespace, name, self.dispatcher.clock())
         self.received += 1
         self._remember(change)
-        for listener in self.listeners:
-            listener(change)
         for observer in self.dispatcher.listeners:
             observer.on_event(self, change)
         watchers = self._watchers
@@ -364,14 +405,26 @@ class WatchCache:
             self._window_bytes -= first.size
             self.oldest = first.event.revision
 
+    def skip(self, change: WatchCacheEvent) -> None:
+        """Leave out a change whose value cannot be decoded, and go on with the next."""
+        self.undecodable += 1
+        if self.undecodable in (1, 10, 100) or self.undecodable % 1000 == 0:
+            logger.exception(
+                "stored object cannot be decoded; skipping its event",
+                extra={"key": change.event.key, "revision": change.event.revision},
+            )
+
     def attach(self, watcher: Watcher) -> None:
-        """Add a watcher: it gets what the window holds after its version, then everything new."""
+        """Add a watcher: it gets what the window holds after its version, then everything new.
+
+        A watcher that holds changes back gets only those from now on.
+        """
         if self._ended:
             watcher.close()
             return
         namespace, name = watcher.scope
         window = self._window
-        if window and window[-1].event.revision > watcher.after:
+        if not watcher.holding and window and window[-1].event.revision > watcher.after:
             for change in window:
                 if (
                     change.event.revision > watcher.after
@@ -449,8 +502,10 @@ class WatchCache:
                         continue
                     change.encoded[key] = representation.event(type_, obj)
                 watcher.push(change.encoded[key])
-            except Exception as error:
+            except APIError as error:
                 watcher.fail(error)
+            except Exception:
+                self.skip(change)
             finally:
                 if self._conversions.empty():
                     change.settle()

@@ -15,15 +15,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import too_large_resource_version
-from kubewright.storage.contract import Compacted, Storage, StorageError
+from kubewright.storage.contract import Compacted, Storage, StorageError, StorageEvent
 
 if TYPE_CHECKING:
     from .cache import WatchCache, WatchCacheEvent, Watcher
 
 logger = logging.getLogger("kubewright.apiserver")
 
-_HANDING_ON = 5
-"""Turns of the event loop within which the feed takes in what is queued for it."""
+_PROGRESS_INTERVAL = 0.1
+"""Seconds between requests for progress from a store that does not report it yet."""
 
 
 class WatchTimer:
@@ -98,12 +98,19 @@ class EventListener(Protocol):
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
         """An object was written or removed."""
 
-    def on_reset(self) -> None:
-        """Changes may have been missed: read everything anew."""
+    def on_watch_lost(self) -> None:
+        """The watch on storage has ended: changes may be missed until `on_watch_restarted`."""
+
+    def on_watch_restarted(self) -> None:
+        """A new watch has begun: read everything anew."""
 
 
 class EventDispatcher:
-    """Follows storage and knows how far it has come (`revision`)."""
+    """Follows storage and knows how far it has come (`revision`).
+
+    An event that a watch cache or a listener cannot handle is logged and counted (`failures`); the stream
+    goes on.
+    """
 
     def __init__(self, storage: Storage, prefix: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.storage = storage
@@ -113,11 +120,16 @@ class EventDispatcher:
         self.running = False
         self.timer = WatchTimer(clock)
         self.listeners: list[EventListener] = []
+        self.failures = 0
+        """Events whose dispatch raised an exception."""
         self._caches: dict[str, tuple[WatchCache, ...]] = {}
         """By the beginning of their keys; resources of two groups may share one (events)."""
         self._task: asyncio.Task[None] | None = None
         self._watch: Any = None
+        self._lost = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._progressed = asyncio.Event()
+        """Replaced after each batch and each restart; set when it is replaced."""
 
     def register(self, cache: WatchCache) -> None:
         """Hand events under the cache's prefix to it."""
@@ -159,34 +171,79 @@ class EventDispatcher:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
+    @property
+    def connected(self) -> bool:
+        """Whether every change in storage reaches this dispatcher without delay."""
+        return not self._lost and self._watch is not None and self._watch.connected
+
+    async def wait_until_connected(self) -> None:
+        """Wait until `connected` is true."""
+        while self.running and not self.connected:
+            if self._lost:
+                await self._progressed.wait()
+            else:
+                await self._watch.wait_until_connected()
+                if not self.connected:
+                    await self._progressed.wait()
+
     async def _follow(self, watch: Any) -> None:
-        delay = 0.1
         while self.running:
             try:
                 async for batch in watch:
-                    delay = 0.1
                     for event in batch:
-                        for cache in self._caches_for(event.key):
-                            cache.add_event(event)
-                    self.revision = batch[-1].revision
-                    if self._waiters:
-                        self._wake()
+                        self._dispatch(event)
+                    self._advance(batch[-1].revision)
             except (Compacted, StorageError) as error:
-                logger.warning("lost the watch on storage, starting again: %s", error)
+                logger.warning("storage watch lost; restarting it", extra={"error": str(error)})
+            except Exception:
+                logger.exception("storage watch failed; restarting it")
             finally:
                 watch.close()
+            watch = await self._restart()
+
+    def _dispatch(self, event: StorageEvent) -> None:
+        for cache in self._caches_for(event.key):
+            try:
+                cache.add_event(event)
+            except Exception:
+                self.failures += 1
+                logger.exception(
+                    "storage event not dispatched", extra={"key": event.key, "revision": event.revision}
+                )
+
+    async def _restart(self) -> Any:
+        """Begin another watch at the current revision; every listener reads its state anew."""
+        self._lost = True
+        for cache in self._all():
+            cache.close_watchers()
+        for listener in self.listeners:
+            listener.on_watch_lost()
+        delay = 0.1
+        while True:
             await asyncio.sleep(delay)
             delay = min(delay * 2, 5.0)
             try:
-                self.revision = await self.storage.revision()
-            except StorageError:
-                continue
-            for cache in self._all():
-                cache.close_watchers()
-                cache.reset(self.revision)
-            for listener in self.listeners:
-                listener.on_reset()
-            watch = self._watch = self.storage.watch(self.prefix, self.revision)
+                revision = await self.storage.revision()
+                break
+            except StorageError as error:
+                logger.warning("storage unreachable; retrying", extra={"error": str(error)})
+        watch = self._watch = self.storage.watch(self.prefix, revision)
+        for cache in self._all():
+            cache.close_watchers()
+            cache.reset(revision)
+        self._lost = False
+        self._advance(revision)
+        for listener in self.listeners:
+            listener.on_watch_restarted()
+        return watch
+
+    def _advance(self, revision: int) -> None:
+        """Everything up to `revision` has been dispatched."""
+        self.revision = revision
+        if self._waiters:
+            self._wake()
+        self._progressed.set()
+        self._progressed = asyncio.Event()
 
     def _all(self) -> list[WatchCache]:
         return [cache for caches in self._caches.values() for cache in caches]
@@ -205,27 +262,47 @@ class EventDispatcher:
                 future.set_result(None)
 
     async def wait_for_revision(self, revision: int) -> None:
-        """Wait until everything up to `revision` has been handed on."""
-        if revision <= self.revision or self._watch is None:
+        """Wait until the change with this revision has been dispatched.
+
+        The revision must be that of a key under the dispatcher's prefix (a write through a
+        `ResourceStore`), or in the future. For other revisions use `catch_up`.
+        """
+        if revision <= self.revision:
             return
-        # Revisions may have gone to keys that are not followed, so the last one seen need never reach it.
-        while await self._watch.progress() < revision and self.running:  # noqa: ASYNC110 - storage has no signal
-            await asyncio.sleep(0.01)
-        for _ in range(_HANDING_ON):
-            await asyncio.sleep(0)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((revision, future))
+        try:
+            await future
+        finally:
+            self._waiters = [entry for entry in self._waiters if entry[1] is not future]
+
+    async def catch_up(self) -> None:
+        """Wait until every change that is stored by now has been dispatched."""
+        revision = await self.storage.revision()
+        while revision > self.revision and self.running:
+            watch, progressed = self._watch, self._progressed
+            try:
+                progress = 0 if self._lost else await watch.progress()
+            except (Compacted, StorageError):
+                progress = 0
+            if watch is self._watch and progress >= revision and not watch.pending:
+                # The last changes were to keys outside the prefix.
+                self._advance(progress)
+                return
+            try:
+                async with asyncio.timeout(_PROGRESS_INTERVAL):
+                    await progressed.wait()
+            except TimeoutError:
+                continue
 
     async def wait_for_storage_revision(self, revision: int, timeout: float) -> None:
         """Wait until storage has reached `revision`; raises `Timeout` if it does not within `timeout`
         seconds."""
         if revision <= self.revision or revision <= await self.storage.revision():
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((revision, future))
         try:
             async with asyncio.timeout(timeout):
-                await future
+                await self.wait_for_revision(revision)
         except TimeoutError:
             error = too_large_resource_version(revision, self.revision)
             raise error from None
-        finally:
-            self._waiters = [entry for entry in self._waiters if entry[1] is not future]

@@ -1,29 +1,24 @@
-"""RBAC rules of a user, from the stored Roles and Bindings.
+"""RBAC rules of a user, from the informers of Roles and Bindings.
 
-The four kinds are read once, at the first question, and then followed through their hubs. Bindings are
-indexed by subject; the rules of a user in a namespace are worked out once and kept until any of the objects
-changes, so a request costs one look-up and a walk over the few rules that concern its user.
+Bindings are indexed by subject. The rules of a user in a namespace are resolved once and cached until any of
+the objects changes, so a request costs one lookup and a walk over the few rules of its user.
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, AuthorizationResult, Decision
 from kubewright.apiserver.authorization.rbac import RBAC_GROUP, PolicyRule, path_matches
-from kubewright.apiserver.server import APIServer
-from kubewright.apiserver.watch.cache import WatchCacheEvent
-from kubewright.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from kubewright.controlplane.informers import Informer, Informers, Key, ResourceEvent
 
 Object = dict[str, Any]
 _SERVICE_ACCOUNT = "system:serviceaccount:"
-_KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
+_RESOURCES = ("clusterroles", "roles", "clusterrolebindings", "rolebindings")
 _MAX_USERS = 4096
-_decode = msgspec.json.decode
 
 
 class ResolvedRules(NamedTuple):
@@ -36,89 +31,88 @@ class ResolvedRules(NamedTuple):
 
 
 class RuleResolver:
-    """The rules that are in force."""
+    """Resolves the RBAC rules that are in force."""
 
-    def __init__(self, server: APIServer) -> None:
-        self._server = server
-        self._objects: dict[str, dict[tuple[str, str], Object]] | None = None
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+        self._synced: tuple[Informer, ...] = ()
         self._bindings: dict[str, dict[tuple[str, str], dict[str, Object]]] = {}
+        """Bindings by namespace, subject and name."""
+        self._subjects: dict[Key, list[tuple[str, str]]] = {}
+        """The subjects under which each binding is indexed."""
         self._known: dict[tuple[str, tuple[str, ...], str], ResolvedRules] = {}
-        self._local = isinstance(server.storage, LocalStorage)
+        for plural in ("clusterrolebindings", "rolebindings"):
+            informers.add_handler(RBAC_GROUP, plural, self._binding_changed)
+        for plural in ("clusterroles", "roles"):
+            informers.add_handler(RBAC_GROUP, plural, self._role_changed)
 
-    async def rules_for(self, user: User, namespace: str) -> ResolvedRules:
-        """The user's rules cluster-wide and, if a namespace is given, there."""
-        if self._objects is None:
-            await self._load()
-        elif self._local and await self._server.storage.revision() > self._server.dispatcher.revision:
-            # What was written just now is on its way through the feed.
-            await asyncio.sleep(0)
+    async def rules_for(self, user: User, namespace: str, *, allow_outdated: bool = False) -> ResolvedRules:
+        """Return the user's rules cluster-wide and, if a namespace is given, there.
+
+        Raises `ServiceUnavailable` if the rules may be out of date and that is not allowed.
+        """
+        if not allow_outdated or self._is_connected or not self._synced:
+            await self._wait_until_current()
         key = (user.name, user.groups, namespace)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MAX_USERS:
                 self._known.clear()
-            found = self._known[key] = self._work_out(user, namespace)
+            found = self._known[key] = self._resolve(user, namespace)
         return found
 
     async def role(self, reference: Object, namespace: str) -> Object | None:
-        """The role that a binding refers to."""
-        if self._objects is None:
-            await self._load()
+        """Return the role that a binding refers to."""
+        await self._wait_until_current()
         return self._role(reference, namespace)
 
-    async def _load(self) -> None:
-        objects: dict[str, dict[tuple[str, str], Object]] = {}
-        for plural in _KINDS:
-            store = self._server.store(RBAC_GROUP, plural)
-            assert store is not None
-            found = objects[plural] = {}
-            page = await store.storage.list(store.prefix)
-            for item in page.items:
-                namespace, _, name = item.key[len(store.prefix) :].rpartition("/")
-                found[namespace, name] = _decode(item.value)
-            follow = self._follower(plural)
-            if follow not in store.watch_cache.listeners:
-                store.watch_cache.listeners.append(follow)
-        self._objects = objects
-        self._bindings = {}
-        for plural in ("clusterrolebindings", "rolebindings"):
-            for (namespace, name), binding in objects[plural].items():
-                self._index(namespace, name, binding)
+    @property
+    def _is_connected(self) -> bool:
+        return self._informers.dispatcher.connected and all(each.synced for each in self._synced)
 
-    def _follower(self, plural: str) -> Any:
-        def follow(change: WatchCacheEvent) -> None:
-            if self._objects is None:
-                return
-            key = (change.namespace, change.name)
-            objects = self._objects[plural]
-            if plural.endswith("bindings"):
-                old = objects.get(key)
-                if old is not None:
-                    for subject in _subjects(old, change.namespace):
-                        self._bindings.get(change.namespace, {}).get(subject, {}).pop(change.name, None)
-            if change.event.value is None:
-                objects.pop(key, None)
+    async def _wait_until_current(self) -> None:
+        """Wait for acknowledged writes and, after an interruption, until no change in storage is missing.
+
+        A permission that was revoked while storage was unreachable must not be granted afterwards.
+        """
+        informers = self._informers
+        if informers.dispatcher.connected and self._synced:
+            for each in self._synced:
+                if not each.fresh:
+                    break
             else:
-                objects[key] = _decode(change.event.value)
-                if plural.endswith("bindings"):
-                    self._index(change.namespace, change.name, objects[key])
-            self._known.clear()
+                return
+        await informers.wait_until_current()
+        found = [await informers.informer(RBAC_GROUP, plural) for plural in _RESOURCES]
+        self._synced = tuple(each for each in found if each is not None)
 
-        return follow
+    def _role_changed(self, event: ResourceEvent) -> None:
+        self._known.clear()
 
-    def _index(self, namespace: str, name: str, binding: Object) -> None:
-        by_subject = self._bindings.setdefault(namespace, {})
-        for subject in _subjects(binding, namespace):
-            by_subject.setdefault(subject, {})[name] = binding
+    def _binding_changed(self, event: ResourceEvent) -> None:
+        self._known.clear()
+        by_subject = self._bindings.setdefault(event.namespace, {})
+        for subject in self._subjects.pop(event.key, ()):
+            bindings = by_subject.get(subject, {})
+            bindings.pop(event.name, None)
+            if not bindings:
+                by_subject.pop(subject, None)
+        if event.type != "DELETED":
+            subjects = _subjects(event.object, event.namespace)
+            self._subjects[event.key] = subjects
+            for subject in subjects:
+                by_subject.setdefault(subject, {})[event.name] = event.object
+        if not by_subject:
+            del self._bindings[event.namespace]
 
     def _role(self, reference: Object, namespace: str) -> Object | None:
-        assert self._objects is not None
         name = reference.get("name") or ""
+        cluster_roles, roles = self._synced[:2]
         if reference.get("kind") == "ClusterRole":
-            return self._objects["clusterroles"].get(("", name))
-        return self._objects["roles"].get((namespace, name)) if namespace else None
+            return cluster_roles.get(name)
+        return roles.get(name, namespace=namespace) if namespace else None
 
-    def _work_out(self, user: User, namespace: str) -> ResolvedRules:
+    def _resolve(self, user: User, namespace: str) -> ResolvedRules:
         subjects = [("User", user.name), *(("Group", group) for group in user.groups)]
         if user.name.startswith(_SERVICE_ACCOUNT):
             subjects.append(("ServiceAccount", user.name.removeprefix(_SERVICE_ACCOUNT)))
@@ -180,7 +174,9 @@ class RBACAuthorizer:
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
         """Allow if any rule does; a role that is missing is the reason why not."""
-        resolved = await self.rules.rules_for(attributes.user, attributes.namespace)
+        # Health checks and discovery must work while storage is unreachable.
+        outdated = not attributes.resource
+        resolved = await self.rules.rules_for(attributes.user, attributes.namespace, allow_outdated=outdated)
         for rule, words, _ in resolved.rules:
             if rule.allows(attributes):
                 return Decision.ALLOW, words

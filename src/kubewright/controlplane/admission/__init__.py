@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .live import Live
 from .namespaces import NamespaceLifecycle
-from .notice import NoticeWrites
 from .order import OFF_BY_DEFAULT, ORDER, arranged, check_names
 
 if TYPE_CHECKING:
     from kubewright.apiserver.admission import AdmissionPlugin
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers
 
 
-def default_plugins(server: APIServer, live: Live | None = None) -> list[AdmissionPlugin]:
-    """Return the plug-ins that need only the server, which excludes webhooks."""
+def default_plugins(server: APIServer, informers: Informers) -> list[AdmissionPlugin]:
+    """Return the plug-ins that need only the server and its informers, which excludes webhooks."""
     from .certificates import (
         CertificateApproval,
         CertificateSigning,
@@ -46,39 +45,36 @@ def default_plugins(server: APIServer, live: Live | None = None) -> list[Admissi
     from .topology_labels import TopologyLabels
     from .validating_policies import ValidatingPolicies
 
-    live = live or Live(server)
     return [
-        NoticeWrites(live),
-        NamespaceLifecycle(live),
-        LimitRanger(live),
-        ServiceAccounts(live),
+        NamespaceLifecycle(informers),
+        LimitRanger(informers),
+        ServiceAccounts(informers),
         TaintNodesByCondition(),
-        PodSecurity(live),
-        Priority(live),
+        PodSecurity(informers),
+        Priority(informers),
         DefaultTolerationSeconds(),
-        DefaultStorageClass(live),
+        DefaultStorageClass(informers),
         StorageObjectInUseProtection(),
         OwnerReferences(server),
-        ClaimResize(live),
-        RuntimeClasses(live),
+        ClaimResize(informers),
+        RuntimeClasses(informers),
         CertificateApproval(server),
         CertificateSigning(server),
         ClusterTrustBundleAttest(server),
         CertificateSubjectRestriction(server),
-        DefaultIngressClass(live),
-        TopologyLabels(live),
-        DeclaredFeatures(live),
-        PodResize(live),
-        MutatingPolicies(server, live),
-        ValidatingPolicies(server, live),
-        ResourceQuotas(server, live),
+        DefaultIngressClass(informers),
+        TopologyLabels(informers),
+        DeclaredFeatures(informers),
+        PodResize(informers),
+        MutatingPolicies(server, informers),
+        ValidatingPolicies(server, informers),
+        ResourceQuotas(server, informers),
     ]
 
 
 __all__ = [
     "OFF_BY_DEFAULT",
     "ORDER",
-    "Live",
     "NamespaceLifecycle",
     "arranged",
     "check_names",

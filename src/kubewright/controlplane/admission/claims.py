@@ -6,8 +6,8 @@ from typing import Any
 
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 Object = dict[str, Any]
@@ -21,8 +21,8 @@ class ClaimResize(AdmissionPlugin):
     name = "PersistentVolumeClaimResize"
     validating = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle updates of claims."""
@@ -50,7 +50,7 @@ class ClaimResize(AdmissionPlugin):
     async def _may_grow(self, new: str, old: str) -> bool:
         if not new or new != old:
             return False
-        found = await self._live.one("storage.k8s.io", "storageclasses", "", new)
+        found = await self._informers.get("storage.k8s.io", "storageclasses", new)
         return found is not None and bool(found.get("allowVolumeExpansion"))
 
 

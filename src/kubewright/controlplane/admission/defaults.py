@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 Object = dict[str, Any]
@@ -130,8 +130,8 @@ class DefaultStorageClass(_Filler):
         "storageclass.beta.kubernetes.io/is-default-class",
     )
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Set the class."""
@@ -143,7 +143,7 @@ class DefaultStorageClass(_Filler):
             or "volume.beta.kubernetes.io/storage-class" in annotations
         ):
             return False
-        classes = await self._live.all("storage.k8s.io", "storageclasses")
+        classes = await self._informers.list("storage.k8s.io", "storageclasses")
         for annotation in self._annotations:
             marked = _default_class(classes, annotation)
             if marked:
@@ -158,8 +158,8 @@ class DefaultIngressClass(_Filler):
     name = "DefaultIngressClass"
     resources = frozenset((("networking.k8s.io", "ingresses"),))
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
         """Set the class; more than one default is an error."""
@@ -168,7 +168,7 @@ class DefaultIngressClass(_Filler):
         annotations = (request.object.get("metadata") or {}).get("annotations") or {}
         if spec.get("ingressClassName") is not None or "kubernetes.io/ingress.class" in annotations:
             return False
-        classes = await self._live.all("networking.k8s.io", "ingressclasses")
+        classes = await self._informers.list("networking.k8s.io", "ingressclasses")
         marked = _default_class(classes, "ingressclass.kubernetes.io/is-default-class")
         if not marked:
             return False

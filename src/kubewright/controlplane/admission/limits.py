@@ -7,8 +7,8 @@ from typing import Any
 
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 from .usage import pod_limits, pod_requests
 
@@ -24,8 +24,8 @@ class LimitRanger(AdmissionPlugin):
     validating = True
     reinvoke = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle creates and resizes of pods, and claims."""
@@ -45,7 +45,7 @@ class LimitRanger(AdmissionPlugin):
         if request.resource.resource != "pods":
             return False
         changed = False
-        for limit_range in await self._live.all("", "limitranges", request.namespace):
+        for limit_range in await self._informers.list("", "limitranges", namespace=request.namespace):
             assert request.object is not None
             changed |= _fill(request.object, limit_range)
         return changed
@@ -53,7 +53,7 @@ class LimitRanger(AdmissionPlugin):
     async def validate(self, request: AdmissionAttributes) -> None:
         """Check minimum, maximum and ratio."""
         assert request.object is not None
-        for limit_range in await self._live.all("", "limitranges", request.namespace):
+        for limit_range in await self._informers.list("", "limitranges", namespace=request.namespace):
             complaints = list(_complaints(request.resource.resource, request.object, limit_range))
             if complaints:
                 unique = list(dict.fromkeys(complaints))

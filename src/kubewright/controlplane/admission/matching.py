@@ -16,8 +16,7 @@ from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
 from kubewright.apiserver.admission import AdmissionAttributes
-
-from .live import Live
+from kubewright.controlplane.informers import Informers
 
 Object = dict[str, Any]
 
@@ -46,9 +45,11 @@ def exempt(request: AdmissionAttributes) -> bool:
     )
 
 
-async def matches(live: Live, request: AdmissionAttributes, constraints: Mapping[str, Any]) -> Match | None:
+async def matches(
+    informers: Informers, request: AdmissionAttributes, constraints: Mapping[str, Any]
+) -> Match | None:
     """Return how `matchConstraints` or `matchResources` match a request, or `None`."""
-    if not await _namespace_selected(live, request, constraints.get("namespaceSelector")):
+    if not await _namespace_selected(informers, request, constraints.get("namespaceSelector")):
         return None
     if not _object_selected(request, constraints.get("objectSelector")):
         return None
@@ -61,7 +62,7 @@ async def matches(live: Live, request: AdmissionAttributes, constraints: Mapping
     return _by_rules(request, rules, policy)
 
 
-async def _namespace_selected(live: Live, request: AdmissionAttributes, selector: Any) -> bool:
+async def _namespace_selected(informers: Informers, request: AdmissionAttributes, selector: Any) -> bool:
     if not selector:
         return True
     chosen = label_selector(selector)
@@ -70,13 +71,13 @@ async def _namespace_selected(live: Live, request: AdmissionAttributes, selector
     is_namespace = request.resource.resource == "namespaces" and not request.resource.group
     if is_namespace:
         if request.subresource or request.operation == "DELETE":
-            shown = request.old_object or await live.namespace(request.name)
+            shown = request.old_object or await informers.namespace(request.name)
         else:
             shown = request.object
         return chosen.matches(_labels(shown))
     if not request.namespace:
         return True
-    return chosen.matches(_labels(await live.namespace(request.namespace)))
+    return chosen.matches(_labels(await informers.namespace(request.namespace)))
 
 
 def _object_selected(request: AdmissionAttributes, selector: Any) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from kubewright.api.errors import forbidden, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
@@ -21,8 +21,8 @@ class NamespaceLifecycle(AdmissionPlugin):
     name = "NamespaceLifecycle"
     mutating = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle creates in namespaces, CONNECT requests, and deletes of namespaces."""
@@ -39,7 +39,7 @@ class NamespaceLifecycle(AdmissionPlugin):
         if request.resource.group == "authorization.k8s.io":
             return False
         name = request.namespace
-        namespace = await self._live.namespace(name)
+        namespace = await self._informers.namespace(name)
         if namespace is None:
             raise not_found(_NAMESPACES, name)
         if request.operation == "CREATE" and (namespace.get("status") or {}).get("phase") == "Terminating":

@@ -14,8 +14,8 @@ from typing import Any
 
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 from .usage import pod_requests
 
@@ -28,8 +28,8 @@ class _NodeRule(AdmissionPlugin):
     validating = True
     subresources: tuple[str, ...] = ()
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         return (
@@ -44,7 +44,7 @@ class _NodeRule(AdmissionPlugin):
     async def _node(self, request: AdmissionAttributes) -> Object:
         assert request.object is not None
         name = request.object["spec"]["nodeName"]
-        node = await self._live.get("", "nodes", "", name)
+        node = await self._informers.read("", "nodes", name)
         if node is None:
             raise reject(request, f'node "{name}" not found')
         return node

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 from kubewright.apiserver.admission import AdmissionPlugin
 
 ORDER = (
-    "NoticeWrites",
     "NamespaceLifecycle",
     "LimitRanger",
     "ServiceAccount",
@@ -67,7 +66,7 @@ ABSENT = frozenset(
 
 def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
     """Raise `ValueError` for names that are unknown, not available, or both enabled and disabled."""
-    available = {*ORDER, *WITHOUT_EFFECT} - {"NoticeWrites"}
+    available = {*ORDER, *WITHOUT_EFFECT}
     problems = [
         f'enable-admission-plugins plugin "{name}" is {"not available here" if name in ABSENT else "unknown"}'
         for name in sorted({*enable} - available)

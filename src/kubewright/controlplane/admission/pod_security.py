@@ -15,8 +15,8 @@ from kubewright.api.errors import invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 Object = dict[str, Any]
@@ -91,8 +91,8 @@ class PodSecurity(AdmissionPlugin):
     name = "PodSecurity"
     validating = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle pods, workloads with pod templates, and namespaces."""
@@ -108,7 +108,7 @@ class PodSecurity(AdmissionPlugin):
         if request.resource.resource == "namespaces":
             await self._validate_namespace(request)
             return
-        namespace = await self._live.namespace(request.namespace)
+        namespace = await self._informers.namespace(request.namespace)
         labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
         if not any(name.startswith(PREFIX) for name in labels):
             return
@@ -147,7 +147,7 @@ class PodSecurity(AdmissionPlugin):
                 request.warn(text)
 
     async def _violators(self, namespace: str, policy: tuple[str, str]) -> list[str]:
-        store = self._live.server.store("", "pods")
+        store = self._informers.server.store("", "pods")
         if store is None:
             return []
         version = store.resource.version(store.resource.storage_version)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from kubewright import cel
 from kubewright.api.label_selectors import SelectorError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
 from .expressions import (
     Evaluation,
@@ -25,7 +26,6 @@ from .expressions import (
     request_value,
     versioned,
 )
-from .live import Live
 from .matching import Match, exempt, label_selector, matches
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
     bindings = ""
     compile: type[CompiledT]
 
-    def __init__(self, server: APIServer, live: Live) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.live = live
+        self.informers = informers
         self._compiled: dict[str, tuple[Object, CompiledT]] = {}
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -114,10 +114,10 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self, request: AdmissionAttributes
     ) -> tuple[list[Invocation[CompiledT]], list[Failure]]:
         """Return the policies that apply with their bindings, and the failures."""
-        policies = await self.live.all(GROUP, self.policies)
+        policies = await self.informers.list(GROUP, self.policies)
         if not policies:
             return [], []
-        bindings = await self.live.all(GROUP, self.bindings)
+        bindings = await self.informers.list(GROUP, self.bindings)
         found: list[Invocation[CompiledT]] = []
         failures: list[Failure] = []
         for policy in policies:
@@ -137,7 +137,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
     ) -> None:
         ready = self._ready(policy)
         try:
-            match = await matches(self.live, request, policy["spec"].get("matchConstraints") or {})
+            match = await matches(self.informers, request, policy["spec"].get("matchConstraints") or {})
             if match is None:
                 return
             kind = policy["spec"].get("paramKind")
@@ -148,7 +148,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         for binding in bound:
             spec = binding["spec"]
             try:
-                if await matches(self.live, request, spec.get("matchResources") or {}) is None:
+                if await matches(self.informers, request, spec.get("matchResources") or {}) is None:
                     continue
                 for param in await self._params(kind, store, spec.get("paramRef"), request.namespace):
                     found.append(Invocation(ready, binding, match, param))
@@ -229,7 +229,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         """Return the `namespaceObject` of a request."""
         if not request.namespace or (request.kind.kind == "Namespace" and not request.kind.group):
             return None
-        return namespace_value(await self.live.namespace(request.namespace))
+        return namespace_value(await self.informers.namespace(request.namespace))
 
     async def passes(
         self,

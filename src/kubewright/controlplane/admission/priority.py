@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 Object = dict[str, Any]
@@ -21,8 +21,8 @@ class Priority(AdmissionPlugin):
     validating = True
     reinvoke = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle writes of pods and priority classes."""
@@ -78,14 +78,14 @@ class Priority(AdmissionPlugin):
             if found is None:
                 return "", 0, "PreemptLowerPriority"
         else:
-            found = await self._live.one(GROUP, "priorityclasses", "", name)
+            found = await self._informers.get(GROUP, "priorityclasses", name)
             if found is None:
                 raise reject(request, f"no PriorityClass with name {name} was found")
         return found["metadata"]["name"], found.get("value") or 0, found.get("preemptionPolicy") or ""
 
     async def _default(self) -> Object | None:
         classes = [
-            each for each in await self._live.all(GROUP, "priorityclasses") if each.get("globalDefault")
+            each for each in await self._informers.list(GROUP, "priorityclasses") if each.get("globalDefault")
         ]
         return min(classes, key=lambda each: each.get("value") or 0) if classes else None
 

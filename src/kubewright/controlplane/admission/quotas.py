@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.api.quantity import Quantity
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane.controllers.requests import Requests, resource_path
+from kubewright.controlplane.informers import Informers
+from kubewright.controlplane.loopback_client import LoopbackClient
 
 from . import usage
-from .live import Live
 from .rejection import reject
 from .usage import Amounts
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
 
 Object = dict[str, Any]
+RESOURCE_QUOTAS = GroupResource("", "resourcequotas")
 ATTEMPTS = 10
 
 
@@ -37,10 +39,10 @@ class ResourceQuotas(AdmissionPlugin):
     validating = True
     final = True
 
-    def __init__(self, server: APIServer, live: Live) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self._server = server
-        self._live = live
-        self._requests = Requests(server, SYSTEM, agent="kube-apiserver")
+        self._informers = informers
+        self._client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -62,7 +64,7 @@ class ResourceQuotas(AdmissionPlugin):
 
     async def validate(self, request: AdmissionAttributes) -> None:
         """Charge the additional usage of the object."""
-        if not await self._live.all("", "resourcequotas", request.namespace):
+        if not await self._informers.list("", "resourcequotas", namespace=request.namespace):
             return
         async with self.locks[request.namespace]:
             for _ in range(ATTEMPTS):
@@ -74,13 +76,11 @@ class ResourceQuotas(AdmissionPlugin):
         raise APIError("resource quota evaluation timed out", code=500, reason="InternalError")
 
     async def _charge(self, request: AdmissionAttributes) -> None:
-        store = self._server.store("", "resourcequotas")
-        assert store is not None
         assert request.object is not None
         resource = request.resource.group_resource
         added = usage.usage(resource, request.object)
         charges: list[tuple[Object, Amounts]] = []
-        for quota in await self._live.read_all(store, request.namespace):
+        for quota in await self._informers.read_all("", "resourcequotas", namespace=request.namespace):
             hard = usage.quantities((quota.get("status") or {}).get("hard"))
             names = [name for name in hard if usage.concerns(resource, name)]
             if not names or not usage.in_scope(quota, resource, request.object):
@@ -102,7 +102,7 @@ class ResourceQuotas(AdmissionPlugin):
         if request.dry_run:
             return
         for quota, total in charges:
-            await self._store(store.resource, quota, total)
+            await self._write_status(quota, total)
 
     def _amounts(
         self, request: AdmissionAttributes, quota: Object, names: Iterable[str], added: Amounts
@@ -125,13 +125,12 @@ class ResourceQuotas(AdmissionPlugin):
                 charge[name] = amount
         return charge
 
-    async def _store(self, resource: Any, quota: Object, total: Amounts) -> None:
+    async def _write_status(self, quota: Object, total: Amounts) -> None:
         status = quota["status"]
         status["used"] = {**status.get("used", {}), **{name: str(amount) for name, amount in total.items()}}
-        metadata = quota["metadata"]
-        path = resource_path(resource, metadata["namespace"], metadata["name"], "status")
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", **quota}
         try:
-            await self._requests.update(path, quota)
+            await self._client.update(RESOURCE_QUOTAS, body, subresource="status")
         except NotFound:
             return
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 Object = dict[str, Any]
@@ -20,8 +20,8 @@ class RuntimeClasses(AdmissionPlugin):
     validating = True
     reinvoke = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle creates of pods."""
@@ -36,7 +36,7 @@ class RuntimeClasses(AdmissionPlugin):
         name = spec.get("runtimeClassName")
         if name is None:
             return None
-        found = await self._live.one("node.k8s.io", "runtimeclasses", "", name)
+        found = await self._informers.get("node.k8s.io", "runtimeclasses", name)
         if found is None:
             raise reject(request, f'pod rejected: RuntimeClass "{name}" not found')
         return found

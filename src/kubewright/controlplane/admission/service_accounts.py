@@ -11,8 +11,8 @@ from typing import Any
 
 from kubewright.api.names import generate_name
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
+from kubewright.controlplane.informers import Informers
 
-from .live import Live
 from .rejection import reject
 
 Object = dict[str, Any]
@@ -37,8 +37,8 @@ class ServiceAccounts(AdmissionPlugin):
     validating = True
     reinvoke = True
 
-    def __init__(self, live: Live, *, timeout: float = 1.0) -> None:
-        self._live = live
+    def __init__(self, informers: Informers, *, timeout: float = 1.0) -> None:
+        self._informers = informers
         self._timeout = timeout
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -90,7 +90,9 @@ class ServiceAccounts(AdmissionPlugin):
     async def _account(self, request: AdmissionAttributes, name: str) -> Object:
         # The default service account of a new namespace is created asynchronously by a controller.
         timeout = self._timeout if name == "default" else 0.0
-        account = await self._live.appears("", "serviceaccounts", request.namespace, name, timeout)
+        account = await self._informers.wait_for_object(
+            "", "serviceaccounts", name, namespace=request.namespace, timeout=timeout
+        )
         if account is None:
             raise reject(
                 request,

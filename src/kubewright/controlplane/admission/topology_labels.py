@@ -7,8 +7,7 @@ changes of the node are not copied.
 from __future__ import annotations
 
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
-
-from .live import Live
+from kubewright.controlplane.informers import Informers
 
 LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -19,8 +18,8 @@ class TopologyLabels(AdmissionPlugin):
     name = "PodTopologyLabels"
     mutating = True
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle creates of pods, and bindings."""
@@ -39,7 +38,7 @@ class TopologyLabels(AdmissionPlugin):
             node = target.get("name") if target.get("kind") == "Node" else None
         else:
             node = (request.object.get("spec") or {}).get("nodeName")
-        found = await self._live.get("", "nodes", "", node) if node else None
+        found = await self._informers.read("", "nodes", node) if node else None
         if found is None:
             return False
         labels = found["metadata"].get("labels") or {}

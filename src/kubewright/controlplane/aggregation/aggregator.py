@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.gvk import version_priority
 from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, page_not_found
-from kubewright.controlplane.controllers.changes import Changes, Metadata, ObjectChange, OwnerReference
+from kubewright.controlplane.controllers import Component
 from kubewright.controlplane.controllers.garbage_collector import UnknownKind
+from kubewright.controlplane.object_metadata import Metadata, OwnerReference
 
 from .availability import Availability
 from .documents import Documents
@@ -24,29 +25,34 @@ from .remote import Remote, Service
 if TYPE_CHECKING:
     from kubewright.apiserver.http.tls import KeyPair
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
     from kubewright.controlplane.webhooks.resolver import ServiceResolver
 
 Object = dict[str, Any]
 
 
-class Aggregator:
+class Aggregator(Component):
     """APIServices of one server; `client` is the front proxy's client certificate."""
 
     def __init__(
-        self, server: APIServer, changes: Changes, resolver: ServiceResolver, client: Callable[[], KeyPair]
+        self,
+        server: APIServer,
+        informers: Informers,
+        resolver: ServiceResolver,
+        client: Callable[[], KeyPair],
     ) -> None:
         self.server = server
         self.remote = Remote(resolver, client)
         self.documents = Documents(self.remote)
-        self.local = LocalServices(server, changes)
+        self.local = LocalServices(server, informers)
         self._resolver = resolver
         self._specs: dict[tuple[str, str], Object] = {}
         self._proxies: dict[tuple[str, str], Proxy] = {}
-        changes.follow(GROUP, "apiservices", self._changed)
+        informers.add_handler(GROUP, "apiservices", self._changed)
         self.availability = Availability(
-            server, changes, self.remote, overridden=self._is_overridden, changed=self._became
+            server, informers, self.remote, overridden=self._is_overridden, changed=self._became
         )
-        self.loops = (*self.local.loops, *self.availability.loops)
+        self.controllers = (*self.local.controllers, *self.availability.controllers)
         server.discovery.external = self._groups
         server.openapi.external = self._openapi_paths
         server.openapi.external_v2 = self.documents.swagger
@@ -61,11 +67,11 @@ class Aggregator:
         overrides = self._resolver.overrides
         return name in overrides or f"{name}:{service.port}" in overrides
 
-    def _changed(self, change: ObjectChange) -> None:
-        spec = change.object.get("spec") or {}
+    def _changed(self, event: ResourceEvent) -> None:
+        spec = event.object.get("spec") or {}
         key = (spec.get("group") or "", spec.get("version") or "")
         service = Service.of(spec)
-        if change.type == "DELETED" or service is None:
+        if event.type == "DELETED" or service is None:
             self._withdraw(key)
             return
         self._specs[key] = spec
@@ -77,7 +83,7 @@ class Aggregator:
             if key[0]:
                 self.server.add_handler(f"/apis/{key[0]}", self._group)
             self._shown_anew()
-        conditions = (change.object.get("status") or {}).get("conditions") or ()
+        conditions = (event.object.get("status") or {}).get("conditions") or ()
         proxy.available = any(
             each.get("type") == "Available" and each.get("status") == "True" for each in conditions
         )
@@ -167,7 +173,7 @@ class Aggregator:
 
         from kubewright.api.errors import NotFound
         from kubewright.apiserver.authentication.user import SYSTEM
-        from kubewright.controlplane.controllers.requests import Requests
+        from kubewright.controlplane.loopback_client import LoopbackClient
 
         group, _, version = reference.api_version.rpartition("/")
         found = self.resource(group, version, reference.kind)
@@ -176,8 +182,8 @@ class Aggregator:
         plural, namespaced = found
         where = f"namespaces/{namespace}/" if namespaced else ""
         try:
-            obj = await Requests(self.server, SYSTEM).get(
-                f"/apis/{group}/{version}/{where}{plural}/{reference.name}"
+            obj = await LoopbackClient(self.server, SYSTEM).send(
+                "GET", f"/apis/{group}/{version}/{where}{plural}/{reference.name}"
             )
         except NotFound:
             return None

@@ -10,13 +10,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import SYSTEM
-from kubewright.controlplane.controllers.requests import Requests
+from kubewright.controlplane.loopback_client import LoopbackClient
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
 
-PATH = "/api/v1/namespaces/kube-system/configmaps"
+CONFIG_MAPS = GroupResource("", "configmaps")
+NAMESPACE = "kube-system"
 NAME = "extension-apiserver-authentication"
 
 
@@ -35,15 +37,15 @@ async def publish(server: APIServer, client_ca: bytes, front_proxy: Any) -> None
         "requestheader-uid-headers": listed(front_proxy.uid_headers),
         "requestheader-username-headers": listed(front_proxy.username_headers),
     }
-    requests = Requests(server, SYSTEM, agent="kube-apiserver")
+    client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
     try:
-        live = await requests.get(f"{PATH}/{NAME}")
+        live = await client.get(CONFIG_MAPS, NAME, namespace=NAMESPACE)
     except NotFound:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": data}
         try:
-            await requests.create(PATH, body)
+            await client.create(CONFIG_MAPS, body, namespace=NAMESPACE)
         except AlreadyExists:
             return
         return
     if live.get("data") != data:
-        await requests.update(f"{PATH}/{NAME}", {**live, "data": data})
+        await client.update(CONFIG_MAPS, {**live, "data": data})

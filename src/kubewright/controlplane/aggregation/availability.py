@@ -6,24 +6,27 @@ Checked when an APIService, its service or its endpoints change, and every 30 se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from kubewright.api.errors import NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import MASTERS, SYSTEM, User
 from kubewright.apiserver.objects import current_timestamp
-from kubewright.controlplane.controllers.changes import Changes, ObjectChange
-from kubewright.controlplane.controllers.loop import Loop
-from kubewright.controlplane.controllers.requests import Requests
+from kubewright.controller.request import Result
+from kubewright.controlplane.controllers import new_controller
+from kubewright.controlplane.controllers.source import InformerSource
+from kubewright.controlplane.loopback_client import LoopbackClient
 from kubewright.controlplane.webhooks.client import ServiceNotResolved
 
-from .local import GROUP, PATH
+from .local import API_SERVICES, GROUP
 from .remote import Remote, Service
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 Verdict = tuple[str, str, str]
@@ -42,7 +45,7 @@ class Availability:
     def __init__(
         self,
         server: APIServer,
-        changes: Changes,
+        informers: Informers,
         remote: Remote,
         *,
         overridden: Callable[[Service], bool],
@@ -50,57 +53,59 @@ class Availability:
     ) -> None:
         self.server = server
         self.remote = remote
-        self.requests = Requests(server, SYSTEM, agent="kube-apiserver")
-        self.loop: Loop[str] = Loop("APIService availability", self._reconcile, workers=4)
-        self.loops = (self.loop,)
+        self.client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
+        self._informers = informers
         self._overridden = overridden
         self._notify = changed
         self._services: dict[str, Service] = {}
         self._failures: dict[str, int] = {}
-        changes.follow(GROUP, "apiservices", self._api_service_changed)
-        changes.follow("", "services", self._service_changed)
-        changes.follow("", "endpoints", self._service_changed)
-        changes.follow("discovery.k8s.io", "endpointslices", self._slice_changed)
+        controller = new_controller("apiservice-availability", self._reconcile, workers=4)
+        controller.watch(InformerSource(informers, API_SERVICES, self._api_service_changed))
+        for resource in (GroupResource("", "services"), GroupResource("", "endpoints")):
+            controller.watch(InformerSource(informers, resource, self._service_changed, needs="metadata"))
+        slices = GroupResource("discovery.k8s.io", "endpointslices")
+        controller.watch(InformerSource(informers, slices, self._slice_changed, needs="events"))
+        self.controllers = (controller,)
 
-    def _api_service_changed(self, change: ObjectChange) -> None:
-        service = Service.of(change.object.get("spec") or {})
-        if change.type == "DELETED" or service is None:
-            self._services.pop(change.name, None)
+    def _api_service_changed(self, event: ResourceEvent) -> Iterable[str]:
+        service = Service.of(event.object.get("spec") or {})
+        if event.type == "DELETED" or service is None:
+            self._services.pop(event.name, None)
             return
-        spec_changed = change.old is None or _decode(change.old).get("spec") != change.object.get("spec")
-        self._services[change.name] = service
-        if spec_changed:
-            self.loop.add(change.name)
+        self._services[event.name] = service
+        old = event.old_object
+        if old is None or old.get("spec") != event.object.get("spec"):
+            yield event.name
 
-    def _service_changed(self, change: ObjectChange) -> None:
-        self._touched(change.namespace, change.name)
+    def _service_changed(self, event: ResourceEvent) -> Iterable[str]:
+        return self._api_services_of(event.namespace, event.name)
 
-    def _slice_changed(self, change: ObjectChange) -> None:
-        if self._services:
-            labels = change.object["metadata"].get("labels") or {}
-            self._touched(change.namespace, labels.get("kubernetes.io/service-name", ""))
+    def _slice_changed(self, event: ResourceEvent) -> Iterable[str]:
+        if not self._services:
+            return ()
+        if not event.has_object:
+            return tuple(self._services)
+        labels = event.object["metadata"].get("labels") or {}
+        return self._api_services_of(event.namespace, labels.get("kubernetes.io/service-name", ""))
 
-    def _touched(self, namespace: str, name: str) -> None:
+    def _api_services_of(self, namespace: str, name: str) -> Iterable[str]:
         for api_service, service in self._services.items():
             if (service.namespace, service.name) == (namespace, name):
-                self.loop.add(api_service)
+                yield api_service
 
-    async def _reconcile(self, name: str) -> None:
-        store = self.server.store(GROUP, "apiservices")
-        item = await store.storage.get(store.key("", name)) if store is not None else None
-        if store is None or item is None:
-            return
-        live = store.layout.unpack(item.value, item.mod_revision)
-        service = Service.of(live["spec"])
-        if service is None:
-            return
+    async def _reconcile(self, name: str) -> Result | None:
+        found = await self._informers.get(GROUP, "apiservices", name)
+        service = Service.of(found["spec"]) if found is not None else None
+        if found is None or service is None:
+            return None
+        live = {"apiVersion": f"{GROUP}/v1", "kind": "APIService", **found}
         status, reason, message = await self._check(live["spec"], service)
         await self._record(live, status, reason, message)
         available = status == "True"
         self._failures[name] = 0 if available else self._failures.get(name, 0) + 1
         delay = INTERVAL if available else min(RETRY * 2 ** (self._failures[name] - 1), INTERVAL)
-        self.loop.add_after(name, delay)
         await self._notify(live, available)
+        return Result(requeue_after=delay)
 
     async def _record(self, live: Object, status: str, reason: str, message: str) -> None:
         conditions = [dict(each) for each in (live.get("status") or {}).get("conditions") or ()]
@@ -115,7 +120,7 @@ class Availability:
         old.update(status=status, reason=reason, message=message)
         live["status"] = {**(live.get("status") or {}), "conditions": conditions}
         try:
-            live.update(await self.requests.update(f"{PATH}/{live['metadata']['name']}/status", live))
+            live.update(await self.client.update(API_SERVICES, live, subresource="status"))
         except NotFound:
             return
 

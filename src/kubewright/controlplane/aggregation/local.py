@@ -5,23 +5,26 @@ Their priorities determine the order of groups in discovery.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.objects import current_timestamp
 from kubewright.controlplane.bootstrap import write_missing
-from kubewright.controlplane.controllers.changes import Changes, ObjectChange
-from kubewright.controlplane.controllers.loop import Loop
-from kubewright.controlplane.controllers.requests import Requests
+from kubewright.controlplane.controllers import new_controller
+from kubewright.controlplane.controllers.source import InformerSource
+from kubewright.controlplane.loopback_client import LoopbackClient
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 
 GROUP = "apiregistration.k8s.io"
-PATH = f"/apis/{GROUP}/v1/apiservices"
+API_SERVICES = GroupResource(GROUP, "apiservices")
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 
 PRIORITIES = {
@@ -92,16 +95,15 @@ def local_service(group: str, version: str, *, custom: bool) -> Object:
 class LocalServices:
     """Maintains the local APIServices."""
 
-    def __init__(self, server: APIServer, changes: Changes) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.requests = Requests(server, SYSTEM, agent="kube-apiserver")
-        self.loop: Loop[tuple[str, str]] = Loop("local APIServices", self._reconcile)
-        self.loops = (self.loop,)
-        self._kept: dict[tuple[str, str], str] = {}
-        """Stored local APIServices by group version, with their label."""
+        self.client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
+        self._informers = informers
         self._shown: dict[tuple[str, str], bool] = {}
-        changes.on_kinds(self._look)
-        changes.follow(GROUP, "apiservices", self._changed)
+        self._controller = new_controller("local-apiservices", self._reconcile)
+        self._controller.watch(InformerSource(informers, API_SERVICES, self._api_service_changed))
+        self.controllers = (self._controller,)
+        informers.add_resource_callback(self._resources_changed)
 
     def served(self) -> dict[tuple[str, str], bool]:
         """Return all local group versions, and whether each belongs to custom resources."""
@@ -130,58 +132,50 @@ class LocalServices:
             ],
         )
 
-    def _look(self) -> None:
+    def _resources_changed(self) -> None:
         now = self.served()
-        for key in now.keys() ^ self._shown.keys():
-            self.loop.add(key)
+        queue = self._controller.queue
+        if queue is not None:
+            for key in now.keys() ^ self._shown.keys():
+                queue.add(key)
         self._shown = now
 
-    def _changed(self, change: ObjectChange) -> None:
-        obj = change.object
-        spec = obj.get("spec") or {}
-        key = (spec.get("group") or "", spec.get("version") or "")
-        label = (obj["metadata"].get("labels") or {}).get(AUTOMANAGED)
-        if change.type == "DELETED":
-            self._kept.pop(key, None)
-            self.loop.add(key)
-        elif not spec.get("service"):
-            self._kept[key] = label or ""
-            self.loop.add(key)
+    def _api_service_changed(self, event: ResourceEvent) -> Iterable[tuple[str, str]]:
+        spec = event.object.get("spec") or {}
+        if event.type == "DELETED" or not spec.get("service"):
+            yield spec.get("group") or "", spec.get("version") or ""
 
     async def _reconcile(self, key: tuple[str, str]) -> None:
         group, version = key
         if group == GROUP:
             return
         custom = self.served().get(key)
-        store = self.server.store(GROUP, "apiservices")
-        if store is None:
-            return
         name = f"{version}.{group}"
-        item = await store.storage.get(store.key("", name))
+        current = await self._informers.get(GROUP, "apiservices", name)
         if custom is None:
-            if item is None:
+            if current is None:
                 return
-            live = store.layout.unpack(item.value, item.mod_revision)
-            if (live["metadata"].get("labels") or {}).get(AUTOMANAGED) == "true":
+            metadata = current["metadata"]
+            if (metadata.get("labels") or {}).get(AUTOMANAGED) == "true":
                 try:
-                    await self.requests.delete(f"{PATH}/{name}", uid=live["metadata"]["uid"])
+                    await self.client.delete(API_SERVICES, name, uid=metadata["uid"])
                 except NotFound:
                     return
             return
         wanted = local_service(group, version, custom=custom)
-        if item is None:
-            body = {"apiVersion": f"{GROUP}/v1", "kind": "APIService", **wanted}
+        types = {"apiVersion": f"{GROUP}/v1", "kind": "APIService"}
+        if current is None:
+            body = {**types, **wanted}
             body.pop("status")
             try:
-                live = await self.requests.create(PATH, body)
+                current = await self.client.create(API_SERVICES, body)
             except (AlreadyExists, Forbidden):
                 return
-        else:
-            live = store.layout.unpack(item.value, item.mod_revision)
-        if live["spec"].get("service"):
+        if current["spec"].get("service"):
             return
-        if not (live.get("status") or {}).get("conditions"):
+        if not (current.get("status") or {}).get("conditions"):
+            body = {**types, **current, "status": wanted["status"]}
             try:
-                await self.requests.update(f"{PATH}/{name}/status", {**live, "status": wanted["status"]})
+                await self.client.update(API_SERVICES, body, subresource="status")
             except NotFound:
                 return

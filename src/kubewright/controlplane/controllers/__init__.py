@@ -1,110 +1,149 @@
-"""The controllers that a control plane cannot do without, in process.
+"""The controllers that a control plane needs, in process.
 
-`Controllers` starts and stops them together. Each follows what is stored (`changes`) and works through a
-queue of keys (`loop`); `wait_until_idle()` waits until no queue holds a key, for tests.
+Each is an ordinary `kubewright.controller.Controller` whose requests come from the control plane's informers
+(`source.InformerSource`) and whose writes go through a `LoopbackClient`. `ControllerManager` starts and stops
+them together; `wait_until_idle()` is for tests.
+
+- `garbage_collector`, `owner_graph`: deletion of objects whose owners are deleted
+- `namespaces`: deletion of the content of namespaces
+- `service_accounts`: default service accounts, the CA config map, token secrets
+- `role_aggregation`: rules of aggregated cluster roles
+- `policy_status`: type checking of validating admission policies
+- `quotas`: usage of resource quotas
+- `storage_protection`: finalizers of volumes and claims in use
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from .changes import Changes, ObjectChange
-from .loop import Loop
+from kubewright.controller.controller import Controller
+from kubewright.controller.rate_limiters import ExponentialFailureRateLimiter
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers
+
+MAX_RETRY_DELAY = 30.0
 
 
-class Controller(Protocol):
-    """Something with loops. It asks `Changes` for what it wants to follow when it is made."""
+def new_controller(name: str, reconcile: Callable[[Any], Any], *, workers: int = 1) -> Controller[Any]:
+    """Return a controller of the control plane. Several control planes may run in one process."""
+    limiter: ExponentialFailureRateLimiter[Any] = ExponentialFailureRateLimiter(maximum=MAX_RETRY_DELAY)
+    return Controller(name, reconcile, workers=workers, limiter=limiter, register_metrics=False)
+
+
+class Component:
+    """A part of the control plane that runs controllers."""
+
+    controllers: Sequence[Controller[Any]] = ()
 
     @property
-    def loops(self) -> Sequence[Loop[Any]]:
-        """Its queues."""
+    def has_pending_checks(self) -> bool:
+        """Whether a delayed request is part of work that has begun; periodic requests are not."""
+        return False
+
+    async def wait_for_pending_checks(self) -> None:
+        """Wait until `has_pending_checks` is false."""
 
 
-class Controllers:
-    """A set of controllers on one server."""
+class ControllerManager:
+    """Runs controllers on one server."""
 
-    def __init__(self, server: APIServer, changes: Changes | None = None) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.changes = changes or Changes(server)
-        self._controllers: list[Controller] = []
+        self.informers = informers
+        self._components: list[Component] = []
+        self._running: list[asyncio.Task[None]] = []
 
-    def add(self, *controllers: Controller) -> None:
-        """Add controllers, before `start`."""
-        self._controllers += controllers
+    def add(self, *components: Component) -> None:
+        """Add components, before `start`."""
+        self._components += components
 
-    def __iter__(self) -> Iterator[Controller]:
-        return iter(self._controllers)
+    def __iter__(self) -> Iterator[Component]:
+        return iter(self._components)
 
     async def start(self) -> None:
-        """Read what is there and begin. The server has to be running."""
-        await self.changes.start()
-        for loop in self._loops():
-            loop.start()
+        """Start every controller; return when all have received the existing objects."""
+        never = asyncio.Event()
+        for controller in self._controllers():
+            task = asyncio.create_task(controller.run(never), name=f"controller {controller.name}")
+            self._running.append(task)
+        ready = asyncio.create_task(self._wait_until_ready())
+        try:
+            await asyncio.wait([ready, *self._running], return_when=asyncio.FIRST_COMPLETED)
+            for task in self._running:
+                if task.done():
+                    await task  # a source failed
+        finally:
+            ready.cancel()
+
+    async def _wait_until_ready(self) -> None:
+        for controller in self._controllers():
+            await controller.wait_ready()
 
     async def stop(self) -> None:
-        """Stop following and working."""
-        await self.changes.stop()
-        for loop in self._loops():
-            await loop.stop()
+        """Cancel what is running."""
+        running, self._running = self._running, []
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
-    def _loops(self) -> list[Loop[Any]]:
-        return [loop for controller in self._controllers for loop in controller.loops]
+    def _controllers(self) -> list[Controller[Any]]:
+        return [controller for component in self._components for controller in component.controllers]
 
     async def wait_until_idle(self) -> None:
-        """Wait until every change has been followed and every queue is empty."""
+        """Wait until every stored change has been handled and no queue has a request that is due."""
         storage = self.server.storage
+        queues = [each.queue for each in self._controllers() if each.queue is not None]
         while True:
             before = await storage.revision()
-            await self.changes.caught_up()
-            busy = [loop for loop in self._loops() if loop.busy]
-            if not busy and await storage.revision() == before:
+            await self.informers.catch_up()
+            busy = [queue for queue in queues if not queue.is_idle]
+            pending = [each for each in self._components if each.has_pending_checks]
+            if not busy and not pending and await storage.revision() == before:
                 return
-            await asyncio.gather(*(loop.idle() for loop in busy))
+            for queue in busy:
+                await queue.wait_until_idle()
+            for component in pending:
+                await component.wait_for_pending_checks()
 
 
-def default_controllers(
+def default_components(
     server: APIServer,
-    changes: Changes,
+    informers: Informers,
     *,
     ca: Callable[[], bytes],
     sign: Callable[[str, str, str, str], str],
     quotas: Any = None,
     remote_owner: Any = None,
-) -> list[Controller]:
-    """The controllers of a control plane. `ca` is the certificate authority (PEM), `sign` makes the tokens of
-    secrets, `quotas` is the admission plug-in that charges quotas, `remote_owner` looks up owners that other
-    servers keep."""
+) -> list[Component]:
+    """Return the controllers of a control plane.
+
+    `ca` returns the certificate authority (PEM), `sign` the token of a secret; `quotas` is the admission
+    plug-in that charges quotas, `remote_owner` reads owners from aggregated API servers.
+    """
     from .garbage_collector import GarbageCollector
     from .namespaces import NamespaceController
-    from .policy_status import PolicyStatus
+    from .policy_status import PolicyStatusController
     from .quotas import QuotaController
-    from .role_aggregation import RoleAggregation
+    from .role_aggregation import RoleAggregationController
     from .service_accounts import RootCAPublisher, ServiceAccountController, TokenController
-    from .storage_protection import StorageProtection
+    from .storage_protection import StorageProtectionController
 
     return [
-        GarbageCollector(server, changes, remote=remote_owner),
-        NamespaceController(server, changes),
-        ServiceAccountController(server, changes),
-        RootCAPublisher(server, changes, ca),
-        TokenController(server, changes, sign=sign, ca=ca),
-        RoleAggregation(server, changes),
-        PolicyStatus(server, changes),
-        QuotaController(server, changes, quotas),
-        StorageProtection(server, changes),
+        GarbageCollector(server, informers, remote=remote_owner),
+        NamespaceController(server, informers),
+        ServiceAccountController(server, informers),
+        RootCAPublisher(server, informers, ca),
+        TokenController(server, informers, sign=sign, ca=ca),
+        RoleAggregationController(server, informers),
+        PolicyStatusController(server, informers),
+        QuotaController(server, informers, quotas),
+        StorageProtectionController(server, informers),
     ]
 
 
-__all__ = [
-    "Changes",
-    "Controller",
-    "Controllers",
-    "Loop",
-    "ObjectChange",
-    "default_controllers",
-]
+__all__ = ["Component", "ControllerManager", "default_components", "new_controller"]

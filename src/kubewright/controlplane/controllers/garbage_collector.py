@@ -1,138 +1,164 @@
-"""The garbage collector: objects go when the last of their owners is gone.
+"""The garbage collector: deletes objects whose owners are all deleted.
 
-It keeps a graph of all owner references and looks at an object when something about its owners changes.
-What it decides is never taken from the graph, only from what is stored at that moment:
+It maintains a graph of all owner references and processes an object when its owners change. Decisions are
+made from storage, never from the graph:
 
-- an owner that exists and is not being deleted in the foreground is *solid*, one that does not exist (or has
-  another uid) is *dangling*, one that waits for its dependents is *waiting*;
-- with a solid owner an object stays, and references to others are removed from it;
-- without, it is deleted: in the foreground if an owner waits and it has dependents itself, otherwise as its
-  own finalizers say, else in the background.
+- an owner that exists and is not in foreground deletion is *solid*, one that does not exist (or has another
+  uid) is *dangling*, one that waits for its dependents is *waiting*;
+- an object with a solid owner stays, and its references to other owners are removed;
+- an object without is deleted: in the foreground if an owner waits and it has dependents itself, otherwise
+  according to its own finalizers, by default in the background.
 
-Deletions carry the uid and version that the decision was made for. An object that was changed meanwhile is
-looked at again. Owners of a kind that is not served are not taken for missing unless they were seen to go (a
-definition goes right after its last object), and an owner that was never seen is given a moment to come,
-because who writes a reference may be about to create or correct the owner.
+Deletions carry the uid and resourceVersion of the decision as preconditions. An object that was changed
+meanwhile is processed again. An owner whose kind is not served does not count as missing unless its deletion
+was observed (a definition is deleted right after its last object). An owner that was never observed counts
+as missing only after a delay, because the client that wrote the reference may be about to create the owner.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.api.times import format_time
+from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.object_metadata import Metadata, OwnerReference, metadata_of
 
-from .changes import Changes, Metadata, ObjectChange, OwnerReference, metadata_of
-from .loop import Loop
+from . import Component, new_controller
 from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
-from .requests import Requests, controller_user, resource_path
+from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
+EVENTS = GroupResource("", "events")
 IGNORED = frozenset((("", "events"), ("events.k8s.io", "events")))
-"""Resources that own nothing and are owned by nothing."""
+"""Resources without owners and dependents."""
 
-PATIENCE = 0.25
-"""Seconds until an owner that was never seen counts as missing."""
+VIRTUAL_OWNER_DELAY = 0.25
+"""Seconds until an owner that was never observed counts as missing."""
 
-REMEMBERED = 500
-"""How many objects that were seen to go are remembered as gone."""
+MAX_DELETED = 500
+"""How many observed deletions are remembered."""
 
 RemoteOwner = Callable[[OwnerReference, str], Awaitable["Metadata | None"]]
-"""Looks up an owner that another server keeps; raises `UnknownKind`."""
+"""Reads an owner from an aggregated API server; raises `UnknownKind`."""
 
 
 class UnknownKind(Exception):
-    """An owner of a kind that is not served, at least not now."""
+    """The kind of an owner is not served at the moment."""
 
 
 class _NamespacedOwner(Exception):
-    """A cluster-scoped object that names a namespaced owner: no such owner can exist."""
+    """A cluster-scoped object refers to a namespaced owner, which cannot exist."""
 
 
-class GarbageCollector:
-    """Follows all objects and deletes what nobody owns any more."""
+class GarbageCollector(Component):
+    """Deletes dependents of deleted owners; requests are uids."""
 
-    def __init__(self, server: APIServer, changes: Changes, *, remote: RemoteOwner | None = None) -> None:
+    def __init__(self, server: APIServer, informers: Informers, *, remote: RemoteOwner | None = None) -> None:
         self.server = server
         self.graph = OwnerGraph()
         self.remote = remote
-        self.requests = Requests(server, controller_user("generic-garbage-collector"))
-        self.deletions: Loop[str] = Loop("garbage collector", self._attempt, workers=4)
-        self.orphanings: Loop[str] = Loop("garbage collector (orphans)", self._orphan, workers=4)
-        self.loops = (self.deletions, self.orphanings)
-        self._parked: set[str] = set()
-        self._gone: OrderedDict[str, None] = OrderedDict()
-        changes.follow_all(self._changed)
-        changes.on_kinds(self._kinds_changed)
-        changes.on_lost(self._look_at_everything)
+        self.client = LoopbackClient(server, controller_user("generic-garbage-collector"))
+        self._deletions = new_controller("garbage-collector", self._reconcile, workers=4)
+        self._orphanings = new_controller("garbage-collector-orphans", self._orphan_dependents, workers=4)
+        self._deletions.watch(InformerSource(informers, None, self._object_changed))
+        self.controllers = (self._orphanings, self._deletions)
+        self._unknown_kind: set[str] = set()
+        """Objects with an owner of a kind that is not served."""
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self._pending: set[str] = set()
+        """Objects that wait for an owner to be created."""
+        self._none_pending = asyncio.Event()
+        self._none_pending.set()
+        informers.add_resource_callback(self._resources_changed)
 
-    def _changed(self, change: ObjectChange) -> None:
-        resource = change.store.resource
-        if (resource.group, resource.plural) in IGNORED:
-            return
-        metadata = change.metadata
-        if change.type == "DELETED":
-            self._remove(metadata.uid)
-            return
-        if change.old is not None and change.type == "MODIFIED":
-            before = metadata_of(change.old)
-            if before.uid != metadata.uid:
-                self._remove(before.uid)
-        self._take(self.graph.put(resource, metadata, change.namespace, change.name))
+    @property
+    def has_pending_checks(self) -> bool:
+        """Whether objects wait for an owner that was not observed yet."""
+        return bool(self._pending)
+
+    async def wait_for_pending_checks(self) -> None:
+        """Wait until no object does."""
+        await self._none_pending.wait()
+
+    def _object_changed(self, event: ResourceEvent) -> Iterable[str]:
+        resource, metadata, old = event.resource, event.metadata, event.old_metadata
+        if (resource.group, resource.plural) not in IGNORED:
+            if event.type == "DELETED":
+                self._remove(metadata.uid)
+            else:
+                if old is not None and old.uid != metadata.uid:
+                    self._remove(old.uid)
+                self._enqueue(self.graph.put(resource, metadata, event.namespace))
+        return ()
 
     def _remove(self, uid: str) -> None:
-        self._gone[uid] = None
-        if len(self._gone) > REMEMBERED:
-            self._gone.popitem(last=False)
-        self._take(self.graph.remove(uid))
+        self._deleted[uid] = None
+        if len(self._deleted) > MAX_DELETED:
+            self._deleted.popitem(last=False)
+        self._enqueue(self.graph.remove(uid))
 
-    def _take(self, step: Step) -> None:
+    def _enqueue(self, step: Step) -> None:
+        deletions, orphanings = self._deletions.queue, self._orphanings.queue
+        assert deletions is not None
+        assert orphanings is not None
         for dependent, reference in step.mismatched:
             owner = self.graph.nodes[reference.uid]
             if owner.namespace and owner.namespace != dependent.namespace:
-                self.deletions.add(f"report/{dependent.uid}/{reference.uid}")
+                deletions.add(f"report/{dependent.uid}/{reference.uid}")
         for uid in step.delete:
-            self.deletions.add(uid)
+            deletions.add(uid)
         for uid in step.wait:
-            self.deletions.add_after(uid, PATIENCE, expected=True)
+            self._pending.add(uid)
+            self._none_pending.clear()
+            deletions.add(uid, after=VIRTUAL_OWNER_DELAY)
         for uid in step.orphan:
-            self.orphanings.add(uid)
+            orphanings.add(uid)
 
-    def _kinds_changed(self) -> None:
-        for uid in [node.uid for node in self.graph.nodes.values() if self._store(node) is None]:
-            self._take(self.graph.remove(uid))  # it comes again if its kind does
-        parked, self._parked = self._parked, set()
-        for uid in parked:
-            self.deletions.add(uid)
-
-    def _look_at_everything(self) -> None:
-        for uid in self.graph.uids():
-            self.deletions.add(uid)
-
-    async def _attempt(self, uid: str) -> None:
-        """Delete one object if nobody owns it any more."""
-        if uid.startswith("report/"):
-            _, dependent_uid, owner_uid = uid.split("/")
-            await self._report(dependent_uid, owner_uid)
+    def _resources_changed(self) -> None:
+        queue = self._deletions.queue
+        if queue is None:
             return
+        for uid in [node.uid for node in self.graph.nodes.values() if self._store(node) is None]:
+            self._enqueue(self.graph.remove(uid))  # listed again if its resource is served again
+        waiting, self._unknown_kind = self._unknown_kind, set()
+        for uid in waiting:
+            queue.add(uid)
+
+    async def _reconcile(self, uid: str) -> None:
+        try:
+            if uid.startswith("report/"):
+                _, dependent_uid, owner_uid = uid.split("/")
+                await self._report(dependent_uid, owner_uid)
+            else:
+                await self._delete_without_owner(uid)
+        finally:
+            self._pending.discard(uid)
+            if not self._pending:
+                self._none_pending.set()
+
+    async def _delete_without_owner(self, uid: str) -> None:
+        """Delete one object if it has owner references and none of its owners exists."""
         node = self.graph.nodes.get(uid)
         if node is None:
             return
         store = self._store(node)
         if store is None:
             return
-        found = await self._read(store, node.namespace, node.name)
-        if found is None or found[0].uid != uid:
+        metadata = await self._read(store, node.namespace, node.name)
+        if metadata is None or metadata.uid != uid:
             self._remove(uid)
             return
-        metadata, version = found
         if node.deleting_dependents:
             await self._finish_foreground(node)
             return
@@ -144,38 +170,39 @@ class GarbageCollector:
         try:
             solid, others, waiting = await self._classify(node, references)
         except UnknownKind:
-            self._parked.add(uid)
+            self._unknown_kind.add(uid)
             return
         except _NamespacedOwner:
             return
         if solid:
             if others:
-                await self._drop_owners(node, {reference.uid for reference in others})
+                await self._remove_owners(node, {reference.uid for reference in others})
             return
+        revision = metadata.revision
         dependents = self.graph.dependents(uid)
         if waiting and dependents:
             if any(dependent.deleting_dependents for dependent in dependents):
                 await self._unblock(node)
-                version = 0
-            await self._delete(node, "Foreground", version)
+                revision = 0
+            await self._delete(node, "Foreground", revision)
             return
         finalizers = metadata.finalizers or ()
         policy = (
             "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"
         )
-        await self._delete(node, policy, version)
+        await self._delete(node, policy, revision)
 
     def _store(self, node: Node) -> ResourceStore | None:
-        return self.server.store(node.group, node.plural)
+        return self.server.store(node.resource.group, node.resource.plural)
 
-    async def _read(self, store: ResourceStore, namespace: str, name: str) -> tuple[Metadata, int] | None:
+    async def _read(self, store: ResourceStore, namespace: str, name: str) -> Metadata | None:
         item = await store.storage.get(store.key(namespace, name))
-        return (metadata_of(item.value), item.mod_revision) if item is not None else None
+        return metadata_of(item.value, item.mod_revision) if item is not None else None
 
     async def _classify(
         self, node: Node, references: list[OwnerReference]
     ) -> tuple[list[OwnerReference], list[OwnerReference], list[OwnerReference]]:
-        """The references to solid owners, those to all others, and among them those to waiting ones."""
+        """Return the references to solid owners, to all others, and among these to waiting ones."""
         solid, others, waiting = [], [], []
         for reference in references:
             owner = await self._owner(node, reference)
@@ -189,7 +216,7 @@ class GarbageCollector:
         return solid, others, waiting
 
     async def _owner(self, node: Node, reference: OwnerReference) -> Metadata | None:
-        if reference.uid in self._gone:
+        if reference.uid in self._deleted:
             return None
         group, _, version = reference.api_version.rpartition("/")
         for store in self.server.stores:
@@ -200,8 +227,7 @@ class GarbageCollector:
                     continue
                 if resource.namespaced and not node.namespace:
                     raise _NamespacedOwner
-                found = await self._read(store, node.namespace if resource.namespaced else "", reference.name)
-                return found[0] if found is not None else None
+                return await self._read(store, node.namespace if resource.namespaced else "", reference.name)
         if self.remote is not None:
             return await self.remote(reference, node.namespace)
         raise UnknownKind(reference.kind)
@@ -211,86 +237,82 @@ class GarbageCollector:
         if not blocking:
             await self._remove_finalizer(node, FOREGROUND)
         for dependent in blocking:
-            if not dependent.deleting_dependents:
-                self.deletions.add(dependent.uid)
+            if not dependent.deleting_dependents and self._deletions.queue is not None:
+                self._deletions.queue.add(dependent.uid)
 
-    async def _orphan(self, uid: str) -> None:
-        """Make the dependents of an object forget it, then let it go."""
+    async def _orphan_dependents(self, uid: str) -> None:
+        """Remove an owner from its dependents, then its `orphan` finalizer."""
         node = self.graph.nodes.get(uid)
         if node is None or not node.orphaning:
             return
         for dependent in self.graph.dependents(uid):
-            await self._drop_owners(dependent, {uid})
+            await self._remove_owners(dependent, {uid})
         await self._remove_finalizer(node, ORPHAN)
 
-    async def _change(self, node: Node, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-        """Change the metadata of an object, on the condition that it is still the same object and version."""
-        store = self._store(node)
-        if store is None:
-            return
-        path = resource_path(store.resource, node.namespace, node.name)
+    async def _patch(self, node: Node, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        """Change the metadata of an object, with its uid and resourceVersion as preconditions."""
+        resource = node.resource.group_resource
         try:
-            live = (await self.requests.get(path))["metadata"]
-            patch = change(live) if live.get("uid") == node.uid else None
+            current = (await self.client.get(resource, node.name, namespace=node.namespace))["metadata"]
+            patch = change(current) if current.get("uid") == node.uid else None
             if patch is not None:
-                patch |= {"uid": node.uid, "resourceVersion": live["resourceVersion"]}
-                await self.requests.merge(path, {"metadata": patch})
+                patch |= {"uid": node.uid, "resourceVersion": current["resourceVersion"]}
+                await self.client.merge_patch(
+                    resource, node.name, {"metadata": patch}, namespace=node.namespace
+                )
         except NotFound:
             return
 
-    async def _drop_owners(self, node: Node, uids: set[str]) -> None:
-        def change(live: dict[str, Any]) -> dict[str, Any] | None:
-            owners = live.get("ownerReferences") or []
-            kept = [owner for owner in owners if owner.get("uid") not in uids]
-            return {"ownerReferences": kept or None} if len(kept) != len(owners) else None
+    async def _remove_owners(self, node: Node, uids: set[str]) -> None:
+        def change(current: dict[str, Any]) -> dict[str, Any] | None:
+            owners = current.get("ownerReferences") or []
+            remaining = [owner for owner in owners if owner.get("uid") not in uids]
+            return {"ownerReferences": remaining or None} if len(remaining) != len(owners) else None
 
-        await self._change(node, change)
+        await self._patch(node, change)
 
     async def _unblock(self, node: Node) -> None:
-        def change(live: dict[str, Any]) -> dict[str, Any] | None:
-            owners = live.get("ownerReferences") or []
+        def change(current: dict[str, Any]) -> dict[str, Any] | None:
+            owners = current.get("ownerReferences") or []
             if not any(owner.get("blockOwnerDeletion") for owner in owners):
                 return None
             return {"ownerReferences": [{**owner, "blockOwnerDeletion": False} for owner in owners]}
 
-        await self._change(node, change)
+        await self._patch(node, change)
 
     async def _remove_finalizer(self, node: Node, finalizer: str) -> None:
-        def change(live: dict[str, Any]) -> dict[str, Any] | None:
-            finalizers = live.get("finalizers") or []
+        def change(current: dict[str, Any]) -> dict[str, Any] | None:
+            finalizers = current.get("finalizers") or []
             if finalizer not in finalizers:
                 return None
             return {"finalizers": [each for each in finalizers if each != finalizer] or None}
 
-        await self._change(node, change)
+        await self._patch(node, change)
 
-    async def _delete(self, node: Node, policy: str, version: int) -> None:
-        store = self._store(node)
-        if store is None:
-            return
+    async def _delete(self, node: Node, policy: str, revision: int) -> None:
         try:
-            await self.requests.delete(
-                resource_path(store.resource, node.namespace, node.name),
-                propagation=policy,
+            await self.client.delete(
+                node.resource.group_resource,
+                node.name,
+                namespace=node.namespace,
+                propagation_policy=policy,
                 uid=node.uid,
-                resource_version=str(version) if version else "",
+                resource_version=str(revision) if revision else "",
             )
         except NotFound:
             self._remove(node.uid)
 
     async def _report(self, dependent_uid: str, owner_uid: str) -> None:
-        """Tell that an object names an owner in a namespace where it cannot be."""
+        """Record an event for an object whose owner is in another namespace."""
         dependent, owner = self.graph.nodes.get(dependent_uid), self.graph.nodes.get(owner_uid)
-        events = self.server.store("", "events")
-        store = self._store(dependent) if dependent is not None else None
-        if dependent is None or owner is None or events is None or store is None:
+        if dependent is None or owner is None:
             return
         for reference in dependent.owners:
             if reference.uid == owner_uid:
                 break
         else:
             return
-        resource = store.resource
+        resource = dependent.resource
         version = resource.storage_version
         now = format_time(datetime.now(UTC))
         namespace = dependent.namespace or "default"
@@ -307,8 +329,8 @@ class GarbageCollector:
         if dependent.namespace:
             involved["namespace"] = dependent.namespace
         try:
-            await self.requests.create(
-                resource_path(events.resource, namespace, version="v1"),
+            await self.client.create(
+                EVENTS,
                 {
                     "apiVersion": "v1",
                     "kind": "Event",
@@ -323,6 +345,7 @@ class GarbageCollector:
                     "count": 1,
                     "type": "Warning",
                 },
+                namespace=namespace,
             )
         except APIError as error:
             if error.status_code < 500:

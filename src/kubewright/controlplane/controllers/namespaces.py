@@ -1,31 +1,36 @@
-"""The namespace controller: what is in a namespace goes with it.
+"""The namespace controller: deletes the content of a namespace that is being deleted.
 
-A namespace that is being deleted is emptied (pods first, then everything else), its conditions say what is
-left, and when nothing is left the `kubernetes` finalizer is taken off its spec, which lets it go. Nothing
-is polled: the controller looks again when something in the namespace changes or goes.
+Pods are deleted first, then everything else. Conditions of the namespace report what remains; when nothing
+does, the controller removes the `kubernetes` finalizer from its spec. It reconciles again when an object in
+the namespace is changed or deleted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.objects import current_timestamp
+from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
+from kubewright.controlplane.object_metadata import metadata_of
 
-from .changes import Changes, ObjectChange, metadata_of
-from .loop import Loop
-from .requests import Requests, controller_user, resource_path
+from . import Component, new_controller
+from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 
+NAMESPACES = GroupResource("", "namespaces")
 FINALIZER = "kubernetes"
 
-_FINE = {
+_CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": (
         "ParsedGroupVersions",
@@ -38,11 +43,11 @@ _FINE = {
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
-"""The conditions in order, with reason and message where there is no problem."""
+"""The conditions in order, with reason and message of status False."""
 
 
-class Remains:
-    """What could not be removed, and why."""
+class RemainingContent:
+    """Objects that could not be deleted, and why."""
 
     def __init__(self) -> None:
         self.objects: Counter[str] = Counter()
@@ -51,7 +56,7 @@ class Remains:
         self.discovery: list[str] = []
 
     def problems(self) -> dict[str, tuple[str, str]]:
-        """Condition types that are true, with reason and message."""
+        """Return the condition types with status True, with reason and message."""
         found: dict[str, tuple[str, str]] = {}
         if self.discovery:
             listed = ", ".join(sorted(self.discovery))
@@ -85,45 +90,42 @@ class Remains:
         return found
 
 
-class NamespaceController:
-    """Empties namespaces that are being deleted."""
+class NamespaceController(Component):
+    """Deletes the content of namespaces that are being deleted; a request is the name of a namespace."""
 
-    def __init__(self, server: APIServer, changes: Changes) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.requests = Requests(server, controller_user("namespace-controller"))
-        self.loop: Loop[str] = Loop("namespace controller", self._reconcile, workers=4)
-        self.loops = (self.loop,)
+        self.client = LoopbackClient(server, controller_user("namespace-controller"))
         self._terminating: set[str] = set()
-        changes.follow("", "namespaces", self._namespace_changed)
-        changes.follow_all(self._content_changed)
+        controller = new_controller("namespace-controller", self._reconcile, workers=4)
+        controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed, needs="metadata"))
+        controller.watch(InformerSource(informers, None, self._content_changed))
+        self.controllers = (controller,)
 
-    def _namespace_changed(self, change: ObjectChange) -> None:
-        if change.type == "DELETED":
-            self._terminating.discard(change.name)
-        elif change.metadata.deletion_timestamp is not None:
-            self._terminating.add(change.name)
-            self.loop.add(change.name)
+    def _namespace_changed(self, event: ResourceEvent) -> Iterable[str]:
+        if event.type == "DELETED":
+            self._terminating.discard(event.name)
+        elif event.metadata.deletion_timestamp is not None:
+            self._terminating.add(event.name)
+            yield event.name
 
-    def _content_changed(self, change: ObjectChange) -> None:
-        if self._terminating and change.namespace in self._terminating:
-            self.loop.add(change.namespace)
+    def _content_changed(self, event: ResourceEvent) -> Iterable[str]:
+        return (event.namespace,) if event.namespace in self._terminating else ()
 
     async def _reconcile(self, name: str) -> None:
-        store = self.server.store("", "namespaces")
-        if store is None:
-            return
-        path = resource_path(store.resource, name=name)
         try:
-            namespace = await self.requests.get(path)
+            namespace = await self.client.get(NAMESPACES, name)
         except NotFound:
             return
         if not namespace["metadata"].get("deletionTimestamp"):
             return
         if FINALIZER not in (namespace.get("spec", {}).get("finalizers") or ()):
             return
-        remains = Remains()
-        await self._empty(name, remains)
-        conditions = updated(namespace.get("status", {}).get("conditions") or [], remains.problems())
+        remaining = RemainingContent()
+        await self._delete_content(name, remaining)
+        conditions = updated_conditions(
+            namespace.get("status", {}).get("conditions") or [], remaining.problems()
+        )
         if conditions is not None:
             namespace["status"] = {
                 **namespace.get("status", {}),
@@ -131,12 +133,12 @@ class NamespaceController:
                 "phase": "Terminating",
             }
             try:
-                namespace = await self.requests.update(f"{path}/status", namespace)
+                namespace = await self.client.update(NAMESPACES, namespace, subresource="status")
             except NotFound:
                 return
-        if remains.errors or remains.discovery:
-            raise APIError("; ".join(remains.errors + remains.discovery))
-        if remains.objects:
+        if remaining.errors or remaining.discovery:
+            raise APIError("; ".join(remaining.errors + remaining.discovery))
+        if remaining.objects:
             return
         spec = namespace.get("spec", {})
         namespace["spec"] = {
@@ -144,61 +146,61 @@ class NamespaceController:
             "finalizers": sorted(each for each in spec.get("finalizers") or () if each != FINALIZER),
         }
         try:
-            await self.requests.update(f"{path}/finalize", namespace)
+            await self.client.update(NAMESPACES, namespace, subresource="finalize")
         except NotFound:
             return
 
-    async def _empty(self, namespace: str, remains: Remains) -> None:
-        """Delete everything in a namespace; `remains` says what is still there afterwards."""
+    async def _delete_content(self, namespace: str, remaining: RemainingContent) -> None:
+        """Delete everything in a namespace and record what remains."""
         pods = self.server.store("", "pods")
         if pods is not None:
-            await self._empty_of(pods, namespace, remains)
-            if remains.objects:
+            await self._delete_resource(pods, namespace, remaining)
+            if remaining.objects:
                 return
         for store in list(self.server.stores):
             if store is not pods and store.resource.namespaced and "delete" in store.resource.verbs:
-                await self._empty_of(store, namespace, remains)
+                await self._delete_resource(store, namespace, remaining)
 
-    async def _empty_of(self, store: ResourceStore, namespace: str, remains: Remains) -> None:
+    async def _delete_resource(
+        self, store: ResourceStore, namespace: str, remaining: RemainingContent
+    ) -> None:
         resource = store.resource
         page = await store.storage.list(store.range(namespace), limit=1)
         if not page.items:
             return
         try:
-            await self._delete_all(store, namespace)
+            await self._delete_objects(store, namespace)
         except APIError as error:
-            remains.errors.append(error.message)
+            remaining.errors.append(error.message)
         left = [metadata_of(item.value) for item in (await store.storage.list(store.range(namespace))).items]
         if not left:
             return
-        remains.objects[f"{resource.plural}.{resource.group}"] = len(left)
+        remaining.objects[f"{resource.plural}.{resource.group}"] = len(left)
         for metadata in left:
-            remains.finalizers.update(metadata.finalizers or ())
+            remaining.finalizers.update(metadata.finalizers or ())
 
-    async def _delete_all(self, store: ResourceStore, namespace: str) -> None:
-        resource = store.resource
-        collection = resource_path(resource, namespace)
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if "deletecollection" in resource.verbs:
+    async def _delete_objects(self, store: ResourceStore, namespace: str) -> None:
+        resource = store.resource.group_resource
+        policy = "Background"
+        if "deletecollection" in store.resource.verbs:
             try:
-                await self.requests.send("DELETE", collection, options)
+                await self.client.delete_collection(resource, namespace=namespace, propagation_policy=policy)
                 return
             except MethodNotAllowed:
                 pass
         for item in (await store.storage.list(store.range(namespace))).items:
+            name = metadata_of(item.value).name
             try:
-                await self.requests.delete(
-                    resource_path(resource, namespace, metadata_of(item.value).name), propagation="Background"
-                )
+                await self.client.delete(resource, name, namespace=namespace, propagation_policy=policy)
             except (NotFound, Conflict):
                 continue
 
 
-def updated(conditions: list[Object], problems: dict[str, tuple[str, str]]) -> list[Object] | None:
-    """The conditions after a look at the content; `None` if nothing changes."""
+def updated_conditions(conditions: list[Object], problems: dict[str, tuple[str, str]]) -> list[Object] | None:
+    """Return the conditions for what remains; `None` if nothing changes."""
     result, changed = [dict(condition) for condition in conditions], False
-    for type_, fine in _FINE.items():
-        reason, message = problems.get(type_, fine)
+    for type_, default in _CONDITIONS.items():
+        reason, message = problems.get(type_, default)
         status = "True" if type_ in problems else "False"
         old = next((condition for condition in result if condition.get("type") == type_), None)
         if old is None:

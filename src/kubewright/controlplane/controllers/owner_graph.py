@@ -1,8 +1,8 @@
-"""Who owns what: the graph under garbage collection.
+"""The graph of owner references under garbage collection.
 
-A node is an object, known by its uid; an edge is an owner reference. An owner that has not been seen is
-only a uid with dependents (a *virtual* owner): whether it exists is for the collector to find out. The
-graph knows no server and does no input or output.
+A node is an object, identified by its uid; an edge is an owner reference. An owner that has not been observed
+is only a uid with dependents (a *virtual* owner): the collector finds out whether it exists. The graph does
+no input or output.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from .changes import Metadata, OwnerReference
+from kubewright.controlplane.object_metadata import Metadata, OwnerReference
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource
@@ -20,42 +20,42 @@ FOREGROUND = "foregroundDeletion"
 
 
 class Node:
-    """One object: where it is, who owns it, and how far its deletion is."""
+    """One object: its place, its owners, and the progress of its deletion."""
 
-    __slots__ = (
-        "deleting",
-        "deleting_dependents",
-        "group",
-        "kind",
-        "name",
-        "namespace",
-        "orphaning",
-        "owners",
-        "plural",
-        "uid",
-    )
+    __slots__ = ("deleting", "deleting_dependents", "metadata", "namespace", "orphaning", "resource")
 
-    def __init__(self, resource: Resource, metadata: Metadata, namespace: str, name: str) -> None:
-        self.group = resource.group
-        self.plural = resource.plural
-        self.kind = resource.kind
-        self.uid = metadata.uid
+    def __init__(self, resource: Resource, metadata: Metadata, namespace: str) -> None:
+        self.resource = resource
+        self.metadata = metadata
         self.namespace = namespace
-        self.name = name
-        self.owners: list[OwnerReference] = []
         self.deleting = False
         self.deleting_dependents = False
-        """It waits for its dependents to go (foreground deletion)."""
+        """Foreground deletion: it waits until its dependents are deleted."""
         self.orphaning = False
-        """It waits for its dependents to forget it."""
+        """It waits until its dependents do not refer to it any more."""
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object."""
+        return self.metadata.uid
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self.metadata.name
+
+    @property
+    def owners(self) -> list[OwnerReference]:
+        """The owner references of the object."""
+        return self.metadata.owner_references or []
 
     def __repr__(self) -> str:
-        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"[{self.group}/{self.kind} {where} {self.uid}]"
+        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"[{self.resource.group}/{self.resource.kind} {path} {self.uid}]"
 
 
 class Step:
-    """What a change of the graph makes necessary: nodes to look at."""
+    """The nodes that a change of the graph makes it necessary to process."""
 
     __slots__ = ("delete", "mismatched", "orphan", "wait")
 
@@ -63,9 +63,9 @@ class Step:
         self.delete: list[str] = []
         self.orphan: list[str] = []
         self.wait: list[str] = []
-        """Objects that name an owner that was not seen yet."""
+        """Objects that refer to an owner that was not observed yet."""
         self.mismatched: list[tuple[Node, OwnerReference]] = []
-        """Dependents whose reference describes an existing owner wrongly."""
+        """Dependents whose reference has the uid of an owner, but another kind, name or namespace."""
 
 
 class OwnerGraph:
@@ -76,32 +76,37 @@ class OwnerGraph:
         self._dependents: dict[str, dict[str, None]] = {}
 
     def dependents(self, uid: str) -> list[Node]:
-        """The objects that name `uid` as an owner."""
+        """Return the objects that refer to `uid` as an owner."""
         return [self.nodes[each] for each in self._dependents.get(uid, ()) if each in self.nodes]
 
     def blocking(self, uid: str) -> Iterator[Node]:
-        """The dependents for which the deletion of `uid` has to wait."""
+        """Yield the dependents that block the deletion of `uid`."""
         for node in self.dependents(uid):
             if any(owner.uid == uid and owner.block_owner_deletion for owner in node.owners):
                 yield node
 
-    def put(self, resource: Resource, metadata: Metadata, namespace: str, name: str) -> Step:
-        """Take in an object as it is now."""
+    def put(self, resource: Resource, metadata: Metadata, namespace: str) -> Step:
+        """Add or update an object."""
         step = Step()
         node = self.nodes.get(metadata.uid)
+        before: list[OwnerReference] = []
         if node is None:
-            node = self.nodes[metadata.uid] = Node(resource, metadata, namespace, name)
-            # Some may have named it before it was seen, with other coordinates.
+            node = self.nodes[metadata.uid] = Node(resource, metadata, namespace)
+            # Dependents may have referred to it before it was observed, with another kind or name.
             for dependent in self.dependents(node.uid):
                 self._check(step, dependent, node)
-        self._own(step, node, metadata.owner_references or [])
+        else:
+            before = node.owners
+            node.resource, node.metadata = resource, metadata
+        self._update_owners(step, node, before)
         self._progress(step, node, metadata)
         return step
 
-    def _own(self, step: Step, node: Node, owners: list[OwnerReference]) -> None:
-        before = {owner.uid: owner for owner in node.owners}
-        after = {owner.uid: owner for owner in owners}
-        node.owners = owners
+    def _update_owners(self, step: Step, node: Node, owners_before: list[OwnerReference]) -> None:
+        if not owners_before and not node.metadata.owner_references:
+            return
+        before = {owner.uid: owner for owner in owners_before}
+        after = {owner.uid: owner for owner in node.owners}
         for uid, owner in before.items():
             now = after.get(uid)
             if now is None:
@@ -116,13 +121,13 @@ class OwnerGraph:
             if uid in before and before[uid] == after[uid]:
                 continue
             self._dependents.setdefault(uid, {})[node.uid] = None
-            seen = self.nodes.get(uid)
-            if seen is None:
+            observed = self.nodes.get(uid)
+            if observed is None:
                 step.wait.append(node.uid)
-            elif seen.deleting_dependents:
+            elif observed.deleting_dependents:
                 step.delete.append(node.uid)
             else:
-                self._check(step, node, seen)
+                self._check(step, node, observed)
 
     def _check(self, step: Step, dependent: Node, owner: Node) -> None:
         for reference in dependent.owners:
@@ -149,7 +154,7 @@ class OwnerGraph:
         node.deleting_dependents = foreground
 
     def remove(self, uid: str) -> Step:
-        """An object is gone: its dependents lose an owner, its owners may have waited for it."""
+        """Remove a deleted object: its dependents lose an owner, its owners may have waited for it."""
         step = Step()
         node = self.nodes.pop(uid, None)
         if node is not None:
@@ -164,16 +169,16 @@ class OwnerGraph:
         return step
 
     def uids(self) -> Iterable[str]:
-        """Every object that is known."""
+        """Return the uids of all objects."""
         return list(self.nodes)
 
 
 def describes(reference: OwnerReference, dependent: Node, owner: Node) -> bool:
-    """Whether a reference names the kind, name and namespace that the owner really has."""
+    """Whether a reference has the kind, name and namespace of the owner."""
     group = reference.api_version.rpartition("/")[0]
     return (
-        group == owner.group
-        and reference.kind == owner.kind
+        group == owner.resource.group
+        and reference.kind == owner.resource.kind
         and reference.name == owner.name
         and (not owner.namespace or owner.namespace == dependent.namespace)
     )

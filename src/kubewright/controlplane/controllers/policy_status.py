@@ -1,52 +1,56 @@
-"""The status of validating admission policies: do their expressions fit the kinds that they are about?
+"""Type checking of validating admission policies.
 
-A policy is compiled without knowing the kinds that it will see. Here its expressions are checked once more,
-against the schema of every kind that its rules name; what does not fit becomes a warning in
+Admission compiles a policy without the types of the objects it will see. This controller checks its
+expressions against the schema of every kind that its rules name and reports errors as warnings in
 `status.typeChecking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kubewright import cel
 from kubewright.api.errors import NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.controlplane.admission.expressions import environment, programs
+from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 from kubewright.schema.validation.cel_types import cel_type
 
-from .changes import Changes, ObjectChange
-from .loop import Loop
-from .requests import Requests, controller_user
+from . import Component, new_controller
+from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.resource import Version
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
-PATH = f"/apis/{GROUP}/v1/validatingadmissionpolicies"
-MOST_KINDS = 10
+POLICIES = GroupResource(GROUP, "validatingadmissionpolicies")
+NAME = "validatingadmissionpolicy-status-controller"
+MAX_KINDS = 10
+"""Kinds that a policy is checked against, as in kube-controller-manager."""
 
 
-class PolicyStatus:
+class PolicyStatusController(Component):
     """Writes `observedGeneration` and `typeChecking` of policies."""
 
-    def __init__(self, server: APIServer, changes: Changes) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.requests = Requests(server, controller_user("validatingadmissionpolicy-status-controller"))
-        self.loop: Loop[str] = Loop("policy status", self._reconcile)
-        self.loops = (self.loop,)
-        changes.follow(GROUP, "validatingadmissionpolicies", self._changed)
+        self.client = LoopbackClient(server, controller_user(NAME))
+        controller = new_controller(NAME, self._reconcile)
+        controller.watch(InformerSource(informers, POLICIES, self._policy_changed, needs="metadata"))
+        self.controllers = (controller,)
 
-    def _changed(self, change: ObjectChange) -> None:
-        if change.type != "DELETED":
-            self.loop.add(change.name)
+    def _policy_changed(self, event: ResourceEvent) -> Iterable[str]:
+        if event.type != "DELETED":
+            yield event.name
 
     async def _reconcile(self, name: str) -> None:
         try:
-            policy = await self.requests.get(f"{PATH}/{name}")
+            policy = await self.client.get(POLICIES, name)
         except NotFound:
             return
         generation = policy["metadata"].get("generation")
@@ -59,26 +63,26 @@ class PolicyStatus:
             checking["expressionWarnings"] = warnings
         policy["status"] = {**status, "observedGeneration": generation, "typeChecking": checking}
         try:
-            await self.requests.update(f"{PATH}/{name}/status", policy)
+            await self.client.update(POLICIES, policy, subresource="status")
         except NotFound:
             return
 
     def warnings(self, spec: Object) -> list[Object]:
-        """What does not fit, by expression."""
+        """Return the type errors, by expression."""
         kinds = list(self._kinds(spec))
         found: list[Object] = []
         for position, validation in enumerate(spec.get("validations") or ()):
             for field in ("expression", "messageExpression"):
                 text = validation.get(field)
-                complaints = [self._complaint(spec, text, *kind) for kind in kinds] if text else []
-                shown = [each for each in complaints if each]
+                errors = [self._type_error(spec, text, *kind) for kind in kinds] if text else []
+                shown = [each for each in errors if each]
                 if shown:
                     where = f"spec.validations[{position}].{field}"
                     found.append({"fieldRef": where, "warning": "\n".join(shown)})
         return found
 
     def _kinds(self, spec: Object) -> Iterator[tuple[str, cel.Type]]:
-        """The kinds that the rules name, with their types."""
+        """Yield the kinds that the rules name, with their types."""
         named: dict[tuple[str, str, str], Version] = {}
         for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
             for store in self.server.stores:
@@ -90,7 +94,7 @@ class PolicyStatus:
                 for version in resource.versions:
                     if version.served and version.name in rule.get("apiVersions", ()):
                         named[resource.group, version.name, resource.kind] = version
-        for group, name, kind in sorted(named)[:MOST_KINDS]:
+        for group, name, kind in sorted(named)[:MAX_KINDS]:
             type_ = object_type(named[group, name, kind])
             if type_ is not None:
                 yield f"{group}/{name}, Kind={kind}", type_
@@ -105,7 +109,7 @@ class PolicyStatus:
                     return object_type(version) or cel.DYN
         return cel.DYN
 
-    def _complaint(self, spec: Object, text: str, kind: str, type_: cel.Type) -> str:
+    def _type_error(self, spec: Object, text: str, kind: str, type_: cel.Type) -> str:
         def env(variables: dict[str, cel.Type]) -> cel.Env:
             return environment(
                 params=bool(spec.get("paramKind")),
@@ -123,7 +127,7 @@ class PolicyStatus:
 
 
 def object_type(version: Version) -> cel.Type | None:
-    """The type of a whole object; `None` where the schema does not say or has no end."""
+    """Return the type of a whole object; `None` if there is no schema or it is recursive."""
     node = version.schema
     if node is None:
         return None

@@ -1,11 +1,12 @@
-"""The resource quota controller: what a namespace really uses.
+"""The resource quota controller: the usage of each quota, counted from stored objects.
 
-Admission charges quotas before an object is stored. This counts what is there, when a quota changes and when
-something that it counts comes or goes, and corrects the books.
+Admission charges quotas before an object is stored. This controller counts again when a quota changes and
+when objects that it counts are changed or deleted, and corrects `status.used`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,52 +15,56 @@ from kubewright.api.errors import NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.quantity import Quantity
 from kubewright.controlplane.admission import usage
+from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
-from .changes import Changes, ObjectChange
-from .loop import Loop
-from .requests import Requests, controller_user, resource_path
+from . import Component, new_controller
+from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
     from kubewright.controlplane.admission.quotas import ResourceQuotas
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 
 _decode = msgspec.json.Decoder().decode
-SECOND_LOOK = 2.0
-"""Seconds after a charge in which the write that it was for has come or failed."""
+RESOURCE_QUOTAS = GroupResource("", "resourcequotas")
+RECOUNT_DELAY = 2.0
+"""Seconds after a charge by which the charged write has succeeded or failed."""
 
 
-class QuotaController:
-    """Keeps `status` of resource quotas."""
+class QuotaController(Component):
+    """Writes the status of resource quotas; a request is a namespace."""
 
-    def __init__(self, server: APIServer, changes: Changes, plugin: ResourceQuotas | None = None) -> None:
+    def __init__(self, server: APIServer, informers: Informers, plugin: ResourceQuotas | None = None) -> None:
         self.server = server
-        self.requests = Requests(server, controller_user("resourcequota-controller"))
-        self.loop: Loop[str] = Loop("resource quota controller", self._reconcile)
-        self.loops = (self.loop,)
+        self.client = LoopbackClient(server, controller_user("resourcequota-controller"))
         self._plugin = plugin
         self._quotas: dict[str, set[str]] = {}
-        changes.follow("", "resourcequotas", self._quota_changed)
-        changes.follow_all(self._content_changed)
+        self._controller = new_controller("resourcequota-controller", self._reconcile)
+        self._controller.watch(InformerSource(informers, RESOURCE_QUOTAS, self._quota_changed))
+        self._controller.watch(InformerSource(informers, None, self._content_changed))
+        self.controllers = (self._controller,)
 
-    def _quota_changed(self, change: ObjectChange) -> None:
-        names = self._quotas.setdefault(change.namespace, set())
-        if change.type == "DELETED":
-            names.discard(change.name)
+    def _quota_changed(self, event: ResourceEvent) -> Iterable[str]:
+        names = self._quotas.setdefault(event.namespace, set())
+        if event.type == "DELETED":
+            names.discard(event.name)
             if not names:
-                self._quotas.pop(change.namespace, None)
+                self._quotas.pop(event.namespace, None)
             return
-        names.add(change.name)
-        if change.old is not None and _decode(change.old).get("spec") == change.object.get("spec"):
-            self.loop.add_after(change.namespace, SECOND_LOOK)
+        names.add(event.name)
+        old = event.old_object
+        if old is not None and old.get("spec") == event.object.get("spec"):
+            assert self._controller.queue is not None
+            self._controller.queue.add(event.namespace, after=RECOUNT_DELAY)
         else:
-            self.loop.add(change.namespace)
+            yield event.namespace
 
-    def _content_changed(self, change: ObjectChange) -> None:
-        if change.namespace in self._quotas and change.type != "ADDED":
-            self.loop.add(change.namespace)
+    def _content_changed(self, event: ResourceEvent) -> Iterable[str]:
+        if event.namespace in self._quotas and event.type != "ADDED":
+            yield event.namespace
 
     async def _reconcile(self, namespace: str) -> None:
         if self._plugin is not None:
@@ -69,12 +74,8 @@ class QuotaController:
             await self._count(namespace)
 
     async def _count(self, namespace: str) -> None:
-        store = self.server.store("", "resourcequotas")
-        if store is None:
-            return
-        listed = await self.requests.get(resource_path(store.resource, namespace))
         contents: dict[str, list[Object]] = {}
-        for quota in listed["items"]:
+        for quota in await self.client.list(RESOURCE_QUOTAS, namespace=namespace):
             hard = (quota.get("spec") or {}).get("hard") or {}
             used: usage.Amounts = {name: Quantity(0) for name in hard}
             for counted in self._stores_for(hard):
@@ -84,7 +85,7 @@ class QuotaController:
                     if usage.in_scope(quota, resource, obj):
                         amounts = usage.usage(resource, obj)
                         usage.add(used, {name: amounts[name] for name in names if name in amounts})
-            await self._record(store, quota, hard, used)
+            await self._write_status(quota, hard, used)
 
     def _stores_for(self, hard: Object) -> list[ResourceStore]:
         return [
@@ -107,17 +108,15 @@ class QuotaController:
             found = known[store.prefix] = [_decode(item.value) for item in page.items]
         return found
 
-    async def _record(self, store: ResourceStore, quota: Object, hard: Object, used: usage.Amounts) -> None:
+    async def _write_status(self, quota: Object, hard: Object, used: usage.Amounts) -> None:
         status = quota.get("status") or {}
         same = status.get("hard") == hard and usage.quantities(status.get("used")) == used
         if same:
             return
         quota["status"] = {"hard": hard, "used": {name: str(amount) for name, amount in used.items()}}
-        metadata = quota["metadata"]
-        path = resource_path(store.resource, metadata["namespace"], metadata["name"], "status")
         quota.setdefault("apiVersion", "v1")
         quota.setdefault("kind", "ResourceQuota")
         try:
-            await self.requests.update(path, quota)
+            await self.client.update(RESOURCE_QUOTAS, quota, subresource="status")
         except NotFound:
             return

@@ -1,26 +1,33 @@
-"""What every namespace gets: a service account `default`, and the certificate authority of the API server.
+"""Service account controllers: the `default` account and the CA config map of every namespace, and tokens.
 
-Also fills the secrets of type `kubernetes.io/service-account-token` with a token, and removes those whose
-service account is gone.
+`TokenController` fills secrets of type `kubernetes.io/service-account-token` with a token, and deletes those
+whose service account does not exist.
 """
 
 from __future__ import annotations
 
 import base64
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
+from kubewright.api.gvk import GroupResource
+from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
-from .changes import Changes, ObjectChange
-from .loop import Loop
-from .requests import Requests, controller_user, resource_path
+from . import Component, new_controller
+from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, Key, ResourceEvent
 
 Object = dict[str, Any]
+
+NAMESPACES = GroupResource("", "namespaces")
+SECRETS = GroupResource("", "secrets")
+SERVICE_ACCOUNTS = GroupResource("", "serviceaccounts")
+CONFIG_MAPS = GroupResource("", "configmaps")
 
 DEFAULT = "default"
 ROOT_CA = "kube-root-ca.crt"
@@ -29,153 +36,143 @@ NAME = "kubernetes.io/service-account.name"
 UID = "kubernetes.io/service-account.uid"
 
 
-class _PerNamespace(ABC):
-    """Keeps one object in every namespace that stays."""
+class _PerNamespaceController(Component, ABC):
+    """Ensures one object in every namespace that is not being deleted."""
 
-    plural = ""
-
-    def __init__(self, server: APIServer, changes: Changes, name: str) -> None:
-        self.server = server
+    def __init__(
+        self, server: APIServer, informers: Informers, user: str, resource: GroupResource, name: str
+    ) -> None:
+        self.client = LoopbackClient(server, controller_user(user))
+        self.resource = resource
         self.name = name
-        self.loop: Loop[str] = Loop(f"{self.plural} {name}", self._reconcile)
-        self.loops = (self.loop,)
-        changes.follow("", "namespaces", self._namespace_changed)
-        changes.follow("", self.plural, self._object_changed)
+        self._informers = informers
+        controller = new_controller(user, self._reconcile)
+        controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed))
+        controller.watch(InformerSource(informers, resource, self._object_changed, needs="metadata"))
+        self.controllers = (controller,)
 
-    def _namespace_changed(self, change: ObjectChange) -> None:
-        if change.type == "ADDED" and change.metadata.deletion_timestamp is None:
-            self.loop.add(change.name)
+    def _namespace_changed(self, event: ResourceEvent) -> Iterable[str]:
+        if event.type == "ADDED" and event.metadata.deletion_timestamp is None:
+            yield event.name
 
-    def _object_changed(self, change: ObjectChange) -> None:
-        if change.name == self.name and change.type != "ADDED":
-            self.loop.add(change.namespace)
+    def _object_changed(self, event: ResourceEvent) -> Iterable[str]:
+        if event.name == self.name and event.type != "ADDED":
+            yield event.namespace
 
-    async def _namespace_stays(self, name: str) -> bool:
-        store = self.server.store("", "namespaces")
-        item = await store.storage.get(store.key("", name)) if store is not None else None
-        if store is None or item is None:
-            return False
-        found = store.layout.unpack(item.value, item.mod_revision)
-        return (found.get("status") or {}).get("phase") != "Terminating" and not found["metadata"].get(
-            "deletionTimestamp"
+    async def _is_active(self, namespace: str) -> bool:
+        found = await self._informers.get("", "namespaces", namespace)
+        return (
+            found is not None
+            and (found.get("status") or {}).get("phase") != "Terminating"
+            and not found["metadata"].get("deletionTimestamp")
         )
 
-    async def _live(self, namespace: str) -> Object | None:
-        store = self.server.store("", self.plural)
-        item = await store.storage.get(store.key(namespace, self.name)) if store is not None else None
-        return store.layout.unpack(item.value, item.mod_revision) if store is not None and item else None
+    async def _current(self, namespace: str) -> Object | None:
+        resource = self.resource
+        return await self._informers.read(resource.group, resource.resource, self.name, namespace=namespace)
 
-    @abstractmethod
-    async def _reconcile(self, namespace: str) -> None:
-        """Bring what this controller keeps in a namespace into its desired state."""
-
-
-class ServiceAccountController(_PerNamespace):
-    """Every namespace has a service account `default`."""
-
-    plural = "serviceaccounts"
-
-    def __init__(self, server: APIServer, changes: Changes) -> None:
-        self.requests = Requests(server, controller_user("service-account-controller"))
-        super().__init__(server, changes, DEFAULT)
-
-    async def _reconcile(self, namespace: str) -> None:
-        if await self._live(namespace) is not None or not await self._namespace_stays(namespace):
-            return
-        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": DEFAULT}}
+    async def _create(self, namespace: str, obj: Object) -> None:
         try:
-            await self.requests.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", body)
+            await self.client.create(self.resource, obj, namespace=namespace)
         except (AlreadyExists, NotFound, Forbidden):
             return
 
+    @abstractmethod
+    async def _reconcile(self, namespace: str) -> None:
+        """Create or restore the object of a namespace."""
 
-class RootCAPublisher(_PerNamespace):
-    """Every namespace has a config map with the certificate authority of the API server."""
 
-    plural = "configmaps"
+class ServiceAccountController(_PerNamespaceController):
+    """Creates the service account `default` in every namespace."""
 
-    def __init__(self, server: APIServer, changes: Changes, ca: Callable[[], bytes]) -> None:
-        self.requests = Requests(server, controller_user("root-ca-cert-publisher"))
+    def __init__(self, server: APIServer, informers: Informers) -> None:
+        super().__init__(server, informers, "service-account-controller", SERVICE_ACCOUNTS, DEFAULT)
+
+    async def _reconcile(self, namespace: str) -> None:
+        if await self._current(namespace) is None and await self._is_active(namespace):
+            body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": DEFAULT}}
+            await self._create(namespace, body)
+
+
+class RootCAPublisher(_PerNamespaceController):
+    """Publishes the API server's certificate authority in a config map of every namespace."""
+
+    def __init__(self, server: APIServer, informers: Informers, ca: Callable[[], bytes]) -> None:
+        super().__init__(server, informers, "root-ca-cert-publisher", CONFIG_MAPS, ROOT_CA)
         self._ca = ca
-        super().__init__(server, changes, ROOT_CA)
 
     async def _reconcile(self, namespace: str) -> None:
         data = {"ca.crt": self._ca().decode()}
-        live = await self._live(namespace)
-        if live is None:
-            if not await self._namespace_stays(namespace):
+        current = await self._current(namespace)
+        if current is None:
+            if not await self._is_active(namespace):
                 return
-            note = {
+            annotations = {
                 "kubernetes.io/description": "The certificate authority of the API server, for its clients."
             }
             body = {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
-                "metadata": {"name": ROOT_CA, "annotations": note},
+                "metadata": {"name": ROOT_CA, "annotations": annotations},
                 "data": data,
             }
+            await self._create(namespace, body)
+        elif current.get("data") != data:
             try:
-                await self.requests.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
-            except (AlreadyExists, NotFound, Forbidden):
-                return
-        elif live.get("data") != data:
-            try:
-                await self.requests.update(
-                    f"/api/v1/namespaces/{namespace}/configmaps/{ROOT_CA}", {**live, "data": data}
+                await self.client.update(
+                    CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", **current, "data": data}
                 )
             except NotFound:
                 return
 
 
-class TokenController:
-    """Fills token secrets; `sign(namespace, name, uid, secret)` makes the token."""
+class TokenController(Component):
+    """Fills token secrets; `sign(namespace, name, uid, secret)` returns the token."""
 
     def __init__(
         self,
         server: APIServer,
-        changes: Changes,
+        informers: Informers,
         *,
         sign: Callable[[str, str, str, str], str],
         ca: Callable[[], bytes],
     ) -> None:
-        self.server = server
-        self.requests = Requests(server, controller_user("token-controller"))
-        self.loop: Loop[tuple[str, str]] = Loop("token controller", self._reconcile)
-        self.loops = (self.loop,)
+        self.client = LoopbackClient(server, controller_user("token-controller"))
         self._sign = sign
         self._ca = ca
-        self._secrets: dict[tuple[str, str], set[str]] = {}
-        """The names of token secrets, by namespace and name of their account."""
-        changes.follow("", "secrets", self._secret_changed)
-        changes.follow("", "serviceaccounts", self._account_changed)
+        self._secrets: dict[Key, set[str]] = {}
+        """Names of token secrets, by namespace and name of their account."""
+        self._accounts: dict[Key, Key] = {}
+        """The account of each token secret."""
+        controller = new_controller("token-controller", self._reconcile)
+        controller.watch(InformerSource(informers, SECRETS, self._secret_changed, needs="events"))
+        controller.watch(InformerSource(informers, SERVICE_ACCOUNTS, self._account_changed, needs="metadata"))
+        self.controllers = (controller,)
 
-    def _secret_changed(self, change: ObjectChange) -> None:
-        value = change.new if change.new is not None else change.old
-        if value is None or TOKEN_TYPE.encode() not in value:
+    def _secret_changed(self, event: ResourceEvent) -> Iterable[Key]:
+        account = self._accounts.pop(event.key, None)
+        if account is not None:
+            names = self._secrets[account]
+            names.discard(event.name)
+            if not names:
+                del self._secrets[account]
+        if event.type == "DELETED" or TOKEN_TYPE.encode() not in (event.raw or b""):
             return
-        obj = change.object
-        account = (obj["metadata"].get("annotations") or {}).get(NAME)
-        if obj.get("type") != TOKEN_TYPE or not account:
-            return
-        names = self._secrets.setdefault((change.namespace, account), set())
-        if change.type == "DELETED":
-            names.discard(change.name)
-        else:
-            names.add(change.name)
-            self.loop.add(change.key)
+        secret = event.object
+        name = (secret["metadata"].get("annotations") or {}).get(NAME)
+        if secret.get("type") == TOKEN_TYPE and name:
+            account = self._accounts[event.key] = (event.namespace, name)
+            self._secrets.setdefault(account, set()).add(event.name)
+            yield event.key
 
-    def _account_changed(self, change: ObjectChange) -> None:
-        for name in self._secrets.get(change.key, ()):
-            self.loop.add((change.namespace, name))
+    def _account_changed(self, event: ResourceEvent) -> Iterable[Key]:
+        for name in self._secrets.get(event.key, ()):
+            yield event.namespace, name
 
-    async def _reconcile(self, key: tuple[str, str]) -> None:
+    async def _reconcile(self, key: Key) -> None:
         namespace, name = key
-        secrets, accounts = self.server.store("", "secrets"), self.server.store("", "serviceaccounts")
-        if secrets is None or accounts is None:
-            return
-        path = resource_path(secrets.resource, namespace, name)
         try:
-            secret = await self.requests.get(path)
+            secret = await self.client.get(SECRETS, name, namespace=namespace)
         except NotFound:
             return
         metadata = secret["metadata"]
@@ -183,13 +180,13 @@ class TokenController:
         if secret.get("type") != TOKEN_TYPE or not annotations.get(NAME):
             return
         try:
-            account = await self.requests.get(resource_path(accounts.resource, namespace, annotations[NAME]))
+            account = await self.client.get(SERVICE_ACCOUNTS, annotations[NAME], namespace=namespace)
         except NotFound:
             account = None
         uid = account["metadata"]["uid"] if account is not None else ""
         if account is None or annotations.get(UID) not in (None, "", uid):
             try:
-                await self.requests.delete(path, uid=metadata["uid"])
+                await self.client.delete(SECRETS, name, namespace=namespace, uid=metadata["uid"])
             except NotFound:
                 return
             return
@@ -203,6 +200,6 @@ class TokenController:
         if data != (secret.get("data") or {}) or annotations.get(UID) != uid:
             metadata["annotations"] = {**annotations, UID: uid}
             try:
-                await self.requests.update(path, {**secret, "data": data})
+                await self.client.update(SECRETS, {**secret, "data": data})
             except NotFound:
                 return

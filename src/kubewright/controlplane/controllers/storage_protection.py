@@ -1,27 +1,29 @@
-"""Storage that is in use is not deleted: claims wait for the pods that use them, volumes for their claim, and
-classes of volume attributes for both.
+"""Storage object in use protection: claims, volumes and volume attributes classes in use are not deleted.
 
-Admission puts a finalizer on each of them. When one is being deleted and nobody uses it any more, the
-finalizer goes, and with it the object. Only pods that are on a node use anything: the others could not start
-with a claim that is about to go.
+Admission adds a finalizer to each of them. This controller removes the finalizer of an object that is being
+deleted once no pod uses the claim, no claim is bound to the volume, or no claim or volume has the class. Only
+pods that are assigned to a node count: others cannot start with a claim that is being deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from kubewright.api.errors import NotFound
+from kubewright.api.gvk import GroupResource
+from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
 
-from .changes import Changes, ObjectChange
-from .loop import Loop
-from .requests import Requests, controller_user, resource_path
+from . import Component, new_controller
+from .source import InformerSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 
@@ -29,85 +31,93 @@ _decode = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True)
-class _Protected:
-    """One resource whose objects wait for their users."""
+class _Protection:
+    """One resource whose objects have a finalizer while they are in use."""
 
-    group: str
-    plural: str
+    resource: GroupResource
     finalizer: str
     controller: str
 
 
-_CLAIMS: Final = _Protected(
-    "", "persistentvolumeclaims", "kubernetes.io/pvc-protection", "pvc-protection-controller"
+_PODS: Final = GroupResource("", "pods")
+_CLAIMS: Final = _Protection(
+    GroupResource("", "persistentvolumeclaims"), "kubernetes.io/pvc-protection", "pvc-protection-controller"
 )
-_VOLUMES: Final = _Protected(
-    "", "persistentvolumes", "kubernetes.io/pv-protection", "pv-protection-controller"
+_VOLUMES: Final = _Protection(
+    GroupResource("", "persistentvolumes"), "kubernetes.io/pv-protection", "pv-protection-controller"
 )
-_CLASSES: Final = _Protected(
-    "storage.k8s.io",
-    "volumeattributesclasses",
+_CLASSES: Final = _Protection(
+    GroupResource("storage.k8s.io", "volumeattributesclasses"),
     "kubernetes.io/vac-protection",
     "volumeattributesclass-protection-controller",
 )
-Key = tuple[_Protected, str, str]
+StorageRequest = tuple[_Protection, str, str]
+"""A protected resource, namespace and name."""
 
 
-class StorageProtection:
-    """Lets claims, volumes and classes go that nobody uses."""
+class StorageProtectionController(Component):
+    """Removes the finalizers of claims, volumes and classes that are not in use."""
 
-    def __init__(self, server: APIServer, changes: Changes) -> None:
+    def __init__(self, server: APIServer, informers: Informers) -> None:
         self.server = server
-        self.loop: Loop[Key] = Loop("storage protection", self._release)
-        self.loops = (self.loop,)
-        self._requests = {
-            each: Requests(server, controller_user(each.controller)) for each in (_CLAIMS, _VOLUMES, _CLASSES)
+        self._informers = informers
+        self._clients = {
+            each: LoopbackClient(server, controller_user(each.controller))
+            for each in (_CLAIMS, _VOLUMES, _CLASSES)
         }
-        changes.follow("", "pods", self._pod_changed)
-        changes.follow("", "persistentvolumeclaims", lambda change: self._changed(_CLAIMS, change))
-        changes.follow("", "persistentvolumes", lambda change: self._changed(_VOLUMES, change))
-        changes.follow(
-            "storage.k8s.io", "volumeattributesclasses", lambda change: self._changed(_CLASSES, change)
-        )
+        self._deleted_claims: dict[StorageRequest, None] = {}
+        """Claims that are being deleted."""
+        controller = new_controller("storage-protection", self._reconcile)
+        controller.watch(InformerSource(informers, _PODS, self._pod_changed, needs="events"))
+        for each in (_CLAIMS, _VOLUMES, _CLASSES):
+            controller.watch(InformerSource(informers, each.resource, partial(self._object_changed, each)))
+        self.controllers = (controller,)
 
-    def _pod_changed(self, change: ObjectChange) -> None:
-        if change.type == "DELETED":
-            for name in claims_of(change.object):
-                self.loop.add((_CLAIMS, change.namespace, name))
-
-    def _changed(self, protected: _Protected, change: ObjectChange) -> None:
-        if change.type != "DELETED" and change.metadata.deletion_timestamp is not None:
-            self.loop.add((protected, *change.key))
-        if protected is not _CLASSES and change.old is not None:
-            for name in classes_of(_decode(change.old)):
-                self.loop.add((_CLASSES, "", name))
-
-    async def _release(self, key: Key) -> None:
-        protected, namespace, name = key
-        store = self.server.store(protected.group, protected.plural)
-        if store is None:
+    def _pod_changed(self, event: ResourceEvent) -> Iterable[StorageRequest]:
+        if event.type != "DELETED":
             return
-        requests = self._requests[protected]
-        path = resource_path(store.resource, namespace, name)
+        if event.has_object:
+            for name in claims_of(event.object):
+                yield _CLAIMS, event.namespace, name
+        else:
+            # Deleted while the watch on storage was interrupted: its claims are not known.
+            yield from self._deleted_claims
+
+    def _object_changed(self, protection: _Protection, event: ResourceEvent) -> Iterable[StorageRequest]:
+        if event.type == "DELETED" or event.metadata.deletion_timestamp is None:
+            self._deleted_claims.pop((protection, *event.key), None)
+        else:
+            if protection is _CLAIMS:
+                self._deleted_claims[protection, *event.key] = None
+            yield protection, *event.key
+        if protection is not _CLASSES:
+            old = event.object if event.type == "DELETED" else event.old_object
+            for name in classes_of(old or {}):
+                yield _CLASSES, "", name
+
+    async def _reconcile(self, request: StorageRequest) -> None:
+        protection, namespace, name = request
+        client = self._clients[protection]
         try:
-            live = await requests.get(path)
-            metadata = live["metadata"]
+            current = await client.get(protection.resource, name, namespace=namespace)
+            metadata = current["metadata"]
             finalizers = metadata.get("finalizers") or []
-            if "deletionTimestamp" not in metadata or protected.finalizer not in finalizers:
+            if "deletionTimestamp" not in metadata or protection.finalizer not in finalizers:
                 return
-            if await self._in_use(protected, live):
+            if await self._in_use(protection, current):
                 return
-            kept = [each for each in finalizers if each != protected.finalizer]
-            same = {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
-            await requests.merge(path, {"metadata": {"finalizers": kept or None, **same}})
+            remaining = [each for each in finalizers if each != protection.finalizer]
+            precondition = {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
+            patch = {"metadata": {"finalizers": remaining or None, **precondition}}
+            await client.merge_patch(protection.resource, name, patch, namespace=namespace)
         except NotFound:
             return
 
-    async def _in_use(self, protected: _Protected, obj: Object) -> bool:
+    async def _in_use(self, protection: _Protection, obj: Object) -> bool:
         metadata = obj["metadata"]
-        if protected is _VOLUMES:
+        if protection is _VOLUMES:
             return (obj.get("status") or {}).get("phase") == "Bound"
-        if protected is _CLAIMS:
+        if protection is _CLAIMS:
             async for pod in self._stored("pods", metadata["namespace"]):
                 if (pod.get("spec") or {}).get("nodeName") and metadata["name"] in claims_of(pod):
                     return True
@@ -126,7 +136,7 @@ class StorageProtection:
 
 
 def claims_of(pod: Object) -> set[str]:
-    """The claims that a pod's volumes name, or that are made for them."""
+    """Return the claims that a pod's volumes name, or that are created for them."""
     found = set()
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         if "persistentVolumeClaim" in volume:
@@ -137,7 +147,7 @@ def claims_of(pod: Object) -> set[str]:
 
 
 def classes_of(obj: Object) -> set[str]:
-    """The classes of volume attributes that a claim or a volume has, had or is to have."""
+    """Return the volume attributes classes that a claim or a volume has, had or changes to."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     changing = status.get("modifyVolumeStatus") or {}
     found = {

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.errors import APIError, NotFound
+from kubewright.api.gvk import GroupResource
 from kubewright.apiserver import APIServer, ResourceStore, User
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS
 from kubewright.apiserver.conversion import VersionConverter
@@ -27,7 +28,6 @@ from kubewright.apiserver.objects import deep_copy
 from kubewright.apiserver.resource import Resource
 from kubewright.apiserver.rest.writes import update
 from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.watch.cache import WatchCacheEvent
 from kubewright.controlplane.webhooks.client import WebhookClient
 from kubewright.storage.contract import StorageError
 
@@ -37,6 +37,9 @@ from .conversion import WebhookConverter
 from .finalization import finalize
 from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
 from .strategy import CLEANUP, DefinitionStrategy
+
+if TYPE_CHECKING:
+    from kubewright.controlplane.informers import Informers, ResourceEvent
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -59,11 +62,12 @@ class Served:
 class CustomResourceDefinitions:
     """Serves what the definitions of a server define. The server must have the definitions' own resource."""
 
-    def __init__(self, server: APIServer, client: WebhookClient) -> None:
+    def __init__(self, server: APIServer, informers: Informers, client: WebhookClient) -> None:
         store = server.store(GROUP, PLURAL)
         if store is None:
             raise ValueError(f"the server does not serve {PLURAL}.{GROUP}")
         self.server = server
+        self.informers = informers
         self.store: ResourceStore = store
         self._client = client
         self._version = store.resource.versions[0]
@@ -71,12 +75,13 @@ class CustomResourceDefinitions:
         self._served: dict[str, Served] = {}
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._adopting: set[asyncio.Task[None]] = set()
+        """Tasks that serve what another process has written."""
         self._finalizing: set[str] = set()
         store.resource.strategy = DefinitionStrategy(self)
 
     async def start(self) -> None:
         """Serve every definition in storage, and finish what was interrupted."""
-        self.store.watch_cache.listeners.append(self._observe)
         found, _ = await self.store.list_objects(self._version)
         for crd in found:
             crd["metadata"].pop("managedFields", None)
@@ -86,25 +91,34 @@ class CustomResourceDefinitions:
             if not conditions.is_served(crd):
                 await self._review(crd["metadata"]["name"])
             self._finish_deletion(crd)
+        self.informers.add_handler(GROUP, PLURAL, self._definition_changed, needs="metadata")
+        await self.informers.wait_for_sync(GroupResource(GROUP, PLURAL))
+        for crd in found:
+            if not self.informers.contains(GROUP, PLURAL, crd["metadata"]["name"]):
+                await self.definition_deleted(crd)  # between the two lists, by another server
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether every definition that the informer has reported is served, or no longer served."""
+        return not self._adopting
 
     async def stop(self) -> None:
-        """Stop what runs in the background."""
-        if self._observe in self.store.watch_cache.listeners:
-            self.store.watch_cache.listeners.remove(self._observe)
+        """Cancel background tasks."""
+        self.informers.remove_handler(GROUP, PLURAL, self._definition_changed)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # What happens to definitions
 
-    async def written(self, op: Operation, crd: Definition) -> None:
+    async def definition_stored(self, op: Operation, crd: Definition) -> None:
         """A definition has been stored by this process."""
         metadata = {key: value for key, value in crd["metadata"].items() if key != "managedFields"}
         if self._note(deep_copy({**crd, "metadata": metadata})) and op.user is not CONTROLLER:
             await self._review(crd["metadata"]["name"])
             self._finish_deletion(crd)
 
-    async def gone(self, crd: Definition) -> None:
+    async def definition_deleted(self, crd: Definition) -> None:
         """A definition has been removed; others of its group may have its names."""
         name = crd["metadata"]["name"]
         known = self._known.get(name)
@@ -112,17 +126,21 @@ class CustomResourceDefinitions:
             return
         del self._known[name]
         self._unserve(name)
-        self._later(self._review_waiting(crd["spec"]["group"]))
+        self._run_in_background(self._review_waiting(crd["spec"]["group"]))
 
-    def _observe(self, change: WatchCacheEvent) -> None:
-        """Follow writes that did not pass through this process."""
-        known = self._known.get(change.name)
-        seen = int(known["metadata"]["resourceVersion"]) if known is not None else 0
-        if change.type == "DELETED":
-            if known is not None and seen < change.event.revision:
-                self._later(self.gone(known))
-        elif seen < change.event.revision:
-            self._later(self._adopt(change.name))
+    def _definition_changed(self, event: ResourceEvent) -> None:
+        """Handle writes that did not pass through this process."""
+        known = self._known.get(event.name)
+        if event.type == "DELETED":
+            if known is not None and known["metadata"]["uid"] == event.metadata.uid:
+                self._start_adopting(self.definition_deleted(known))
+        elif known is None or int(known["metadata"]["resourceVersion"]) < event.metadata.revision:
+            self._start_adopting(self._adopt(event.name))
+
+    def _start_adopting(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._run_in_background(work)
+        self._adopting.add(task)
+        task.add_done_callback(self._adopting.discard)
 
     async def _adopt(self, name: str) -> None:
         try:
@@ -183,7 +201,7 @@ class CustomResourceDefinitions:
             return await self.write_status(name, lambda live: conditions.review(live, siblings))
         except (APIError, StorageError) as error:
             logger.warning("the status of definition %s could not be written: %s", name, error)
-            self._later(self._try_again(name))
+            self._run_in_background(self._try_again(name))
             return None
 
     async def _try_again(self, name: str) -> None:
@@ -274,7 +292,7 @@ class CustomResourceDefinitions:
             and name not in self._finalizing
         ):
             self._finalizing.add(name)
-            self._later(self._finalize(name))
+            self._run_in_background(self._finalize(name))
 
     async def _finalize(self, name: str) -> None:
         try:
@@ -282,10 +300,11 @@ class CustomResourceDefinitions:
         finally:
             self._finalizing.discard(name)
 
-    def _later(self, work: Any) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

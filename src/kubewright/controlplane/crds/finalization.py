@@ -1,8 +1,8 @@
-"""The end of a definition: its instances are deleted first.
+"""Finalization of definitions: instances are deleted before their definition.
 
-Instances are deleted without asking admission, as the definition's own deletion has been admitted. Those with
-finalizers stay until somebody removes them; meanwhile the definition says so in its Terminating condition,
-and nothing new can be created. When the last instance is gone, the definition goes.
+Instances are deleted without admission, because the deletion of the definition has been admitted. Instances
+with finalizers remain until these are removed; meanwhile the condition Terminating reports it, and no
+instance can be created. The definition is deleted after the last instance.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from kubewright.apiserver import ResourceStore
 from kubewright.apiserver.rest.delete import delete
 from kubewright.apiserver.rest.options import DeletionOptions
 from kubewright.apiserver.strategy import Operation
-from kubewright.apiserver.watch.cache import WatchCacheEvent
 from kubewright.storage.contract import StorageError
 
 from . import conditions
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kubewright.controlplane")
 
-_PATIENCE: Final = 60.0
-"""Seconds after which the definition says that it is still waiting."""
-_LOOK_AGAIN: Final = 0.5
+_CHECK_TIMEOUT: Final = 60.0
+"""Seconds after which the definition reports instances that are not deleted."""
 
 
 class Incomplete(Exception):
-    """Instances are left; reason and message for the condition."""
+    """Instances remain; reason and message for the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -42,16 +40,18 @@ class Incomplete(Exception):
 
 
 async def finalize(definitions: CustomResourceDefinitions, name: str) -> None:
-    """Delete the instances of a definition that is being deleted, then let it go."""
+    """Delete the instances of a definition that is being deleted, then the definition."""
     delay = 0.05
     while True:
         try:
             await _attempt(definitions, name)
             return
         except Incomplete as error:
-            logger.info("definition %s is still being deleted: %s", name, error)
+            logger.info("instances of definition remain", extra={"definition": name, "reason": str(error)})
         except (APIError, StorageError) as error:
-            logger.warning("deletion of definition %s failed, trying again: %s", name, error)
+            logger.warning(
+                "cannot delete definition; retrying", extra={"definition": name, "error": str(error)}
+            )
         await asyncio.sleep(delay)
         delay = min(delay * 2, 30.0)
 
@@ -76,7 +76,7 @@ async def _attempt(definitions: CustomResourceDefinitions, name: str) -> None:
                 "instances overlap with built-in resources in storage",
             )
         else:
-            await _empty(definitions, name, store)
+            await _delete_instances(definitions, name, store)
 
     def end(crd: Definition) -> None:
         conditions.put(crd, "Terminating", "False", reason, message)
@@ -86,12 +86,12 @@ async def _attempt(definitions: CustomResourceDefinitions, name: str) -> None:
     await definitions.write_status(name, end)
 
 
-async def _empty(definitions: CustomResourceDefinitions, name: str, store: ResourceStore) -> None:
+async def _delete_instances(definitions: CustomResourceDefinitions, name: str, store: ResourceStore) -> None:
     try:
         await _delete_all(store)
-        await _wait_until_empty(definitions, name, store)
-        # Whoever watches, and the garbage collector, hears of the last instance before its kind is gone.
-        await store.server.dispatcher.wait_for_revision(await store.storage.revision())
+        # Clients and the garbage collector receive the last deletion before the resource is removed.
+        await store.server.dispatcher.catch_up()
+        await _wait_until_empty(definitions, store)
     except Incomplete as error:
         reason, message = error.reason, str(error)
 
@@ -135,33 +135,13 @@ async def _delete_all(store: ResourceStore) -> None:
         raise Incomplete("InstanceDeletionFailed", f"could not issue all deletes: {aggregate(problems)}")
 
 
-async def _wait_until_empty(definitions: CustomResourceDefinitions, name: str, store: ResourceStore) -> None:
-    clock = asyncio.get_running_loop().time
-    until = clock() + _PATIENCE
-    while (await store.storage.list(store.prefix, limit=1)).items:
-        left = min(_LOOK_AGAIN, until - clock())
-        if left <= 0:
-            raise Incomplete(
-                "InstanceDeletionCheck",
-                "could not confirm zero CustomResources remaining: timed out waiting for the condition",
-            )
-        await _next_deletion(definitions.store_of(name) or store, left)
-
-
-async def _next_deletion(store: ResourceStore, patience: float) -> None:
-    """Wait until an instance goes, but not for long: a definition that changes gets another store."""
-    gone = asyncio.Event()
-
-    def listen(change: WatchCacheEvent) -> None:
-        if change.type == "DELETED":
-            gone.set()
-
-    store.watch_cache.listeners.append(listen)
-    try:
-        if (await store.storage.list(store.prefix, limit=1)).items:
-            async with asyncio.timeout(patience):
-                await gone.wait()
-    except TimeoutError:
-        pass
-    finally:
-        store.watch_cache.listeners.remove(listen)
+async def _wait_until_empty(definitions: CustomResourceDefinitions, store: ResourceStore) -> None:
+    """Wait until the informer has seen the last deletion."""
+    resource = store.resource
+    if not await definitions.informers.wait_until(
+        resource.group, resource.plural, lambda informer: not len(informer), timeout=_CHECK_TIMEOUT
+    ):
+        raise Incomplete(
+            "InstanceDeletionCheck",
+            "could not confirm zero CustomResources remaining: timed out waiting for the condition",
+        )

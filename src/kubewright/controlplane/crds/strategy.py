@@ -102,11 +102,11 @@ class DefinitionStrategy(Strategy):
 
     async def stored(self, op: Operation, obj: Object, old: Object | None) -> None:
         """Serve what is defined before the client hears that it is."""
-        await self._owner.written(op, obj)
+        await self._owner.definition_stored(op, obj)
 
     async def deleted(self, op: Operation, obj: Object) -> None:
         """Serve it no more."""
-        await self._owner.gone(obj)
+        await self._owner.definition_deleted(obj)
 
 
 def _remember_storage_version(crd: Object) -> None:

@@ -2,7 +2,7 @@
 
 resolver = ServiceResolver(server, {"my-service.default": "https://127.0.0.1:9443"})
 client = WebhookClient(resolver)
-plugins = [MutatingWebhooks(server, client, live), ValidatingWebhooks(server, client, live)]
+plugins = [MutatingWebhooks(server, client, informers), ValidatingWebhooks(server, client, informers)]
 """
 
 from kubewright.lazy import attach_stub

@@ -36,7 +36,7 @@ from .review import BadPatch, Undecodable, WebhookResponse, parse_response, ques
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
     from kubewright.controlplane.admission.expressions import Evaluation
-    from kubewright.controlplane.admission.live import Live
+    from kubewright.controlplane.informers import Informers
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -98,15 +98,15 @@ class _Webhooks(AdmissionPlugin):
 
     plural = ""
 
-    def __init__(self, server: APIServer, client: WebhookClient, live: Live) -> None:
+    def __init__(self, server: APIServer, client: WebhookClient, informers: Informers) -> None:
         self._server = server
         self._client = client
-        self._live = live
-        self._index = HookIndex(server, self.plural)
+        self._informers = informers
+        self._index = HookIndex(informers, self.plural)
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Return whether the request is subject to webhooks; admission configuration is exempt."""
-        if self._index.quiet:
+        if self._index.is_empty:
             return False
         return request.kind.group != "admissionregistration.k8s.io" or request.kind.kind not in _EXEMPT
 
@@ -150,7 +150,7 @@ class _Webhooks(AdmissionPlugin):
             name = request.namespace
         else:
             return True
-        namespace = await self._live.namespace(name)
+        namespace = await self._informers.namespace(name)
         if namespace is None:
             raise not_found(GroupResource("", "namespaces"), name)
         return hook.namespaces.matches(namespace["metadata"].get("labels"))

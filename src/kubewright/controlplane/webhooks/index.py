@@ -1,68 +1,64 @@
-"""The webhooks of a server, as its configurations stand now.
+"""The webhooks of a server, derived from the informers of their configurations.
 
-Configurations are read from storage when one of them has changed, and only then. A configuration that a
-client has stored is in force for the very next request.
+A configuration is in force for the first request after its write was acknowledged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from .hook import Hook
 
 if TYPE_CHECKING:
-    from kubewright.apiserver import APIServer, ResourceStore
-    from kubewright.apiserver.watch.cache import WatchCacheEvent
+    from kubewright.controlplane.informers import Informer, Informers, Object
+
+_GROUP: Final = "admissionregistration.k8s.io"
 
 
 class HookIndex:
-    """Every webhook of one kind of configuration, in the order in which they are called."""
+    """Every webhook of one configuration resource, in the order in which they are called."""
 
-    def __init__(self, server: APIServer, plural: str) -> None:
-        store = server.store("admissionregistration.k8s.io", plural)
-        if store is None:
-            raise ValueError(f"the server does not serve {plural}.admissionregistration.k8s.io")
-        self._store: ResourceStore = store
+    def __init__(self, informers: Informers, plural: str) -> None:
+        self._informers = informers
+        self._plural = plural
+        self._informer: Informer | None = None
+        self._generation = -1
         self._hooks: Sequence[Hook] = ()
-        self._read: dict[str, tuple[int, Sequence[Hook]]] = {}
-        self._revision = -1
-        self._heard = 0
-        store.watch_cache.listeners.append(self._hear)
-
-    def _hear(self, change: WatchCacheEvent) -> None:
-        self._heard = change.event.revision
+        self._parsed: dict[str, tuple[str, Sequence[Hook]]] = {}
+        """Webhooks by configuration name, with the resourceVersion they were read from."""
 
     @property
-    def fresh(self) -> bool:
-        """Whether nothing was written since the configurations were read."""
-        return self._revision >= self._heard and self._revision >= self._store.written
-
-    @property
-    def quiet(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there is certainly no webhook."""
-        return not self._hooks and self.fresh
+        informer = self._informer
+        return (
+            not self._hooks
+            and informer is not None
+            and informer.generation == self._generation
+            and informer.fresh
+        )
 
     async def hooks(self) -> Sequence[Hook]:
-        """All webhooks, by the name of their configuration and their place in it."""
-        if not self.fresh:
-            page = await self._store.storage.list(self._store.prefix)
-            read = {}
-            for item in page.items:
-                known = self._read.get(item.key)
-                if known is None or known[0] != item.mod_revision:
-                    known = (item.mod_revision, _hooks_of(item.value))
-                read[item.key] = known
-            self._read = read
-            self._hooks = [hook for key in sorted(read) for hook in read[key][1]]
-            self._revision = page.revision
+        """Return all webhooks, by the name of their configuration and their position in it."""
+        informer = self._informer = await self._informers.informer(_GROUP, self._plural)
+        if informer is None:
+            return ()
+        if informer.generation != self._generation:
+            parsed = {}
+            for configuration in informer.list():
+                metadata = configuration["metadata"]
+                known = self._parsed.get(metadata["name"])
+                if known is None or known[0] != metadata["resourceVersion"]:
+                    known = (metadata["resourceVersion"], _hooks_of(configuration))
+                parsed[metadata["name"]] = known
+            self._parsed = parsed
+            self._hooks = [hook for _, hooks in parsed.values() for hook in hooks]
+            self._generation = informer.generation
         return self._hooks
 
 
-def _hooks_of(value: bytes) -> list[Hook]:
-    configuration = msgspec.json.decode(value)
+def _hooks_of(configuration: Object) -> list[Hook]:
     name = configuration["metadata"]["name"]
     counts: dict[str, int] = {}
     hooks = []
