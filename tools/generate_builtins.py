@@ -3,13 +3,13 @@
     python tools/generate_builtins.py            write api/<group>/<version>.py and api/schemas/*.json
     python tools/generate_builtins.py --check    fail when a committed file differs from what would be written
 
-The registry package carries one JSON-schema definition per type of a Kubernetes release, in a dialect of its
-own: every optional field may be null, unions stand for quantities, `kind` is an enumeration. Two things are
-made of each definition: a msgspec class, and an OpenAPI v3 structural schema without prose. A group version
-is one module and one schema file, so that a program pays for those that it uses.
+The package has one JSON schema definition per type of a Kubernetes release: optional fields may be null,
+quantities are unions, `kind` is an enumeration. Each definition becomes a msgspec class and a structural
+OpenAPI v3 schema without descriptions (those are in `api/descriptions`). A group version is one module and
+one schema file, so that programs only load the ones they use.
 
-Classes come in dependency order, with real annotations: an annotation that is a string costs msgspec a
-compile per field at the first decode. Only types that contain themselves are quoted.
+Classes are in dependency order, with evaluated annotations: msgspec has to compile each string annotation at
+the first decode. Only recursive types are quoted.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ SCALARS: dict[str, tuple[str, Schema]] = {
 """Definitions that are a Python type rather than a class: annotation, structural schema."""
 
 PYTHON_NAMES = {"openAPIV3Schema": "openapi_v3_schema"}
-"""Wire names whose words cannot be told by their capitals."""
+"""JSON names whose words cannot be derived from their capitals."""
 
 HAND_WRITTEN = {"io.k8s.api.core.v1.ObjectReference"}
-"""Definitions outside `meta/v1` whose class is in `kubewright.api.meta` all the same."""
+"""Definitions outside `meta/v1` whose class is in `kubewright.api.meta`."""
 
 PACKAGES = {"resource": "resources"}
-"""Groups whose package has another name: `kubewright.api.resource` is what declares a kind."""
+"""Groups whose package has another name, because `kubewright.api.resource` is a decorator."""
 
 CLASS_NAMES = {META + "GroupResource": "GroupResourceRef"}
-"""Classes that are not called like their definition."""
+"""Classes with another name than their definition."""
 
 DEFAULTS: dict[str, dict[str, Any]] = {
     "core.v1.AzureDiskVolumeSource": {
@@ -103,13 +103,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "resource.v1beta1.DeviceToleration": {"operator": "Equal"},
     "resource.v1beta2.DeviceToleration": {"operator": "Equal"},
 }
-"""Defaults that a real server's OpenAPI declares and that the registry package leaves out."""
+"""Defaults of the OpenAPI of kube-apiserver that the package lacks."""
 
 ZERO = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 class Home(NamedTuple):
-    """Where a definition lives: the package of its group, and its version."""
+    """Return the package and version of a definition."""
 
     group: str
     version: str
@@ -161,7 +161,7 @@ def references(schema: Schema) -> Iterator[str]:
 
 
 def normal(schema: Schema) -> Schema:
-    """The OpenAPI v3 structural form of a definition or of a part of one."""
+    """Return the structural OpenAPI v3 schema of a definition or a part of it."""
     found: Schema = {}
     kind = schema.get("type")
     if isinstance(kind, list):
@@ -205,7 +205,7 @@ def structural(name: str, definitions: dict[str, Schema], merge_keys: dict[str, 
 
 
 def list_keys(definitions: dict[str, Schema]) -> dict[str, set[str]]:
-    """The fields of each definition that identify it as an element of some list."""
+    """Return the fields of each definition that are keys of a list."""
     keys: dict[str, set[str]] = {}
 
     def visit(schema: Schema) -> None:
@@ -221,7 +221,7 @@ def list_keys(definitions: dict[str, Schema]) -> dict[str, set[str]]:
 
 
 def schema_file(names: Iterable[str], definitions: dict[str, Schema], keys: dict[str, set[str]]) -> str:
-    """One definition per line, so that a change of release reads well."""
+    """Return JSON with one definition per line, for readable diffs."""
     lines = [
         f"{json.dumps(name)}:{json.dumps(structural(name, definitions, keys), separators=(',', ':'))}"
         for name in sorted(names)
@@ -239,7 +239,7 @@ def python_name(wire: str) -> str:
 
 
 def renamed(name: str) -> str:
-    """The wire name that msgspec derives from a Python name."""
+    """Return the JSON name that msgspec derives from a Python name."""
     return msgspec.defstruct("Probe", [(name, int)], rename="camel").__struct_encode_fields__[0]
 
 
@@ -302,7 +302,7 @@ def class_text(name: str, schema: Schema, later: set[str]) -> list[str]:
 
 
 def in_order(names: list[str], definitions: dict[str, Schema]) -> list[str]:
-    """Every class after those that it names, as far as that is possible."""
+    """Sort classes after the classes that they refer to, as far as possible."""
     ordered: list[str] = []
     seen: set[str] = set()
     own = set(names)

@@ -26,7 +26,7 @@ def ready(status: str, reason: str = "R", **more: object) -> Condition:
     return Condition(type="Ready", status=status, reason=reason, **more)  # type: ignore[arg-type]
 
 
-def test_transition_time_moves_with_the_status_only() -> None:
+def test_transition_time_changes_only_with_the_status() -> None:
     status = AppStatus()
     assert set_condition(status, ready("False"), now=lambda: FIRST)
     assert get_condition(status, "Ready").last_transition_time == FIRST
@@ -42,7 +42,7 @@ def test_transition_time_moves_with_the_status_only() -> None:
     assert len(status.conditions or []) == 1
 
 
-def test_the_given_condition_is_not_shared() -> None:
+def test_condition_is_copied() -> None:
     conditions: list[Condition] = []
     given = ready("True")
     set_condition(conditions, given)
@@ -50,7 +50,7 @@ def test_the_given_condition_is_not_shared() -> None:
     assert conditions[0].last_transition_time is not None
 
 
-def test_asking_and_removing() -> None:
+def test_get_and_remove() -> None:
     conditions = [ready("True"), Condition(type="Stuck", status="False")]
     assert is_condition_true(conditions, "Ready")
     assert not is_condition_false(conditions, "Ready")
@@ -64,14 +64,14 @@ def test_asking_and_removing() -> None:
     assert not remove_condition(AppStatus(), "Ready")
 
 
-def test_works_on_the_conditions_of_built_in_kinds() -> None:
+def test_conditions_of_built_in_kinds() -> None:
     status = DeploymentStatus()
     assert set_condition(status, DeploymentCondition(type="Available", status="True"), now=lambda: FIRST)
     assert is_condition_true(status, "Available")
     assert (status.conditions or [])[0].last_transition_time == FIRST
 
 
-def test_an_empty_message_is_sent_as_definitions_ask_for_it() -> None:
+def test_empty_message_is_encoded() -> None:
     ready = Condition(type="Ready", status="True", reason="Up")
     assert encode(ready) == b'{"type":"Ready","status":"True","reason":"Up","message":""}'
     assert decode(b'{"type":"Ready"}', Condition).message == ""

@@ -32,7 +32,7 @@ class Thing(CustomResource[ThingSpec, None]): ...
 class Derived(Thing): ...
 
 
-def test_a_kind_knows_what_it_is() -> None:
+def test_resource_info() -> None:
     assert Thing.gvk == GroupVersionKind("things.example.com", "v1", "Thing")
     thing = Thing(spec=ThingSpec(name="a"))
     assert (thing.api_version, thing.kind) == ("things.example.com/v1", "Thing")
@@ -47,10 +47,10 @@ def test_a_kind_knows_what_it_is() -> None:
     assert info.where.startswith(__file__)
 
 
-def test_a_declaration_is_not_inherited() -> None:
+def test_declaration_is_not_inherited() -> None:
     assert is_resource(Thing)
     assert not is_resource(Derived)
-    with pytest.raises(TypeError, match="put @resource"):
+    with pytest.raises(TypeError, match="add @resource"):
         resource_info(Derived)
 
 
@@ -73,7 +73,7 @@ def test_plurals(noun: str, plural: str) -> None:
     assert pluralize(noun) == plural
 
 
-def test_declarations_gather_on_what_needs_them() -> None:
+def test_declares_attaches_declarations() -> None:
     one, two = Rbac(verbs=("get",)), Rbac(verbs=("list",))
 
     @declares(one)
@@ -82,7 +82,7 @@ def test_declarations_gather_on_what_needs_them() -> None:
 
     assert declarations_on(reconcile) == (two, one)
     assert one.where.startswith(__file__)
-    with pytest.raises(TypeError, match="takes Rbac"):
+    with pytest.raises(TypeError, match="accepts Rbac"):
         declares("text")  # type: ignore[arg-type]
 
 
@@ -93,9 +93,9 @@ def test_paths_of_webhooks() -> None:
     assert webhook_path(GroupVersionKind("", "v1", "Pod"), mutating=False) == "/validate--v1-pod"
 
 
-def test_a_custom_resource_says_its_parts() -> None:
+def test_custom_resource_declares_spec_and_status() -> None:
     declare = resource(group="a.example.com", version="v1")
-    with pytest.raises(TypeError, match=r"Vague does not say .*CustomResource\[VagueSpec, VagueStatus"):
+    with pytest.raises(TypeError, match=r"Vague does not declare .*CustomResource\[VagueSpec, VagueStatus"):
 
         @declare
         class Vague(CustomResource): ...  # type: ignore[type-arg]
@@ -109,12 +109,12 @@ def test_a_custom_resource_says_its_parts() -> None:
 
 @pytest.mark.parametrize("marker", [Ge, Gt, Le, Lt, MultipleOf])
 @pytest.mark.parametrize("value", ["3", None, True])
-def test_a_bound_that_is_no_number_fails_where_it_is_written(marker: Any, value: Any) -> None:
+def test_bound_must_be_a_number(marker: Any, value: Any) -> None:
     with pytest.raises(MarkerError, match=rf"{marker.__name__}\({value!r}\): write a number"):
         marker(value)
 
 
-def test_a_kind_has_a_status_if_it_has_one() -> None:
+def test_has_status() -> None:
     @resource(group="a.example.com", version="v1")
     class With(CustomResource[ThingSpec, Status]): ...
 

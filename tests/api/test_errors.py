@@ -1,4 +1,4 @@
-"""The error tree and field errors."""
+"""API errors and field errors."""
 
 import pickle
 from typing import Any
@@ -16,7 +16,7 @@ PIZZAS = GroupResource("restaurant.example.com", "pizzas")
 
 
 @pytest.mark.parametrize("cls", errors._CLASSES, ids=lambda cls: cls.__name__)
-def test_every_reason_has_its_class(cls: type[APIError]) -> None:
+def test_class_of_every_reason(cls: type[APIError]) -> None:
     error = cls("why", details={"name": "x", "retryAfterSeconds": 3})
     status = error.to_status()
     again = APIError.from_status(status)
@@ -28,7 +28,7 @@ def test_every_reason_has_its_class(cls: type[APIError]) -> None:
     assert str(pickle.loads(pickle.dumps(again))) == "why"
 
 
-def test_status_is_whole() -> None:
+def test_status_round_trip() -> None:
     assert errors.not_found(PIZZAS, "four").to_status() == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -41,7 +41,7 @@ def test_status_is_whole() -> None:
     }
 
 
-def test_falls_back_on_the_code() -> None:
+def test_unknown_reason_uses_the_code() -> None:
     assert type(APIError.from_status({"code": 404})) is errors.NotFound
     assert type(APIError.from_status({}, http_code=409)) is errors.Conflict
     unknown = APIError.from_status({"reason": "Odd", "code": 409, "message": "m"})
@@ -106,7 +106,7 @@ def test_messages(error: APIError, message: str) -> None:
     assert APIError.from_status(error.to_status()).to_status() == error.to_status()
 
 
-def test_unexplained_responses_have_the_right_class() -> None:
+def test_responses_without_status_have_the_right_class() -> None:
     assert type(errors.from_response(409, verb="POST")) is errors.AlreadyExists
     assert type(errors.from_response(409, verb="PUT")) is errors.Conflict
     assert type(errors.from_response(599)) is errors.InternalError

@@ -1,4 +1,4 @@
-"""Simple paths and nested access."""
+"""Field paths and nested access."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from kubewright.api.field_paths import SimplePath, nested_delete, nested_get, ne
 from kubewright.api.jsonpath import JSONPathError
 
 
-def test_simple_paths() -> None:
+def test_parse_get_set_delete() -> None:
     path = SimplePath.parse(".spec.labels['a.b/c'].x")
     assert path.keys == ("spec", "labels", "a.b/c", "x")
     assert str(path) == ".spec.labels['a.b/c'].x"
@@ -25,12 +25,12 @@ def test_simple_paths() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "spec", ".", ".a[0]", ".a[*]", ".a..b", ".a['b'", "$.a", ".a b"])
-def test_refuses(text: str) -> None:
+def test_malformed_text(text: str) -> None:
     with pytest.raises(JSONPathError):
         SimplePath.parse(text)
 
 
-def test_nested_access_goes_through_lists() -> None:
+def test_nested_access_in_lists() -> None:
     data: dict[str, Any] = {"a": [{"b": 1}, {"b": 2}], "n": None}
     assert nested_get(data, ["a", 1, "b"]) == 2
     assert nested_get(data, ["a", -1, "b"]) == 2
@@ -51,7 +51,7 @@ def test_nested_access_goes_through_lists() -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4))
-def test_printing_and_parsing_are_inverse(keys: list[str]) -> None:
+def test_formatting_and_parsing_round_trip(keys: list[str]) -> None:
     path = SimplePath(keys)
     assert SimplePath.parse(str(path)) == path
     data: dict[str, Any] = {}

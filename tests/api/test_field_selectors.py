@@ -43,13 +43,13 @@ def test_escapes() -> None:
         ("a=\\", "invalid field selector: invalid escape sequence: \\"),
     ],
 )
-def test_refuses_in_the_words_of_kubernetes(text: str, message: str) -> None:
+def test_error_messages_of_kubernetes(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_field_selector(text)
     assert str(caught.value) == message
 
 
-def test_transform_renames_refuses_and_drops() -> None:
+def test_transform_renames_rejects_and_drops() -> None:
     def change(field: str, value: str) -> tuple[str, str]:
         if field == "gone":
             return "", ""
@@ -70,6 +70,6 @@ terms = st.builds(
 
 
 @given(st.lists(terms, max_size=4))
-def test_print_and_parse_are_inverse(wanted: list[FieldTerm]) -> None:
+def test_formatting_and_parsing_round_trip(wanted: list[FieldTerm]) -> None:
     selector = FieldSelector(sorted(wanted, key=str))
     assert parse_field_selector(str(selector)) == selector

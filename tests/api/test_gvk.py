@@ -1,4 +1,4 @@
-"""Names of kinds and resources."""
+"""Group, version, kind and resource names."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from kubewright.api.gvk import (
 )
 
 
-def test_parse_and_print() -> None:
+def test_parse_and_format() -> None:
     assert GroupVersion.parse("apps/v1") == ("apps", "v1")
     assert GroupVersion.parse("v1") == ("", "v1")
     assert str(GroupVersion("apps", "v1")) == "apps/v1"
@@ -26,7 +26,7 @@ def test_parse_and_print() -> None:
             GroupVersion.parse(wrong)
 
 
-def test_between_them() -> None:
+def test_conversions() -> None:
     gvk = GroupVersionKind.from_api_version("apps/v1", "Deployment")
     assert gvk == GroupVersion("apps", "v1").kind("Deployment")
     assert gvk == GroupKind("apps", "Deployment").with_version("v1")

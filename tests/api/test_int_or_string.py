@@ -1,4 +1,4 @@
-"""Numbers or text, and fields that hold anything."""
+"""IntOrString and RawObject."""
 
 import math
 from typing import get_type_hints
@@ -32,7 +32,7 @@ def test_scaling_is_exact(percent: int, total: int) -> None:
     assert scaled_value(f"{percent}%", total, round_up=False) == math.floor(percent * total / 100)
 
 
-def test_reading() -> None:
+def test_parse_int_or_string() -> None:
     assert parse_int_or_string("80") == 80
     assert parse_int_or_string("-1") == -1
     for text in ("http", "25%", "080", "1_000", "4294967296"):
@@ -46,7 +46,7 @@ class Holder(Struct):
     values: RawObject | None = None
 
 
-def test_raw_object_carries_its_marker() -> None:
+def test_raw_object_has_its_marker() -> None:
     hint = get_type_hints(Holder, include_extras=True)["values"]
     marker = hint.__args__[0].__metadata__[0]
     assert marker == RawObjectMarker()

@@ -1,4 +1,4 @@
-"""JSONPath in kubectl's dialect. Expected output was printed by kubectl itself."""
+"""JSONPath; the expected output is that of kubectl."""
 
 import pytest
 from hypothesis import given
@@ -94,11 +94,11 @@ def test_renders_as_kubectl(text: str, printed: str) -> None:
         (r"{'\q'}", r"unquote string '\q' error invalid syntax"),
         ("{1.2.3}", "cannot parse number 1.2.3"),
         ("{.a|b}{|}", "unrecognized character in action: U+007C '|'"),
-        ("x" * (MAX_LENGTH + 1), "the expression has 16385 characters; at most 16384 are read"),
+        ("x" * (MAX_LENGTH + 1), "the expression has 16385 characters; at most 16384 are allowed"),
         ("{range .a}" * 100, "ranges are nested more than 64 deep"),
     ],
 )  # fmt: skip
-def test_refuses_to_compile(text: str, message: str) -> None:
+def test_malformed_expressions(text: str, message: str) -> None:
     with pytest.raises(JSONPathError) as caught:
         JSONPath(text)
     assert str(caught.value) == message
@@ -123,7 +123,7 @@ def test_refuses_to_compile(text: str, message: str) -> None:
         ("{.kind[?(@.a)]}", "Pod is not array or slice and cannot be filtered"),
     ],
 )
-def test_refuses_the_data(text: str, message: str) -> None:
+def test_expressions_that_do_not_match_the_data(text: str, message: str) -> None:
     with pytest.raises(JSONPathError) as caught:
         JSONPath(text).render(POD)
     assert str(caught.value) == message
@@ -146,7 +146,7 @@ def test_values_and_first() -> None:
     assert repr(path) == "JSONPath('{.spec.containers[*].name}')"
 
 
-def test_runs_on_objects_with_and_without_a_class() -> None:
+def test_typed_and_unstructured_objects() -> None:
     assert JSONPath("{.kind}").render(Unstructured(POD)) == "Pod"
     assert (
         JSONPath("{.metadata.generateName}").render(MetaObject(metadata=ObjectMeta(generate_name="x-")))
@@ -154,13 +154,13 @@ def test_runs_on_objects_with_and_without_a_class() -> None:
     )
 
 
-def test_the_number_of_results_is_bounded() -> None:
+def test_number_of_results_is_limited() -> None:
     wide: list[object] = [[[0] * 100] * 100] * 200
     with pytest.raises(JSONPathError, match="more than 1000000 results"):
         JSONPath("{[*][*][*]}").find(wide)
 
 
-def test_deep_data_needs_no_stack() -> None:
+def test_deeply_nested_data() -> None:
     deep: object = "bottom"
     for _ in range(50_000):
         deep = {"a": deep}
@@ -179,7 +179,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=14).map("".join), data)
-def test_only_ever_fails_with_its_own_error(text: str, data: object) -> None:
+def test_arbitrary_text_only_raises_json_path_error(text: str, data: object) -> None:
     for candidate in (text, "{" + text + "}"):
         try:
             JSONPath(candidate, allow_missing_keys=True).render(data)

@@ -75,7 +75,7 @@ def test_matches(text: str, labels: dict[str, str], expected: bool) -> None:
         ),
     ],
 )  # fmt: skip
-def test_refuses_in_the_words_of_kubernetes(text: str, message: str) -> None:
+def test_error_messages_of_kubernetes(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_selector(text)
     assert str(caught.value) == message
@@ -104,7 +104,7 @@ def test_keys_and_values_are_checked() -> None:
         Requirement("", "in")
 
 
-def test_prints_sorted() -> None:
+def test_text_form_is_sorted() -> None:
     assert str(parse_selector("c,b in (y,x),!a,d>1,e!=2,f==3,g notin (q)")) == (
         "!a,b in (x,y),c,d>1,e!=2,f==3,g notin (q)"
     )
@@ -132,7 +132,7 @@ def test_structured() -> None:
         to_label_selector("a>1")
     with pytest.raises(SelectorError, match="couldn't parse the selector string"):
         to_label_selector("a=b=c")
-    with pytest.raises(SelectorError, match="leave the field out"):
+    with pytest.raises(SelectorError, match="omit the field instead"):
         to_label_selector(NOTHING)
 
 
@@ -144,7 +144,7 @@ def test_node_expressions_compare() -> None:
         requirement_of("cpu", "gt", ["4"])
 
 
-def test_checks_a_structured_selector_as_the_server_does() -> None:
+def test_validation_of_structured_selectors() -> None:
     selector = LabelSelector(
         match_labels={"-": "ok"},
         match_expressions=[

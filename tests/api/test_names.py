@@ -1,4 +1,4 @@
-"""Names: rules, messages and made-up names."""
+"""Validation of names, and generated names."""
 
 import random
 
@@ -119,7 +119,7 @@ def test_generated_names(base: str) -> None:
 
 
 @given(st.text(alphabet="ab1-.A_/é\n", max_size=70))
-def test_rules_agree_with_each_other(text: str) -> None:
+def test_rules_are_consistent(text: str) -> None:
     if not names.check_dns_1035_label(text):
         assert not names.check_dns_label(text)
     if not names.check_dns_label(text):

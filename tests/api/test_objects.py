@@ -1,4 +1,4 @@
-"""Objects, their parts, and the way to bytes and back."""
+"""Objects, decoding and encoding."""
 
 from typing import Annotated, Any
 
@@ -33,7 +33,7 @@ from kubewright.api.objects import Object, Struct, base_of, copy_value, set_base
 from kubewright.api.unstructured import Unstructured
 
 
-def test_an_object_knows_its_kind() -> None:
+def test_api_version_and_kind_are_set() -> None:
     made = Deployment(metadata=ObjectMeta(name="web"), spec=DeploymentSpec(replicas=0))
     assert (made.api_version, made.kind) == ("apps/v1", "Deployment")
     assert loads(encode(made)) == {
@@ -54,13 +54,13 @@ def test_absent_null_and_empty() -> None:
     assert encode(OwnerReference(controller=False)) == b'{"controller":false}'
 
 
-def test_names_on_the_wire() -> None:
+def test_json_names() -> None:
     assert encode(ListMeta(continue_="x")) == b'{"continue":"x"}'
     assert encode(ManagedFieldsEntry(fields_v1={"f:a": {}})) == b'{"fieldsV1":{"f:a":{}}}'
     assert decode(b'{"lastTransitionTime":null,"observedGeneration":3}', Condition).observed_generation == 3
 
 
-def test_bytes_of_the_server_are_kept() -> None:
+def test_decoded_objects_keep_their_bytes() -> None:
     data = b'{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"newField":1}}'
     read = decode(data, Deployment)
     assert base_of(read) == data
@@ -74,7 +74,7 @@ def test_bytes_of_the_server_are_kept() -> None:
     assert read == decode(data, Deployment)
 
 
-def test_copies_share_nothing() -> None:
+def test_copies_are_deep() -> None:
     original = Deployment(metadata=ObjectMeta(labels={"a": "1"}, owner_references=[OwnerReference(name="o")]))
     copied = original.copy()
     assert copied == original
@@ -114,18 +114,18 @@ def test_lists_split_into_raw_items() -> None:
     assert (header.kind, header.metadata.name) == ("Pod", "a")
 
 
-def test_errors_say_what_and_where() -> None:
-    with pytest.raises(DecodeError, match=r"cannot read Deployment: .*object.*\$\.spec"):
+def test_decode_errors_name_type_and_path() -> None:
+    with pytest.raises(DecodeError, match=r"cannot decode Deployment: .*object.*\$\.spec"):
         decode(b'{"spec":[]}', Deployment)
-    with pytest.raises(DecodeError, match="cannot read Deployment"):
+    with pytest.raises(DecodeError, match="cannot decode Deployment"):
         decode(b"{", Deployment)
     with pytest.raises(DecodeError, match="not JSON"):
         loads(b"{")
-    with pytest.raises(DecodeError, match="cannot read ObjectMeta"):
+    with pytest.raises(DecodeError, match="cannot decode ObjectMeta"):
         from_plain({"labels": 3}, ObjectMeta)
     with pytest.raises(DecodeError, match="expected an object, got list"):
         decode(b"[]", Unstructured)
-    with pytest.raises(NotImplementedError, match="has no place in an API object"):
+    with pytest.raises(NotImplementedError, match="cannot be encoded"):
         encode(object())
 
 
@@ -159,7 +159,7 @@ def test_round_trip(meta: ObjectMeta) -> None:
     assert meta.copy() == meta
 
 
-def test_name_and_namespace_are_text_whether_they_are_there_or_not() -> None:
+def test_name_and_namespace_are_never_none() -> None:
     from kubewright.api import ObjectMeta, Unstructured
     from kubewright.api.core.v1 import ConfigMap
 
@@ -178,7 +178,7 @@ class Measured(Struct):
     note: str = ""
 
 
-def test_what_is_required_is_sent_though_it_has_a_default() -> None:
+def test_required_fields_are_encoded_even_if_default() -> None:
     assert encode(Measured()) == b'{"size":0,"unit":"m"}'
     assert decode(b"{}", Measured) == Measured()
     assert Measured(size=3).copy() == Measured(size=3)

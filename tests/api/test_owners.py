@@ -80,7 +80,7 @@ def test_controller_reference(make: Callable[[], Any]) -> None:
     assert controller_of(child) is None
 
 
-def test_a_recreated_owner_replaces_its_reference() -> None:
+def test_recreated_owner_replaces_its_reference() -> None:
     child = typed()
     set_controller_reference(parent(uid="old"), child)
     set_controller_reference(parent(uid="new"), child, block_owner_deletion=False)
@@ -101,8 +101,8 @@ def test_namespaces() -> None:
     assert has_owner_reference(child, cluster_wide)
 
 
-def test_an_owner_must_exist_and_have_a_kind() -> None:
-    with pytest.raises(OwnerError, match="has no uid yet"):
+def test_owner_requires_uid_and_kind() -> None:
+    with pytest.raises(OwnerError, match="has no uid; create or read it first"):
         set_controller_reference(parent(uid=""), typed())
     with pytest.raises(OwnerError, match="MetaObject has no kind"):
         owner_reference(MetaObject(metadata=ObjectMeta(name="a", uid="b")))

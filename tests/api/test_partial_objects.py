@@ -26,7 +26,7 @@ class App(CustomResource[AppSpec, AppStatus]):
     pass
 
 
-def test_only_what_was_named_is_sent() -> None:
+def test_only_given_fields_are_encoded() -> None:
     wanted = partial(
         Deployment,
         metadata={"name": "web", "namespace": "default"},
@@ -69,7 +69,7 @@ def test_nested_dicts_lists_and_structs() -> None:
     assert wanted.raw["metadata"] == {"name": "web"}
 
 
-def test_names_are_checked_at_once() -> None:
+def test_unknown_names_are_errors() -> None:
     with pytest.raises(PartialError, match="DeploymentSpec has no field 'replcas'; did you mean 'replicas'"):
         partial(DeploymentSpec, replcas=1)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Quantities: parsing, the canonical form, exact arithmetic."""
+"""Quantities: parsing, canonical form, arithmetic."""
 
 import copy
 import pickle
@@ -25,7 +25,7 @@ CANONICAL = {
 
 
 @pytest.mark.parametrize(("text", "printed"), CANONICAL.items())
-def test_prints_as_kubernetes_does(text: str, printed: str) -> None:
+def test_canonical_form_of_kubernetes(text: str, printed: str) -> None:
     assert str(Quantity(text)) == printed
 
 
@@ -49,13 +49,13 @@ def test_prints_as_kubernetes_does(text: str, printed: str) -> None:
         "\n",
     ],
 )
-def test_refuses(text: str) -> None:
+def test_malformed_text(text: str) -> None:
     with pytest.raises(QuantityError) as caught:
         Quantity(text)
     assert repr(text) in str(caught.value)
 
 
-def test_error_texts_are_those_of_kubernetes() -> None:
+def test_error_messages_of_kubernetes() -> None:
     with pytest.raises(QuantityError, match=r"^quantities must match the regular expression"):
         Quantity("x1")
     with pytest.raises(QuantityError, match=r"^unable to parse quantity's suffix"):
@@ -64,7 +64,7 @@ def test_error_texts_are_those_of_kubernetes() -> None:
         Quantity("1" * 100_000)
 
 
-def test_families_are_kept_by_arithmetic() -> None:
+def test_arithmetic_keeps_the_format() -> None:
     assert str(Quantity("1Gi") + Quantity("512Mi")) == "1536Mi"
     assert str(Quantity("1Gi") - Quantity("1")) == "1073741823"
     assert str(Quantity("0") + Quantity("1Ki")) == "1Ki"
@@ -80,7 +80,7 @@ def test_families_are_kept_by_arithmetic() -> None:
     assert str(Quantity("1024").with_format("BinarySI")) == "1Ki"
 
 
-def test_made_from_numbers() -> None:
+def test_create_from_numbers() -> None:
     assert str(Quantity(5)) == "5"
     assert str(Quantity(0.1)) == "100m"
     assert str(Quantity(Decimal("2.5"))) == "2500m"
@@ -104,7 +104,7 @@ def test_as_numbers_round_up() -> None:
     assert Quantity("1.5").as_fraction() == Fraction(3, 2)
 
 
-def test_equal_amounts_are_equal_and_hash_alike() -> None:
+def test_equality_and_hash() -> None:
     assert Quantity("1000m") == Quantity("1") == Quantity("1e0")
     assert len({Quantity("1Ki"), Quantity("1024"), Quantity("1024000m")}) == 1
     assert Quantity("1") != 1
@@ -114,7 +114,7 @@ def test_equal_amounts_are_equal_and_hash_alike() -> None:
     assert abs(Quantity("-2")) == Quantity("2")
 
 
-def test_is_immutable_and_copies_are_itself() -> None:
+def test_immutable() -> None:
     quantity = Quantity("1.500")
     with pytest.raises(AttributeError):
         quantity.nanos = 1
@@ -129,7 +129,7 @@ class Resources(Struct):
     cpu: Quantity | None = None
 
 
-def test_travels_as_text_and_is_read_from_numbers() -> None:
+def test_encoded_as_text_and_decoded_from_numbers() -> None:
     assert encode(Resources(cpu=Quantity("0.5"))) == b'{"cpu":"500m"}'
     assert decode(b'{"cpu":2}', Resources).cpu == Quantity("2")
     assert decode(b'{"cpu":0.1}', Resources).cpu == Quantity("100m")
@@ -164,7 +164,7 @@ def rounded(value: Fraction, suffix: str) -> Fraction:
 
 
 @given(numbers)
-def test_parses_to_the_exact_amount(number: tuple[int, int, str, bool]) -> None:
+def test_parsing_is_exact(number: tuple[int, int, str, bool]) -> None:
     text, value = write(number)
     assert Quantity(text).as_fraction() == rounded(value, number[2])
 
@@ -180,7 +180,7 @@ def test_canonical_form_is_stable_and_keeps_the_amount(number: tuple[int, int, s
 
 
 @given(numbers, numbers, st.integers(-50, 50))
-def test_arithmetic_and_order_are_those_of_fractions(
+def test_arithmetic_and_order_match_fractions(
     left: tuple[int, int, str, bool], right: tuple[int, int, str, bool], factor: int
 ) -> None:
     a, b = Quantity(write(left)[0]), Quantity(write(right)[0])

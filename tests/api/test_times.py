@@ -42,12 +42,12 @@ def test_times() -> None:
 @pytest.mark.parametrize(
     "text", ["", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02 03:04:05Z", "2026-W01-1T03:04:05Z", "now"]
 )
-def test_refuses_times(text: str) -> None:
+def test_malformed_times(text: str) -> None:
     with pytest.raises(ValueError, match="RFC 3339"):
         parse_time(text)
 
 
-def test_on_the_wire() -> None:
+def test_json_encoding() -> None:
     data = b'{"at":"2026-01-02T03:04:05Z","exact":"2026-01-02T03:04:05.678000Z","lasts":"1h30m0s"}'
     stamps = decode(data, Stamps)
     assert stamps.lasts == Duration(timedelta(minutes=90))
@@ -63,17 +63,17 @@ DURATIONS = {
 
 
 @pytest.mark.parametrize(("text", "printed"), DURATIONS.items())
-def test_durations_print_as_go_does(text: str, printed: str) -> None:
+def test_durations_are_formatted_as_in_go(text: str, printed: str) -> None:
     assert str(Duration(text)) == printed
 
 
 @pytest.mark.parametrize("text", ["", "3", "s", ".s", "1d", "1h-5m", "1 h", "- 1s", "10000000h", "1.5", "½h"])
-def test_refuses_durations(text: str) -> None:
+def test_malformed_durations(text: str) -> None:
     with pytest.raises(ValueError):
         Duration(text)
 
 
-def test_durations_from_other_things() -> None:
+def test_durations_from_other_types() -> None:
     assert (
         Duration(1.5) == Duration("1.5s") == Duration(timedelta(seconds=1.5)) == Duration(Duration("1500ms"))
     )
@@ -88,7 +88,7 @@ def test_durations_from_other_things() -> None:
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_printing_and_parsing_durations_are_inverse(nanoseconds: int) -> None:
+def test_formatting_and_parsing_durations_round_trip(nanoseconds: int) -> None:
     if nanoseconds == -(1 << 63):
         nanoseconds += 1
     duration = Duration(f"{nanoseconds}ns")
@@ -97,6 +97,6 @@ def test_printing_and_parsing_durations_are_inverse(nanoseconds: int) -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_printing_and_parsing_times_are_inverse(moment: datetime) -> None:
+def test_formatting_and_parsing_times_round_trip(moment: datetime) -> None:
     assert parse_time(format_micro_time(moment)) == moment
     assert parse_time(format_time(moment)) == moment.replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""Objects without a class."""
+"""Unstructured objects."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ APP = GroupVersionKind("example.com", "v1", "App")
 
 
 def test_properties() -> None:
-    app = Unstructured.new(APP, "web", "default")
+    app = Unstructured.new(APP, "web", namespace="default")
     assert (app.api_version, app.kind, app.name, app.namespace, app.gvk) == (
         "example.com/v1",
         "App",
@@ -90,7 +90,7 @@ def test_metadata_view() -> None:
         app.metadata.nope = 1  # type: ignore[attr-defined]
 
 
-def test_copies_keep_the_base_and_share_nothing() -> None:
+def test_copies_keep_the_base_and_are_deep() -> None:
     data = b'{"kind":"App","spec":{"a":[1]}}'
     app = decode(data, Unstructured)
     copied = app.copy()
@@ -112,7 +112,7 @@ class Holder(Struct):
     template: Unstructured | None = None
 
 
-def test_can_be_a_field() -> None:
+def test_unstructured_field() -> None:
     holder = decode(b'{"template":{"kind":"App"}}', Holder)
     assert holder.template is not None
     assert holder.template.kind == "App"

@@ -1,4 +1,4 @@
-"""Values of any struct type, drawn from its annotations."""
+"""Hypothesis strategies for values of struct types."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_lookups() -> None:
 
 
 @pytest.mark.parametrize("row", builtin_resources.resources(), ids=lambda row: str(row.gvr))
-def test_every_row_has_a_class_a_schema_and_a_wire_format(row: builtin_resources.BuiltinResource) -> None:
+def test_every_resource_has_class_schema_and_messages(row: builtin_resources.BuiltinResource) -> None:
     cls = getattr(import_module(module_of(row.gvk)), row.gvk.kind)
     assert cls.gvk == row.gvk
     assert cls().kind == row.gvk.kind

@@ -122,7 +122,7 @@ def leaves(annotation: Any) -> list[Any]:
     return [leaf for argument in get_args(annotation) for leaf in leaves(argument)] or [annotation]
 
 
-def test_every_reference_and_list_key_leads_somewhere() -> None:
+def test_references_and_list_keys_exist() -> None:
     known = definitions()
     assert len(known) > 700
 
@@ -145,7 +145,7 @@ def test_every_reference_and_list_key_leads_somewhere() -> None:
         visit(schema, name)
 
 
-def test_facts_that_apply_and_patch_stand_on() -> None:
+def test_merge_keys_and_list_types() -> None:
     schema, known = builtin_resources.schema_for(GroupVersionKind("apps", "v1", "Deployment"))
     assert schema["x-kubewright-nulls"] == "absent"
     pod = Node(schema, known).properties["spec"].properties["template"].properties["spec"]
@@ -166,7 +166,7 @@ def test_facts_that_apply_and_patch_stand_on() -> None:
         builtin_resources.schema_for(GroupVersionKind("apps", "v1", "Guestbook"))
 
 
-def test_published_definitions_carry_no_words_of_ours() -> None:
+def test_published_definitions_have_no_own_extensions() -> None:
     for name in definitions():
         text = msgspec.json.encode(builtin_resources.published(name))
         assert b"x-kubewright-" not in text
@@ -187,7 +187,7 @@ def test_published_definitions_carry_no_words_of_ours() -> None:
     assert "default" not in definitions()["io.k8s.api.core.v1.Pod"]["properties"]["spec"]
 
 
-def test_published_enumerations_take_no_part_in_reading_objects() -> None:
+def test_enumerations_are_not_part_of_schemas() -> None:
     container = builtin_resources.published("io.k8s.api.core.v1.Container")["properties"]
     assert container["imagePullPolicy"]["enum"] == ["Always", "IfNotPresent", "Never"]
     claim = builtin_resources.published("io.k8s.api.core.v1.PersistentVolumeClaimSpec")["properties"]
@@ -202,7 +202,7 @@ def test_published_enumerations_take_no_part_in_reading_objects() -> None:
             assert "enum" not in known[kind]["properties"][field]
 
 
-def test_delete_options_come_from_any_group() -> None:
+def test_delete_options_of_any_group() -> None:
     options = {
         "apiVersion": "apps/v1",
         "kind": "DeleteOptions",
@@ -213,7 +213,7 @@ def test_delete_options_come_from_any_group() -> None:
     assert builtin_resources.message_name("example.com/v1", "Guestbook") is None
 
 
-def test_watch_events_hold_objects_with_their_own_envelope() -> None:
+def test_watch_event_objects_keep_their_kind() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     inside = PROTOBUF.encode(pod)
     raw = b"\x0a\x05ADDED\x12" + bytes([len(inside) + 2, 0x0A, len(inside)]) + inside
@@ -250,7 +250,7 @@ def test_recursive_types_decode() -> None:
     assert to_plain(value) == plain
 
 
-def test_generated_files_are_fresh() -> None:
+def test_generated_files_are_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "generate_builtins.py"), "--check"],
         capture_output=True,

@@ -23,7 +23,7 @@ def core(kind: str) -> GroupVersionKind:
     return GroupVersionKind("", "v1", kind)
 
 
-def test_what_is_dropped_shown_and_rewritten() -> None:
+def test_dropped_added_and_rewritten_fields() -> None:
     sent = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -88,7 +88,7 @@ def test_what_is_dropped_shown_and_rewritten() -> None:
         (core("Pod"), {"spec": None}, {"containers": None}),
     ],
 )
-def test_required_fields_are_shown(kind: GroupVersionKind, sent: Any, found: Any) -> None:
+def test_required_fields_are_always_present(kind: GroupVersionKind, sent: Any, found: Any) -> None:
     assert builtin_resources.as_typed(kind, sent)["spec"] == found
 
 
@@ -196,13 +196,13 @@ def test_times_and_bytes_become_canonical() -> None:
         ),
     ],
 )
-def test_values_that_do_not_fit(kind: GroupVersionKind, sent: Any, message: str) -> None:
+def test_values_of_the_wrong_type(kind: GroupVersionKind, sent: Any, message: str) -> None:
     with pytest.raises(TypedDecodeError) as caught:
         builtin_resources.as_typed(kind, sent)
     assert str(caught.value) == message
 
 
-def test_schemas_inside_definitions() -> None:
+def test_json_schemas_in_definitions() -> None:
     crd = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     schema = {
         "type": "object",
@@ -233,7 +233,7 @@ def test_schemas_inside_definitions() -> None:
 
 
 @given(st.text(alphabet="AQ=\n*", max_size=9))
-def test_base64_is_refused_as_the_library_refuses_it(text: str) -> None:
+def test_malformed_base64(text: str) -> None:
     plain = text.replace("\n", "")
     try:
         base64.b64decode(plain, validate=True)
@@ -248,7 +248,7 @@ def test_base64_is_refused_as_the_library_refuses_it(text: str) -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC), min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)))
-def test_printed_times_are_read_back(value: datetime) -> None:
+def test_formatted_times_round_trip(value: datetime) -> None:
     micro = format_micro_time(value)
     if len(micro) == 27:
         assert parse_layout(micro, 6) == value
@@ -278,7 +278,7 @@ def test_printed_times_are_read_back(value: datetime) -> None:
         ),
     ],
 )
-def test_bad_times(text: str, fraction: int, message: str) -> None:
+def test_malformed_times(text: str, fraction: int, message: str) -> None:
     with pytest.raises(TimeError) as caught:
         parse_layout(text, fraction)
     assert str(caught.value) == message

@@ -55,7 +55,7 @@ async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gat
     assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "changed"}
     await cached.patch(ConfigMap, merge_patch({"data": {"more": "1"}}), name="a", namespace=namespace)
     assert (await cached.get(CONFIG_MAP, "a", namespace))["data"] == {"name": "changed", "more": "1"}
-    applied = Unstructured.new(CONFIG_MAP, "a", namespace)
+    applied = Unstructured.new(CONFIG_MAP, "a", namespace=namespace)
     applied["data"] = {"applied": "yes"}
     await cached.apply(applied, field_owner="test")
     assert (await cached.get(ConfigMap, "a", namespace)).data == {

@@ -245,7 +245,7 @@ async def test_what_is_not_http_or_not_json_is_said() -> None:
             await client.delete(ConfigMap, "a")
         with pytest.raises(NotFound, match=r"could not find the requested resource .*configmaps a"):
             await client.get(ConfigMap, "a")
-        with pytest.raises(ValueError, match="cannot read ConfigMap"):
+        with pytest.raises(ValueError, match="cannot decode ConfigMap"):
             await client.get(ConfigMap, "a")
 
 

@@ -132,7 +132,7 @@ async def test_the_three_views_of_an_object(client: Client, namespace: str) -> N
 
 
 async def test_unstructured_objects_are_created_updated_and_deleted(client: Client, namespace: str) -> None:
-    made = Unstructured.new(CONFIG_MAP, "u", namespace)
+    made = Unstructured.new(CONFIG_MAP, "u", namespace=namespace)
     await client.create(made)
     made["data"] = {"k": "v"}
     await client.update(made)
@@ -312,7 +312,7 @@ async def test_impersonation_is_checked_by_the_server(client: Client, namespace:
 async def test_strict_field_validation_names_the_field(client: Client, namespace: str) -> None:
     from kubewright.api import BadRequest
 
-    made = Unstructured.new(CONFIG_MAP, "u", namespace)
+    made = Unstructured.new(CONFIG_MAP, "u", namespace=namespace)
     made["dta"] = {}
     with pytest.raises(BadRequest, match='unknown field "dta"'):
         await client.with_field_validation("Strict").create(made)

@@ -1,4 +1,4 @@
-"""Every problem is reported, with its place and a way out, in one go."""
+"""Declaration errors: message, place and remedy."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ ARGUMENTS = [
     ('scale=Scale(".spec.size", ".spec.size")', "below .status"),
     ('scale=Scale(".spec.nope", ".status.size")', "no field 'nope'"),
     ('scale=Scale(".spec.things[0]", ".status.size")', "names joined by dots"),
-    ('selectable_fields=(".spec.things",)', "must lead to a string"),
-    ('selectable_fields=(".metadata.name",)', "points into metadata"),
+    ('selectable_fields=(".spec.things",)', "must refer to a string"),
+    ('selectable_fields=(".metadata.name",)', "is in metadata"),
     ('selectable_fields=(".spec.size", ".spec.size")', "named twice"),
     ("served=False", "no version is served"),
     ("skip=True", "every version is skipped"),
@@ -152,7 +152,7 @@ class Wrong(CustomResource[WrongSpec, WrongStatus]): ...
     assert all(complaint.startswith(f"FILE:{LINES + 8}: Wrong v1: ") for complaint in found)
 
 
-def test_versions_that_disagree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_with_different_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
 @resource(group="x.example.com", version="v1", storage=True, hub=True, scope="Cluster")
 class Wrong(CustomResource[Item, None]): ...
@@ -169,7 +169,7 @@ class Wrong2(CustomResource[Item, None]): ...
     ]
 
 
-def test_several_versions_without_a_stored_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_storage_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
 @resource(group="x.example.com", version="v1")
 class Wrong(CustomResource[Item, None]): ...
@@ -181,7 +181,7 @@ class Wrong2(CustomResource[Item, None]): ...
     assert "storage=True" in complaint
 
 
-def test_protected_groups_need_an_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protected_groups_require_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
 @resource(group="x.k8s.io", version="v1")
 class Wrong(CustomResource[Item, None]): ...
@@ -212,13 +212,11 @@ class Wrong(CustomResource[WrongSpec, None]): ...
     (complaint,) = complaints(tmp_path, monkeypatch, body)
     assert words in complaint
     assert complaint.startswith(
-        f"FILE:{LINES + 3}: Wrong.spec: an API server refuses x-kubernetes-validations[0]"
+        f"FILE:{LINES + 3}: Wrong.spec: an API server rejects x-kubernetes-validations[0]"
     )
 
 
-def test_a_rule_that_may_cost_too_much_is_found_at_its_field(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expensive_rule_is_reported_at_its_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """class WrongSpec(Spec):
     fine: str
     names: Annotated[list[str], Cel("self.all(x, self.all(y, x == y))")]
@@ -232,7 +230,7 @@ class Wrong(CustomResource[WrongSpec, None]): ...
     ), found
 
 
-def test_one_of_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_union_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
 @mark(ExactlyOneOf("a", "zzz"), AtMostOneOf("a", "b"))
 class WrongSpec(Spec):
@@ -247,7 +245,7 @@ class Wrong(CustomResource[WrongSpec, None]): ...
     assert "b is required" in required
 
 
-def test_all_mistakes_come_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_errors_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = """class WrongSpec(Spec):
     a: float
     b: Annotated[str, Ge(1)]
@@ -274,21 +272,19 @@ HOOKS = [Webhook(Wrong, timeout_seconds=99), Webhook(groups=("a",), name="a")]
         ({"group": "x.example.com", "version": "v1", "nonsense": 1}, TypeError),
     ],
 )
-def test_what_cannot_be_a_declaration_fails_at_import(
-    arguments: dict[str, object], error: type[Exception]
-) -> None:
+def test_invalid_declarations_fail_at_import(arguments: dict[str, object], error: type[Exception]) -> None:
     from kubewright.api.declarations import resource
 
     with pytest.raises(error):
         resource(**arguments)  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_a_marker_fails_at_import() -> None:
+def test_invalid_markers_fail_at_import() -> None:
     from kubewright.api.markers import ExactlyOneOf, Ge, ListMap, MarkerError, MinLen, mark
 
-    with pytest.raises(TypeError, match="belongs in Annotated"):
+    with pytest.raises(TypeError, match="write it in Annotated"):
         mark(Ge(1))
-    with pytest.raises(TypeError, match="takes markers"):
+    with pytest.raises(TypeError, match="accepts markers"):
         mark("text")  # type: ignore[arg-type]
     with pytest.raises(MarkerError):
         MinLen(-1)

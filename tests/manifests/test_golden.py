@@ -1,4 +1,4 @@
-"""The manifests of the example types, compared with what is committed.
+"""Manifests of the example types, compared with the committed files.
 
 After a change that is meant: `cd examples/types && kubewright manifests -o - NAME > golden/NAME.yaml`.
 """
@@ -27,7 +27,7 @@ def definitions(text: str) -> list[dict[str, Any]]:
     return [document for document in documents if document["kind"] == "CustomResourceDefinition"]
 
 
-def test_the_set_is_complete(examples: Path) -> None:
+def test_every_example_has_golden_files(examples: Path) -> None:
     modules = {path.stem for path in examples.glob("*.py")} | {
         path.parent.name for path in examples.glob("*/__init__.py")
     }
@@ -36,7 +36,7 @@ def test_the_set_is_complete(examples: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_committed_manifests_are_what_is_generated(examples: Path, name: str) -> None:
+def test_committed_manifests_are_up_to_date(examples: Path, name: str) -> None:
     assert build(name) == (examples / "golden" / f"{name}.yaml").read_text()
 
 
@@ -52,7 +52,7 @@ def test_generation_does_not_depend_on_the_order_of_modules(examples: Path, name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_api_server_library_can_serve_every_schema(examples: Path, name: str) -> None:
+def test_every_schema_can_be_served(examples: Path, name: str) -> None:
     for definition in definitions(build(name)):
         for version in definition["spec"]["versions"]:
             SchemaVersion(version["schema"]["openAPIV3Schema"])
@@ -63,7 +63,7 @@ def schema(text: str, version: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_the_guestbook_refuses_what_the_quick_start_says(examples: Path) -> None:
+def test_guestbook_validation_of_the_quick_start(examples: Path) -> None:
     served = SchemaVersion(schema(build("guestbook")))
 
     def complaints(**spec: Any) -> list[str]:
@@ -83,7 +83,7 @@ def test_the_guestbook_refuses_what_the_quick_start_says(examples: Path) -> None
     assert complaints(type="Phone") == []
 
 
-def test_the_cronjob_has_the_tree_of_the_tutorial(examples: Path) -> None:
+def test_cronjob_schema_of_the_tutorial(examples: Path) -> None:
     spec = schema(build("cronjob", Options(max_description=0)))["properties"]["spec"]
     assert spec["required"] == ["jobTemplate", "schedule"]
     properties = dict(spec["properties"])
@@ -109,7 +109,7 @@ def test_the_cronjob_has_the_tree_of_the_tutorial(examples: Path) -> None:
     assert "$ref" not in str(template)
 
 
-def test_a_structural_schema_names_no_reference_and_no_free_type(examples: Path) -> None:
+def test_schemas_are_structural(examples: Path) -> None:
     def walk(node: dict[str, Any], path: str) -> None:
         loose = node.get("x-kubernetes-int-or-string") or node.get("x-kubernetes-preserve-unknown-fields")
         assert "type" in node or loose, path
@@ -131,14 +131,14 @@ def test_descriptions_are_limited_globally(examples: Path) -> None:
     assert all(len(text) <= 12 for text in re.findall(r"description: (.*)", short))
 
 
-def test_embedded_metadata_is_written_out_on_request(examples: Path) -> None:
+def test_embedded_metadata_option(examples: Path) -> None:
     spec = schema(build("embedded", Options(embedded_object_meta=True)))["properties"]["spec"]["properties"]
     written_out = {"annotations", "finalizers", "labels", "name", "namespace"}
     assert spec["template"]["properties"]["metadata"]["properties"].keys() == written_out
     assert spec["claims"]["items"]["properties"]["metadata"]["properties"].keys() == written_out
 
 
-def test_a_definition_beyond_the_annotation_limit_is_warned_about(examples: Path) -> None:
+def test_large_definition_warning(examples: Path) -> None:
     assert generate(load_project(["cronjob"])).warnings == []
     project = load_project(["multiversion"])
     (versions,) = project.kinds.values()

@@ -1,4 +1,4 @@
-"""The committed definitions, served: each is established and behaves as the types' markers say.
+"""The committed definitions on a control plane: each is established and enforced.
 
 Every definition of `examples/types/golden` is created on a control plane in process, or on the real server of
 `KUBEBUILDER_ASSETS`. For each kind one object is accepted, and changes to it are refused at the field that
@@ -303,13 +303,13 @@ async def install(client: Client, name: str) -> None:
                 await asyncio.sleep(0.05)
 
 
-def test_every_golden_file_is_here() -> None:
+def test_golden_files_are_complete() -> None:
     assert VALID.keys() == {path.stem for path in GOLDEN.glob("*.yaml")}
     assert {name for name, *_ in REFUSED} == VALID.keys()
 
 
 @pytest.mark.parametrize("name", sorted(VALID))
-async def test_a_definition_is_established_and_enforces_its_markers(client: Client, name: str) -> None:
+async def test_definition_is_established_and_enforced(client: Client, name: str) -> None:
     await install(client, name)
     for _, changes, field, words in (each for each in REFUSED if each[0] == name):
         with pytest.raises(Invalid) as refused:
@@ -321,7 +321,7 @@ async def test_a_definition_is_established_and_enforces_its_markers(client: Clie
     assert VALID[name][2].keys() <= created["spec"].keys()
 
 
-async def test_defaults_are_filled_in_where_the_types_have_them(client: Client) -> None:
+async def test_defaults_are_applied(client: Client) -> None:
     await install(client, "everything")
     spec = (await client.create(made("everything")))["spec"]
     assert spec == EVERYTHING | {
@@ -342,7 +342,7 @@ async def test_defaults_are_filled_in_where_the_types_have_them(client: Client) 
     assert parts == [{"name": "a", "size": 1}, {"name": "b", "size": 2}]
 
 
-async def test_unknown_fields_are_pruned_or_kept_as_marked(client: Client) -> None:
+async def test_unknown_fields_are_pruned_or_preserved(client: Client) -> None:
     await install(client, "everything")
     changes = {
         "spec.unknown": 1,
@@ -363,7 +363,7 @@ async def test_unknown_fields_are_pruned_or_kept_as_marked(client: Client) -> No
     assert "shape" not in spec
 
 
-async def test_what_is_immutable_stays(client: Client) -> None:
+async def test_immutable_fields(client: Client) -> None:
     await install(client, "everything")
     kind = kind_of("everything")
     await client.create(made("everything"))
@@ -378,7 +378,7 @@ async def test_what_is_immutable_stays(client: Client) -> None:
     assert changed.raw["spec"]["count"] == 4
 
 
-async def test_apply_merges_lists_by_their_topology(client: Client) -> None:
+async def test_apply_merges_lists_by_type(client: Client) -> None:
     await install(client, "everything")
 
     def intent(**spec: Any) -> Object:
@@ -404,7 +404,7 @@ async def test_apply_merges_lists_by_their_topology(client: Client) -> None:
     assert "settings" not in left["spec"]
 
 
-async def test_two_keys_and_atomic_structs_merge_as_marked(client: Client) -> None:
+async def test_two_keys_and_atomic_structs(client: Client) -> None:
     await install(client, "topology")
 
     def intent(**spec: Any) -> Object:
@@ -465,7 +465,7 @@ async def test_columns_and_selectable_fields(client: Client) -> None:
     assert green == ["two"]
 
 
-async def test_versions_that_are_deprecated_or_not_served(server: TestServer) -> None:
+async def test_deprecated_and_unserved_versions(server: TestServer) -> None:
     warnings: list[str] = []
     client = server.client(namespace="default", on_warning=warnings.append)
     await install(client, "everything")

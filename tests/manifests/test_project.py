@@ -31,7 +31,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     return path
 
 
-def test_a_package_is_read_with_everything_below_it(package: Path) -> None:
+def test_package_with_submodules(package: Path) -> None:
     (package / "controller.py").write_text(
         f"""
 from kubewright.api.declarations import *
@@ -67,7 +67,7 @@ operator = Operator()
     assert [webhook.mutating for webhook in project.webhooks] == [True, False]
 
 
-def test_modules_are_skipped_with_everything_below_them(package: Path) -> None:
+def test_skipped_modules(package: Path) -> None:
     (package / "old").mkdir()
     (package / "old" / "__init__.py").write_text("from kubewright.api import Skip\n\nSKIP = Skip(__name__)\n")
     (package / "old" / "kinds.py").write_text(KIND.replace("Thing", "Relic"))
@@ -76,7 +76,7 @@ def test_modules_are_skipped_with_everything_below_them(package: Path) -> None:
     assert sorted(kind.kind for kind in project.kinds) == ["Older", "Thing"]
 
 
-def test_kinds_of_other_packages_are_not_ours(package: Path, tmp_path: Path) -> None:
+def test_kinds_of_other_packages_are_ignored(package: Path, tmp_path: Path) -> None:
     (tmp_path / f"{package.name}_user.py").write_text(f"from {package.name}.kinds import Thing\n")
     assert load_project([f"{package.name}_user"]).kinds == {}
 
@@ -95,7 +95,7 @@ def test_kinds_of_other_packages_are_not_ours(package: Path, tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_module_that_cannot_be_imported(package: Path, text: str, words: str) -> None:
+def test_import_errors(package: Path, text: str, words: str) -> None:
     (package / "broken.py").write_text(text)
     with pytest.raises(ProjectError, match=words) as caught:
         load_project([package.name])
@@ -114,24 +114,24 @@ def test_a_module_that_cannot_be_imported(package: Path, text: str, words: str) 
         ("shops/", "shops"),
     ],
 )
-def test_a_module_may_be_named_by_its_file(text: str, name: str) -> None:
+def test_module_given_as_file(text: str, name: str) -> None:
     assert module_name(text) == name
     if text.endswith(".py"):
         assert module_name(str(Path.cwd() / text)) == name
 
 
 @pytest.mark.parametrize("text", ["../shops.py", "/elsewhere/shops.py"])
-def test_a_file_elsewhere_has_no_name(text: str) -> None:
+def test_file_outside_of_the_current_directory(text: str) -> None:
     with pytest.raises(ProjectError, match="is not below the current directory"):
         module_name(text)
 
 
-def test_a_module_that_is_not_there() -> None:
+def test_missing_module() -> None:
     with pytest.raises(ProjectError, match="no module named nowhere_at_all"):
         load_project(["nowhere_at_all"])
 
 
-def test_writing_touches_only_what_changed(package: Path, tmp_path: Path) -> None:
+def test_only_changed_files_are_written(package: Path, tmp_path: Path) -> None:
     manifests = generate(load_project([package.name]))
     out = tmp_path / "config"
     (crd,) = write(manifests, out)
@@ -146,7 +146,7 @@ def test_writing_touches_only_what_changed(package: Path, tmp_path: Path) -> Non
     assert not list(out.rglob(".*"))
 
 
-def test_a_definition_that_is_no_longer_declared_shows(package: Path, tmp_path: Path) -> None:
+def test_undeclared_definitions_are_reported(package: Path, tmp_path: Path) -> None:
     manifests = generate(load_project([package.name]))
     write(manifests, tmp_path)
     old = tmp_path / "crd" / "things.example.com_olds.yaml"
@@ -157,5 +157,5 @@ def test_a_definition_that_is_no_longer_declared_shows(package: Path, tmp_path: 
     assert "-kind: Old" in difference
 
 
-def test_comparing_with_nothing(tmp_path: Path) -> None:
+def test_compare_with_an_empty_directory(tmp_path: Path) -> None:
     assert list(compare(Manifests(), tmp_path)) == []

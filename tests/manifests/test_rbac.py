@@ -13,14 +13,14 @@ def rules(*declared: Rbac) -> list[dict[str, list[str]]]:
     return found
 
 
-def test_verbs_of_the_same_target_join() -> None:
+def test_verbs_of_equal_targets_are_merged() -> None:
     assert rules(
         Rbac(groups=("apps",), resources=("deployments",), verbs=("list", "get")),
         Rbac(groups=("apps",), resources=("deployments",), verbs=("watch", "get")),
     ) == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch"]}]
 
 
-def test_resources_then_groups_with_the_same_verbs_join() -> None:
+def test_resources_and_groups_of_equal_verbs_are_merged() -> None:
     assert rules(
         Rbac(groups=("apps",), resources=("deployments", "replicasets"), verbs=("get",)),
         Rbac(groups=("core",), resources=("replicasets",), verbs=("get",)),
@@ -28,7 +28,7 @@ def test_resources_then_groups_with_the_same_verbs_join() -> None:
     ) == [{"apiGroups": ["", "apps"], "resources": ["deployments", "replicasets"], "verbs": ["get"]}]
 
 
-def test_names_and_urls_stay_apart_from_what_they_do_not_limit() -> None:
+def test_names_and_urls_are_not_merged_with_others() -> None:
     assert rules(
         Rbac(groups=("core",), resources=("secrets",), verbs=("get",), resource_names=("a",)),
         Rbac(groups=("core",), resources=("secrets",), verbs=("list",)),
@@ -41,14 +41,14 @@ def test_names_and_urls_stay_apart_from_what_they_do_not_limit() -> None:
     ]
 
 
-def test_a_star_swallows_the_other_verbs() -> None:
+def test_star_replaces_other_verbs() -> None:
     assert rules(
         Rbac(groups=("apps",), resources=("deployments",), verbs=("get",)),
         Rbac(groups=("apps",), resources=("deployments",), verbs=("*",)),
     ) == [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["*"]}]
 
 
-def test_namespaces_make_roles_in_order() -> None:
+def test_roles_are_sorted_by_namespace() -> None:
     made = roles(
         [
             Rbac(groups=("core",), resources=("pods",), verbs=("get",), namespace="b"),

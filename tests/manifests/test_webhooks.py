@@ -16,7 +16,7 @@ class ThingSpec(Spec):
 class Thing(CustomResource[ThingSpec, None]): ...
 
 
-def test_a_kind_says_everything_that_its_webhook_needs() -> None:
+def test_webhook_defaults_from_the_kind() -> None:
     mutating, validating = webhook_configurations([Webhook(Thing), Webhook(Thing, mutating=True)])
     assert mutating["kind"] == "MutatingWebhookConfiguration"
     assert mutating["metadata"] == {"name": "mutating-webhook-configuration"}
@@ -54,7 +54,7 @@ def test_webhooks_are_sorted_and_configurations_named() -> None:
     assert validating["metadata"] == {"name": "mine", "annotations": {"inject": "ca"}}
 
 
-def test_a_webhook_for_a_built_in_kind_at_a_url() -> None:
+def test_webhook_for_a_built_in_kind_at_a_url() -> None:
     ((webhook,),) = [
         made["webhooks"]
         for made in webhook_configurations(
@@ -81,7 +81,7 @@ def test_a_webhook_for_a_built_in_kind_at_a_url() -> None:
         (Webhook(Thing, name="short"), "three parts"),
         (Webhook(Thing, timeout_seconds=0), "between 1 and 30"),
         (Webhook(Thing, verbs=("patch",)), "must be one of create"),
-        (Webhook(Thing, url="https://a", path="/b"), "not both"),
+        (Webhook(Thing, url="https://a", path="/b"), "either path= or url="),
         (Webhook(Thing, url="http://a"), "https://"),
         (Webhook(Thing, path="b"), "slash"),
         (Webhook(Thing, side_effects="Some"), "side_effects"),  # type: ignore[arg-type]
@@ -90,13 +90,13 @@ def test_a_webhook_for_a_built_in_kind_at_a_url() -> None:
         (Webhook(Thing, admission_review_versions=()), "admission_review_versions is empty"),
     ],
 )
-def test_mistakes(webhook: Webhook, advice: str) -> None:
+def test_declaration_errors(webhook: Webhook, advice: str) -> None:
     with pytest.raises(DeclarationError, match=advice) as caught:
         webhook_configurations([webhook])
     assert all(__file__ in problem.where for problem in caught.value.problems)
 
 
-def test_two_webhooks_of_one_name_and_two_configurations() -> None:
+def test_duplicate_webhooks_and_configurations() -> None:
     with pytest.raises(DeclarationError) as caught:
         webhook_configurations(
             [Webhook(Thing), Webhook(Thing)],

@@ -39,7 +39,7 @@ values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(values, min_size=1, max_size=2))
 @example([{"a": [{"b": []}, [[1, {"c": {}}]], []]}])
-def test_what_is_printed_is_read_again(documents: list[Any]) -> None:
+def test_output_can_be_parsed(documents: list[Any]) -> None:
     assert list(yaml.load_all(to_yaml(documents), yaml.CSafeLoader)) == documents
 
 
@@ -54,10 +54,10 @@ def test_what_is_printed_is_read_again(documents: list[Any]) -> None:
         ({"a": "yes", "b": "1", "c": ""}, "---\na: 'yes'\nb: '1'\nc: ''\n"),
     ],
 )
-def test_the_layout(value: Any, text: str) -> None:
+def test_layout(value: Any, text: str) -> None:
     assert to_yaml([value]) == text
 
 
-def test_shared_parts_are_written_out() -> None:
+def test_shared_values_are_repeated() -> None:
     part = {"x": 1}
     assert to_yaml([{"a": part, "b": part}]) == "---\na:\n  x: 1\nb:\n  x: 1\n"

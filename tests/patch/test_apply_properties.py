@@ -1,4 +1,4 @@
-"""Laws of server-side apply, over generated configurations."""
+"""Properties of server-side apply, with generated configurations."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_apply_is_idempotent(before: dict[str, Any], spec: dict[str, Any]) -> No
 
 @settings(max_examples=150, deadline=None)
 @given(specs, specs)
-def test_who_applies_nothing_owns_nothing(first: dict[str, Any], second: dict[str, Any]) -> None:
+def test_empty_apply_owns_nothing(first: dict[str, Any], second: dict[str, Any]) -> None:
     live = FM.apply(None, widget(first), "one", NOW)
     live = FM.apply(live, widget(second), "two", NOW, force=True)
     bare = {key: value for key, value in widget({}).items() if key != "spec"}
@@ -155,7 +155,7 @@ def test_comparison_is_exact(a: dict[str, Any], b: dict[str, Any]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(specs)
-def test_a_value_is_its_fields(spec: dict[str, Any]) -> None:
+def test_fields_of_a_value(spec: dict[str, Any]) -> None:
     obj = widget({name: value for name, value in spec.items() if value or name not in ("set", "keyed")})
     validate(obj, SHAPE)
     fields = to_fieldset(obj, SHAPE)
@@ -165,9 +165,7 @@ def test_a_value_is_its_fields(spec: dict[str, Any]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(specs, specs)
-def test_update_and_apply_never_lose_an_owner_of_what_did_not_change(
-    a: dict[str, Any], b: dict[str, Any]
-) -> None:
+def test_owners_of_unchanged_fields_are_kept(a: dict[str, Any], b: dict[str, Any]) -> None:
     live = FM.apply(None, widget(a), "one", NOW)
     after = FM.update(live, {**live, "spec": b}, "editor", NOW)
     changed = FieldSet(compare(live, {**live, "spec": b}, SHAPE).changed())

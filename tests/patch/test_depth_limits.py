@@ -1,4 +1,4 @@
-"""Objects nested too deeply are refused, not crashed on."""
+"""Objects that are nested too deeply are rejected."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ MANAGER = FieldManager("v1", "Deep", None)
         lambda: MANAGER.apply(DEEP, OTHER, "one", NOW),
     ],
 )
-def test_patches(run: Callable[[], Any]) -> None:
+def test_deep_patches_are_rejected(run: Callable[[], Any]) -> None:
     with pytest.raises(MalformedPatch, match="nested too deeply"):
         run()
 
 
-def test_updates_keep_the_owners_they_know() -> None:
+def test_deep_updates_keep_managed_fields() -> None:
     live = MANAGER.update(None, nested(3, 1), "creator", NOW)
     deep = {**OTHER, "metadata": live["metadata"]}
     assert MANAGER.update(live, deep, "x", NOW)["metadata"] == live["metadata"]

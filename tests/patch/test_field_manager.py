@@ -1,4 +1,4 @@
-"""Ownership on update and apply: the rules, one by one."""
+"""Field ownership on update and apply."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def entry(obj: dict[str, Any], name: str) -> Any:
     return found
 
 
-def test_apply_creates_and_owns_what_it_mentions() -> None:
+def test_apply_creates_and_owns_its_fields() -> None:
     made = manager().apply(
         None,
         widget({"tags": ["x"], "ports": [{"port": 80}], "plain": [], "whole": {}, "fine": {"k": "1"}}),
@@ -173,7 +173,7 @@ def test_several_conflicts_are_grouped_by_owner() -> None:
     )
 
 
-def test_force_transfers_and_the_loser_may_give_up() -> None:
+def test_force_transfers_ownership() -> None:
     fm = manager()
     one = fm.apply(None, widget({"fine": {"a": "1", "b": "2"}}), "one", T0)
     forced = fm.apply(one, widget({"fine": {"a": "2"}}), "two", T1, force=True)
@@ -186,7 +186,7 @@ def test_force_transfers_and_the_loser_may_give_up() -> None:
     assert after == forced
 
 
-def test_the_same_value_is_shared_and_removed_with_its_last_owner() -> None:
+def test_shared_fields_are_removed_with_their_last_owner() -> None:
     fm = manager()
     live = fm.apply(None, widget({"fine": {"a": "1", "b": "2"}}), "one", T0)
     shared = fm.apply(live, widget({"fine": {"a": "1"}}), "two", T1)
@@ -201,14 +201,14 @@ def test_the_same_value_is_shared_and_removed_with_its_last_owner() -> None:
     assert set(owners(gone)) == {"one"}, "who applies nothing owns nothing"
 
 
-def test_applying_the_same_again_changes_nothing() -> None:
+def test_apply_without_changes() -> None:
     fm = manager()
     config = widget({"fine": {"a": "1"}, "tags": ["x"], "ports": [{"port": 1}]})
     live = fm.apply(None, config, "one", T0)
     assert fm.apply(live, config, "one", T1) == live
 
 
-def test_update_gains_changes_and_takes_them_from_others() -> None:
+def test_update_takes_ownership_of_changes() -> None:
     fm = manager()
     live = fm.apply(None, widget({"fine": {"a": "1", "b": "2"}, "tags": ["x"]}), "one", T0)
     new = {**live, "spec": {"fine": {"a": "2", "b": "2"}, "tags": ["y"]}}
@@ -220,7 +220,7 @@ def test_update_gains_changes_and_takes_them_from_others() -> None:
     assert [e["operation"] for e in after["metadata"]["managedFields"]] == ["Apply", "Update"]
 
 
-def test_creation_owns_containers_too() -> None:
+def test_create_owns_containers() -> None:
     made = manager().update(None, widget({"fine": {"a": "1"}, "tags": ["x"]}), "creator", T0)
     assert owners(made) == {
         "creator": {"f:spec": {".": {}, "f:fine": {".": {}, "f:a": {}}, "f:tags": {".": {}, 'v:"x"': {}}}}
@@ -233,14 +233,14 @@ def test_update_without_change_keeps_entries_and_times() -> None:
     assert fm.update(live, widget({"replicas": 1}), "other", T1) == live
 
 
-def test_untouched_entries_are_the_same_objects() -> None:
+def test_unchanged_entries_are_the_same_objects() -> None:
     fm = manager()
     live = fm.apply(None, widget({"fine": {"a": "1"}}), "one", T0)
     after = fm.update(live, {**live, "spec": {**live["spec"], "replicas": 3}}, "scaler", T1)
     assert entry(after, "one") is entry(live, "one")
 
 
-def test_an_updater_who_loses_everything_is_dropped() -> None:
+def test_updater_without_fields_is_dropped() -> None:
     fm = manager()
     live = fm.update(None, widget({"replicas": 1}), "first", T0)
     after = fm.update(live, widget({"replicas": 2}), "second", T1)
@@ -264,7 +264,7 @@ def test_ignored_fields_belong_to_the_other_endpoint() -> None:
     assert owners(applied)["ssa"] == {"f:status": {"f:phase": {}}}
 
 
-def test_before_first_apply_owns_what_was_there() -> None:
+def test_before_first_apply_owns_existing_fields() -> None:
     fm = manager()
     live = widget({"fine": {"a": "1"}}, metadata={"name": "a", "uid": "u"})
     with pytest.raises(ApplyConflict) as caught:
@@ -275,7 +275,7 @@ def test_before_first_apply_owns_what_was_there() -> None:
 
 
 @pytest.mark.parametrize("reset", [[], [{}]])
-def test_an_empty_list_or_entry_forgets_all_owners(reset: list[Any]) -> None:
+def test_empty_list_or_entry_resets_managed_fields(reset: list[Any]) -> None:
     fm = manager()
     live = fm.apply(None, widget({"fine": {"a": "1"}}), "one", T0)
     after = fm.update(live, {**live, "metadata": {"name": "a", "managedFields": reset}}, "x", T1)
@@ -283,7 +283,7 @@ def test_an_empty_list_or_entry_forgets_all_owners(reset: list[Any]) -> None:
     assert "managedFields" not in fm.update(after, widget({"replicas": 1}), "x", T1)["metadata"]
 
 
-def test_sent_entries_replace_the_stored_ones_if_they_can_be_read() -> None:
+def test_valid_entries_of_a_request_replace_stored_ones() -> None:
     fm = manager()
     live = fm.apply(None, widget({"fine": {"a": "1"}, "ports": [{"port": 1, "protocol": "UDP"}]}), "one", T0)
     sent = [
@@ -304,7 +304,7 @@ def test_sent_entries_replace_the_stored_ones_if_they_can_be_read() -> None:
     assert owners(kept) == owners(live)
 
 
-def test_duplicates_in_live_lists_are_tolerated_in_configurations_refused() -> None:
+def test_duplicates_are_allowed_in_live_lists_only() -> None:
     fm = manager()
     live = fm.update(None, widget({"tags": ["x", "x", "y"]}), "creator", T0)
     assert owners(live)["creator"]["f:spec"]["f:tags"] == {".": {}, 'v:"x"': {}, 'v:"y"': {}}
@@ -334,7 +334,7 @@ def test_duplicates_in_live_lists_are_tolerated_in_configurations_refused() -> N
         ),
     ],
 )
-def test_configurations_that_do_not_fit(spec: dict[str, Any], message: str) -> None:
+def test_configurations_that_do_not_match_the_schema(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(APIError) as caught:
         manager().apply(None, widget(spec), "one", T0)
     assert caught.value.message.partition("): ")[2] == message
@@ -437,7 +437,7 @@ def test_pruning_in_the_version_of_the_last_apply() -> None:
     assert after["spec"] == {"note": "n"}
 
 
-def test_owners_in_versions_that_are_gone_are_dropped() -> None:
+def test_owners_of_unserved_versions_are_dropped() -> None:
     fm = versions("example.com/v1")
     live = fm.update(None, widget({"replicas": 1}), "creator", T0)
     old = {**live["metadata"]["managedFields"][0], "manager": "old", "apiVersion": "example.com/v0"}
@@ -446,7 +446,7 @@ def test_owners_in_versions_that_are_gone_are_dropped() -> None:
     assert set(owners(after)) == {"creator", "editor"}
 
 
-def test_a_field_that_became_atomic_is_owned_as_a_whole() -> None:
+def test_field_that_became_atomic_is_owned_as_a_whole() -> None:
     fm = manager()
     live = fm.apply(None, widget({"fine": {"a": "1"}, "tags": ["x"]}), "one", T0)
     spec = {**SCHEMA["properties"]["spec"]}
@@ -504,7 +504,7 @@ def test_scale_maps_owners_of_replicas() -> None:
     ]
 
 
-def test_times_alone_are_no_change() -> None:
+def test_changed_times_are_ignored() -> None:
     live = manager().apply(None, widget({"replicas": 1}), "one", T0)
     entries = [{**e, "time": "2026-02-02T00:00:00Z"} for e in live["metadata"]["managedFields"]]
     touched = {**live, "metadata": {**live["metadata"], "managedFields": entries}}
@@ -520,7 +520,7 @@ def test_order_of_merged_lists() -> None:
     assert after["spec"]["tags"] == ["a", "c", "d", "x", "b"]
 
 
-def test_what_one_version_ignores_another_may_own() -> None:
+def test_fields_that_only_one_version_ignores() -> None:
     nodes = Node(SCHEMA)
     main = manager(
         nodes,
@@ -537,7 +537,7 @@ def test_what_one_version_ignores_another_may_own() -> None:
         main.apply(live, widget(status={"phase": "B"}), "one", T1)
 
 
-def test_nobody_owns_the_structs_of_built_in_types() -> None:
+def test_structs_of_built_in_types_have_no_owner() -> None:
     node = Node(*schema_for(GroupVersionKind("apps", "v1", "Deployment")))
     zero = zero_value(node)
     assert zero["spec"] == {
@@ -596,7 +596,7 @@ def test_nobody_owns_the_structs_of_built_in_types() -> None:
     assert owners(after)["controller"] == {"f:status": {"f:replicas": {}}}
 
 
-def test_an_owner_in_a_version_that_cannot_show_the_object() -> None:
+def test_owner_in_a_version_without_conversion() -> None:
     nodes = {
         "example.com/v1": Node({"type": "object", "properties": {"a": TEXT}}),
         "example.com/v2": Node({"type": "object", "properties": {"a": TEXT, "b": TEXT}}),

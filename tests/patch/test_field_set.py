@@ -1,4 +1,4 @@
-"""Field sets: FieldsV1 in and out, and the algebra."""
+"""Field sets: FieldsV1 and set operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def members(fields: FieldSet) -> frozenset[tuple[str, ...]]:
 
 @settings(max_examples=150)
 @given(path_sets)
-def test_print_and_parse_are_inverse(chosen: frozenset[tuple[str, ...]]) -> None:
+def test_formatting_and_parsing_round_trip(chosen: frozenset[tuple[str, ...]]) -> None:
     fields = FieldSet.of(*chosen)
     assert members(fields) == chosen
     assert members(FieldSet.parse(fields.to_json())) == chosen
@@ -35,7 +35,7 @@ def test_print_and_parse_are_inverse(chosen: frozenset[tuple[str, ...]]) -> None
 
 @settings(max_examples=200)
 @given(path_sets, path_sets)
-def test_operations_agree_with_sets_of_paths(
+def test_operations_match_sets_of_paths(
     left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]
 ) -> None:
     a, b = FieldSet.of(*left), FieldSet.of(*right)
@@ -65,7 +65,7 @@ def test_algebra(
     assert a.union(b).difference(b) == a.difference(b)
 
 
-def test_nothing_to_do_returns_the_same_tree() -> None:
+def test_unchanged_results_are_the_same_tree() -> None:
     a = FieldSet.of(("f:a", "f:b"), ("f:c",))
     other = FieldSet.of(("f:z",))
     assert a.difference(other).tree is a.tree
@@ -92,11 +92,11 @@ def test_order_is_fields_keys_values_indexes() -> None:
         ("i:007", "i:7"),
     ],
 )
-def test_spellings_are_made_canonical(written: str, canonical: str) -> None:
+def test_elements_become_canonical(written: str, canonical: str) -> None:
     assert list(FieldSet.parse({written: {}})) == [(canonical,)]
 
 
-def test_unknown_kinds_of_elements_are_dropped() -> None:
+def test_unknown_types_of_elements_are_dropped() -> None:
     assert FieldSet.parse({"f:a": {"x:new": {}}}).to_fields_v1() == {"f:a": {}}
 
 
@@ -122,7 +122,7 @@ def test_errors(wrong: Any) -> None:
         FieldSet.parse(wrong)
 
 
-def test_depth_is_bounded() -> None:
+def test_depth_is_limited() -> None:
     deep: dict[str, Any] = {}
     for _ in range(MAX_DEPTH + 2):
         deep = {"f:a": deep}
@@ -130,7 +130,7 @@ def test_depth_is_bounded() -> None:
         FieldSet.parse(deep)
 
 
-def test_paths_as_messages_show_them() -> None:
+def test_paths_in_messages() -> None:
     path = ("f:spec", "f:ports", key_element({"protocol": "TCP", "port": 80}), "f:name")
     assert path_text(path) == '.spec.ports[port=80,protocol="TCP"].name'
     assert path_text(("f:a", value_element("x"), "i:3", value_element(None))) == '.a[="x"][3][=null]'

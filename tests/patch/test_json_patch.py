@@ -1,4 +1,4 @@
-"""RFC 6902 as kube-apiserver runs it."""
+"""JSON patch (RFC 6902) with the behaviour of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ objects = st.dictionaries(st.text("ab/~01", max_size=2), documents, max_size=4)
 
 @settings(max_examples=200)
 @given(objects, objects)
-def test_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, Any]) -> None:
+def test_diff_and_apply_round_trip(a: dict[str, Any], b: dict[str, Any]) -> None:
     before = copy.deepcopy(a)
     patch = json_patch.diff(a, b)
     assert json_patch.apply(a, patch) == b
@@ -35,7 +35,7 @@ def test_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, Any]) -> 
 
 @settings(max_examples=150)
 @given(objects, objects)
-def test_agrees_with_another_implementation(a: dict[str, Any], b: dict[str, Any]) -> None:
+def test_same_result_as_another_implementation(a: dict[str, Any], b: dict[str, Any]) -> None:
     patch = jsonpatch.make_patch(a, b).patch
     kept = copy.deepcopy(a), copy.deepcopy(patch)
     assert json_patch.apply(a, patch) == b
@@ -89,7 +89,7 @@ def test_operations(document: Any, operation: dict[str, Any], result: Any) -> No
         {"path": "/a"},
     ],
 )
-def test_what_does_not_apply_is_422(operation: dict[str, Any]) -> None:
+def test_patch_that_does_not_apply_is_422(operation: dict[str, Any]) -> None:
     document = {"a": 1, "l": [1, 2]}
     with pytest.raises(PatchDoesNotApply) as caught:
         json_patch.apply(document, [{"op": "add", "path": "/x", "value": 1}, operation])
@@ -106,7 +106,7 @@ def test_what_does_not_apply_is_422(operation: dict[str, Any]) -> None:
         ([{"op": 1}], "number into Go struct field jsonPatchOp.op of type string"),
     ],
 )
-def test_what_is_no_patch_is_400(patch: Any, message: str) -> None:
+def test_malformed_patch_is_400(patch: Any, message: str) -> None:
     with pytest.raises(MalformedPatch) as caught:
         json_patch.apply({}, patch)
     assert caught.value.status_code == 400
@@ -121,7 +121,7 @@ def test_limits() -> None:
         json_patch.apply({"a": {"x": "y" * 100}}, doubling)
 
 
-def test_a_copy_is_independent() -> None:
+def test_copied_values_are_independent() -> None:
     patch = [
         {"op": "add", "path": "/a/y", "value": 1},
         {"op": "copy", "from": "/a", "path": "/b"},
@@ -131,7 +131,7 @@ def test_a_copy_is_independent() -> None:
     assert json_patch.apply({"a": {}}, patch) == {"a": {"y": 1, "z": 3}, "b": {"y": 1, "x": 2}}
 
 
-def test_untouched_parts_are_shared() -> None:
+def test_unchanged_parts_are_shared() -> None:
     document: dict[str, Any] = {"a": {"b": {}}, "c": {}}
     result = json_patch.apply(document, [{"op": "add", "path": "/a/x", "value": 1}])
     assert result["c"] is document["c"]

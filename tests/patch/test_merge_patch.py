@@ -1,4 +1,4 @@
-"""RFC 7386 and the three-way diff."""
+"""Merge patch (RFC 7386) and three-way diff."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reference(target: Any, patch: Any) -> Any:
 
 @settings(max_examples=200)
 @given(objects, objects)
-def test_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, Any]) -> None:
+def test_diff_and_apply_round_trip(a: dict[str, Any], b: dict[str, Any]) -> None:
     before = copy.deepcopy((a, b))
     patch = merge_patch.diff(a, b)
     assert merge_patch.apply(a, patch) == b
@@ -47,7 +47,7 @@ def test_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, Any]) -> 
 
 @settings(max_examples=200)
 @given(objects, patches)
-def test_apply_is_the_rfc(document: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_examples_of_the_rfc(document: dict[str, Any], patch: dict[str, Any]) -> None:
     before = copy.deepcopy((document, patch))
     result = merge_patch.apply(document, patch)
     assert result == reference(document, patch)
@@ -55,13 +55,13 @@ def test_apply_is_the_rfc(document: dict[str, Any], patch: dict[str, Any]) -> No
     assert (document, patch) == before
 
 
-def test_nulls_of_new_values_vanish() -> None:
+def test_nulls_of_new_values_are_dropped() -> None:
     assert merge_patch.apply({}, {"a": {"b": None, "l": [{"x": None}, None]}}) == {"a": {"l": [{}, None]}}
     assert merge_patch.apply({"a": {"b": 1}}, {"a": [{"x": None}]}) == {"a": [{"x": None}]}
 
 
 @pytest.mark.parametrize(("patch", "kind"), [([], "array"), ("x", "string"), (1, "number")])
-def test_what_is_no_object_is_400(patch: Any, kind: str) -> None:
+def test_patch_that_is_not_an_object_is_400(patch: Any, kind: str) -> None:
     with pytest.raises(MalformedPatch, match=f"cannot unmarshal {kind} into Go value"):
         merge_patch.apply({}, patch)
     with pytest.raises(MalformedPatch, match=r"^Invalid JSON Patch$"):
@@ -79,7 +79,7 @@ def test_three_way() -> None:
 
 @settings(max_examples=150)
 @given(objects, objects, objects)
-def test_three_way_brings_in_what_is_modified(
+def test_three_way_applies_modifications(
     original: dict[str, Any], modified: dict[str, Any], current: dict[str, Any]
 ) -> None:
     try:

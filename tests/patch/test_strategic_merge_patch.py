@@ -1,4 +1,4 @@
-"""Strategic merge: directives, lists and the diffs, on real built-in types."""
+"""Strategic merge patch of built-in types: directives, lists, diffs."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_errors(patch: dict[str, Any], code: int, message: str | None) -> None:
         assert caught.value.message == message
 
 
-def test_lists_of_lists_have_their_class() -> None:
+def test_lists_of_lists_have_their_error() -> None:
     with pytest.raises(ListOfLists):
         strategic_merge_patch.apply(
             {"metadata": {"finalizers": [[1]]}}, {"metadata": {"finalizers": [[2]]}}, POD
@@ -180,7 +180,7 @@ def test_service_ports_merge_by_port() -> None:
     ]
 
 
-def test_two_way_diff_is_what_kubectl_writes() -> None:
+def test_two_way_diff_of_kubectl() -> None:
     before = {
         "metadata": {"finalizers": ["a", "b"]},
         "spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {}}, "template": LIVE},
@@ -214,7 +214,7 @@ def test_two_way_diff_is_what_kubectl_writes() -> None:
     }
 
 
-def test_three_way_diff_keeps_what_others_added() -> None:
+def test_three_way_diff_keeps_additions_of_others() -> None:
     original = containers({"name": "web", "image": "web:1"}, {"name": "old"})
     modified = containers({"name": "web", "image": "web:2"})
     current = containers(
@@ -299,7 +299,7 @@ deployments = st.fixed_dictionaries(
 
 @settings(max_examples=250, deadline=None)
 @given(deployments, deployments)
-def test_two_way_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, Any]) -> None:
+def test_two_way_diff_and_apply_round_trip(a: dict[str, Any], b: dict[str, Any]) -> None:
     patch = strategic_merge_diff.two_way(a, b, DEPLOYMENT)
     assert patched(a, patch, DEPLOYMENT) == b
     assert strategic_merge_diff.two_way(b, b, DEPLOYMENT) == {}
@@ -307,13 +307,13 @@ def test_two_way_diff_turns_one_into_the_other(a: dict[str, Any], b: dict[str, A
 
 @settings(max_examples=150, deadline=None)
 @given(deployments, deployments)
-def test_three_way_diff_without_others_is_the_two_way_diff(a: dict[str, Any], b: dict[str, Any]) -> None:
+def test_three_way_diff_without_other_changes(a: dict[str, Any], b: dict[str, Any]) -> None:
     patch = strategic_merge_diff.three_way(a, b, a, DEPLOYMENT, overwrite=False)
     assert patched(a, patch, DEPLOYMENT) == b
 
 
 @settings(max_examples=100, deadline=None)
 @given(deployments, deployments)
-def test_applying_twice_is_applying_once(live: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_apply_is_idempotent(live: dict[str, Any], patch: dict[str, Any]) -> None:
     once = patched(live, patch, DEPLOYMENT)
     assert patched(once, patch, DEPLOYMENT) == once

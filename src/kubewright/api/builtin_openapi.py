@@ -1,15 +1,15 @@
-"""Definitions of the built-in types as a server publishes them in OpenAPI.
+"""OpenAPI definitions of the built-in types, as kube-apiserver publishes them.
 
-What a server publishes says more than what it goes by: which values a field may have, what an absent field
-means, that an element of a list is never null. Nothing of that takes part in reading, defaulting or checking
-objects (every kind has rules of its own for these), so it is added here, when somebody asks for a document:
+The published definitions contain more than the schemas that objects are decoded and validated with: enums,
+defaults of absent fields, defaults of list elements. None of that takes part in decoding, defaulting or
+validation (every kind has rules of its own for these), so it is added when an OpenAPI document is built:
 
-- an element of a list or map has its zero value as default: a scalar's, or `{}` for an object;
-- a field that JSON always shows has its zero value as default, unless it is a pointer, list or map;
-- a reference stands in `allOf`, so that a default or description may stand beside it; the few references
-  that have neither stand alone;
-- `enumerations.json` has the values of fields with a closed set of them, by type and field; they belong to
-  the innermost element where the field is a list or map. The source of the schemas has none of these.
+- an element of a list or map has its zero value as default: that of a scalar, or `{}` for an object;
+- a field that is always present in JSON has its zero value as default, unless it is a pointer, list or map;
+- a reference is wrapped in `allOf`, so that a default or description can be added; a few references without
+  either are not wrapped;
+- `enumerations.json` has the values of fields with a closed set of values, by type and field; for a list or
+  map they apply to the innermost element. The source of the schemas does not contain them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "core.v1.SecretProjection": {"name": ""},
     "scheduling.v1alpha2.PodGroupSpec": {"disruptionMode": "Pod"},
 }
-"""Defaults that are not the zero value of a field that is always shown."""
+"""Defaults that do not follow from the rules above."""
 
 _BARE: Final = {
     "apiextensions.v1.JSONSchemaProps": frozenset(
@@ -52,13 +52,13 @@ _BARE: Final = {
     ),
     "networking.v1.IngressRule": frozenset(("http",)),
 }
-"""References that nothing stands beside."""
+"""References that are not wrapped in `allOf`."""
 
 
 def published(name: str, prefix: str = "#/components/schemas/") -> Schema:
-    """A definition as a server publishes it under `/openapi/v3`; references begin with `prefix`.
+    """Return a definition as served under `/openapi/v3`, with references that begin with `prefix`.
 
-    There are no words of our own in it, and it may be changed. Raises `KeyError` for an unknown name.
+    It has no descriptions, and the caller may change it. Raise `KeyError` for an unknown name.
     """
     source = definitions()[name]
     if "properties" not in source:
@@ -86,7 +86,7 @@ def _enumerations() -> Mapping[str, Mapping[str, list[str]]]:
 
 
 def _shown_zeros(name: str) -> Iterator[tuple[str, Any]]:
-    """Fields of a definition that are no pointers and not left out when empty, and what they are then."""
+    """Return the fields that JSON always contains and that are not pointers, with their zero values."""
     if name not in wire_messages():
         source = definitions()[name]
         for required in source.get("required") or ():
@@ -115,7 +115,7 @@ def _kept(schema: Schema) -> Schema:
 
 
 def _part(schema: Schema, prefix: str) -> Schema:
-    """A field, or a definition without fields."""
+    """Convert a field, or a definition without fields."""
     scalar = _SCALARS.get(schema.get("format", ""))
     if scalar is not None:
         return dict(scalar)
@@ -130,7 +130,7 @@ def _part(schema: Schema, prefix: str) -> Schema:
 
 
 def _element(schema: Schema, prefix: str) -> Schema:
-    """What a list or map is made of."""
+    """Convert the element type of a list or map."""
     reference = schema.get("$ref")
     if reference is not None and "properties" not in definitions()[reference]:
         return {"$ref": prefix + reference}

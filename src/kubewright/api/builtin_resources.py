@@ -1,17 +1,17 @@
-"""The resources of Kubernetes 1.36: what is served, under which name, with which verbs.
+"""The built-in resources of Kubernetes 1.36, with their names, scopes, verbs and subresources.
 
-`RESOURCES` is the whole inventory, group versions in the order that discovery prints them. It is text that is
-parsed at the first question, one line per resource:
+`RESOURCES` lists them by group version, in the order of discovery. It is parsed at first use, one line per
+resource:
 
     deployments Deployment N [deploy] {all} /scale(autoscaling/v1 Scale:gpu) /status
     plural      kind       scope short names, categories, <verbs>, /subresources(kind: verbs)
 
 `N` is namespaced, `C` cluster-wide. Verbs are letters: create, delete, Deletecollection, get, list, patch,
-update, watch; all eight where none are given. A subresource without a kind answers with its parent, and
-without verbs takes get, patch and update. An indented line continues the one before.
+update, watch; all eight if none are given. A subresource without a kind has the kind of its parent, and
+without verbs get, patch and update. An indented line continues the line before.
 
-Schemas of the same kinds are in `builtin_schema`, as OpenAPI has them in `published_schema`; typed classes in
-`kubewright.api.<group>.<version>`.
+Schemas of the same kinds are in `builtin_schemas`, their OpenAPI definitions in `builtin_openapi`, and typed
+classes in `kubewright.api.<group>.<version>`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ _TERM: Final = re.compile(
 
 
 class Subresource(NamedTuple):
-    """A part of a resource with a path of its own, such as `status`."""
+    """A subresource, such as `status`."""
 
     name: str
     gvk: GroupVersionKind
@@ -186,7 +186,7 @@ class Subresource(NamedTuple):
 
 
 class BuiltinResource(NamedTuple):
-    """One row of the inventory: a kind, where it is served and what can be done with it."""
+    """A built-in kind with its resource name, scope, verbs and subresources."""
 
     gvk: GroupVersionKind
     plural: str
@@ -198,12 +198,12 @@ class BuiltinResource(NamedTuple):
 
     @property
     def singular(self) -> str:
-        """The kind in lower case, which is what a person may type for one of them."""
+        """The singular name: the kind in lower case."""
         return self.gvk.kind.lower()
 
     @property
     def gvr(self) -> GroupVersionResource:
-        """Where it is served."""
+        """Group, version and resource name."""
         return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
 
     @property
@@ -213,11 +213,11 @@ class BuiltinResource(NamedTuple):
 
     @property
     def served_by_default(self) -> bool:
-        """Whether a server offers it without being asked: stable versions are, alpha and beta are not."""
+        """Whether kube-apiserver serves it by default: true for stable versions only."""
         return "alpha" not in self.gvk.version and "beta" not in self.gvk.version
 
     def subresource(self, name: str) -> Subresource | None:
-        """The subresource of that name."""
+        """Return the subresource of that name, or `None`."""
         return next((part for part in self.subresources if part.name == name), None)
 
 
@@ -258,13 +258,13 @@ def _parse() -> Iterator[BuiltinResource]:
 
 @cache
 def resources() -> tuple[BuiltinResource, ...]:
-    """Every built-in resource, in discovery order."""
+    """Return all built-in resources, in discovery order."""
     return tuple(_parse())
 
 
 @cache
 def group_versions() -> tuple[GroupVersion, ...]:
-    """Every built-in group version, in discovery order."""
+    """Return all built-in group versions, in discovery order."""
     return tuple(dict.fromkeys(row.gvk.group_version for row in resources()))
 
 
@@ -279,27 +279,27 @@ def _by_resource() -> dict[GroupVersionResource, BuiltinResource]:
 
 
 def resource_of_kind(gvk: GroupVersionKind) -> BuiltinResource | None:
-    """The resource that serves a kind."""
+    """Return the resource of a kind, or `None`."""
     return _by_kind().get(gvk)
 
 
 def resource_at(gvr: GroupVersionResource) -> BuiltinResource | None:
-    """The resource of that name."""
+    """Return the resource of that name, or `None`."""
     return _by_resource().get(gvr)
 
 
 def resources_in(group_version: GroupVersion) -> tuple[BuiltinResource, ...]:
-    """The resources of one group version."""
+    """Return the resources of one group version."""
     return tuple(row for row in resources() if row.gvk.group_version == group_version)
 
 
 def kinds_named(kind: str) -> tuple[GroupVersionKind, ...]:
-    """Every built-in kind of that name, preferred first."""
+    """Return the built-in kinds of that name, preferred versions first."""
     return tuple(row.gvk for row in resources() if row.gvk.kind == kind)
 
 
 def published(name: str, prefix: str = "#/components/schemas/") -> dict[str, Any]:
-    """A definition as a server publishes it under `/openapi/v3`: see `published_schema`."""
+    """Return a definition as served under `/openapi/v3`: see `builtin_openapi`."""
     from .builtin_openapi import published
 
     return published(name, prefix)

@@ -1,17 +1,17 @@
-"""Schemas and wire formats of the built-in kinds, read when they are asked for.
+"""Schemas and protobuf messages of the built-in kinds, loaded at first use.
 
-A schema here is OpenAPI v3 in structural form without prose: types, formats, required fields, list and map
-topology, patch merge keys and strategies, defaults of the fields that identify list elements. References name
-a definition (`{"$ref": "io.k8s.api.core.v1.PodSpec"}`) and may have keywords beside them that override it.
-`definitions()` is a mapping of all of them that reads a group version's file at the first look into it.
+A schema is a structural OpenAPI v3 schema without descriptions: types, formats, required fields, list and map
+types, patch merge keys and strategies, defaults of the fields that identify list elements. References name a
+definition (`{"$ref": "io.k8s.api.core.v1.PodSpec"}`) and may have keywords beside them that override it.
+`definitions()` maps names to definitions and loads the file of a group version when it is first needed.
 
-What the words mean beyond OpenAPI:
+Extensions of OpenAPI:
 
 - `format: quantity` and `format: int-or-string` go with `x-kubernetes-int-or-string`. A quantity may also be
-  written as any JSON number.
-- `x-kubewright-precision: 6` marks the times that carry microseconds.
-- Nulls: a server of built-in kinds takes `null` for any field as if the field were absent. The schema of a
-  kind says so at its root with `x-kubewright-nulls: absent`; `nullable` is not repeated in every field.
+  any JSON number.
+- `x-kubewright-precision: 6` marks times with microseconds.
+- `x-kubewright-nulls: absent`, at the root of a kind: `null` for any field means that the field is absent, as
+  in kube-apiserver. `nullable` is not repeated for every field.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _short_group(group: str) -> str:
 
 
 def module_of(gvk: GroupVersionKind) -> str:
-    """The module that has the class of a built-in kind: `kubewright.api.rbac.v1`."""
+    """Return the module of the class of a built-in kind, such as `kubewright.api.rbac.v1`."""
     group = _short_group(gvk.group)
     return f"{__package__}.{'resources' if group == 'resource' else group}.{gvk.version}"
 
 
 def definition_name(gvk: GroupVersionKind) -> str:
-    """The name under which OpenAPI publishes a built-in kind."""
+    """Return the OpenAPI definition name of a built-in kind."""
     if (
         gvk.kind in _KINDS_OF_ALL_GROUPS
         or gvk.group == "meta.k8s.io"
@@ -66,13 +66,13 @@ def definition_name(gvk: GroupVersionKind) -> str:
 
 
 def message_name(api_version: str, kind: str) -> str | None:
-    """The name of a built-in kind in `wire_messages()`, from what an object says of itself."""
+    """Return the name of a built-in kind in `wire_messages()`, from the apiVersion and kind of an object."""
     name = definition_name(GroupVersionKind.from_api_version(api_version, kind))
     return name if name in wire_messages() else None
 
 
 class _Tables(Mapping[str, _ValueT]):
-    """Entries by definition name; the file of a group version is read when a name of it is wanted."""
+    """Entries by definition name; the file of a group version is loaded when one of its names is needed."""
 
     def __init__(self, folder: str) -> None:
         self._known: dict[str, _ValueT] = {}
@@ -111,13 +111,13 @@ class _Tables(Mapping[str, _ValueT]):
 
 @cache
 def definitions() -> Mapping[str, Schema]:
-    """Every definition of the built-in types, by its OpenAPI name."""
+    """Return all definitions of the built-in types, by OpenAPI name."""
     return _Tables[Schema]("schemas")
 
 
 @cache
 def wire_messages() -> Messages:
-    """How the built-in types travel in protobuf, by the same names."""
+    """Return the protobuf messages of the built-in types, by OpenAPI name."""
     return Messages(_Tables[str]("wire"))
 
 
@@ -129,18 +129,18 @@ def _typed_codec() -> TypedCodec:
 
 
 def as_typed(gvk: GroupVersionKind, obj: Any) -> Any:
-    """An object of a built-in kind as a server's own types read and write it: see `typed_codec`.
+    """Decode and re-encode an object of a built-in kind as kube-apiserver does: see `typed_codec`.
 
     Return a new object. Raise `TypedDecodeError` for a value that does not fit its field and `KeyError` for
     kinds that are not built in.
     """
-    return _typed_codec().read(definition_name(gvk), obj)
+    return _typed_codec().normalize(definition_name(gvk), obj)
 
 
 def in_type_order(gvk: GroupVersionKind, obj: Any) -> Any:
-    """An object of a built-in kind with its fields in the order in which a server's own types write them."""
+    """Return an object of a built-in kind with its fields in the order of the Go struct."""
     try:
-        return _typed_codec().arranged(definition_name(gvk), obj)
+        return _typed_codec().in_field_order(definition_name(gvk), obj)
     except KeyError:
         return obj
 
@@ -151,9 +151,9 @@ def _schema_of(name: str) -> Schema:
 
 
 def schema_for(gvk: GroupVersionKind) -> tuple[Schema, Mapping[str, Schema]]:
-    """The schema of a built-in kind, and the definitions that its references name.
+    """Return the schema of a built-in kind and the definitions that it refers to.
 
-    Raises `KeyError` for a kind that is not built in.
+    Raise `KeyError` for a kind that is not built in.
     """
     try:
         return _schema_of(definition_name(gvk)), definitions()

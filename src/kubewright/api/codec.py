@@ -1,7 +1,7 @@
-"""JSON to objects and back, in one pass each way.
+"""Decode JSON to objects and encode objects to JSON, each in one pass.
 
-A decoder is made once per type and kept. Objects decoded here remember the bytes they came from
-(`model.base_of`), which is what lets an update preserve fields that this program does not know.
+Decoders are cached by type. A decoded object keeps the bytes that it was decoded from (`objects.base_of`), so
+that an update preserves fields that its class does not have.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class DecodeError(ValueError):
-    """Bytes that are not JSON, or do not have the shape of the type asked for."""
+    """The input is not JSON or does not match the requested type."""
 
 
 class RawList(Struct):
-    """A list whose items are still bytes: 10,000 of them split in milliseconds."""
+    """A list whose items are not decoded; splitting 10,000 items takes milliseconds."""
 
     api_version: str = ""
     kind: str = ""
@@ -33,13 +33,13 @@ class RawList(Struct):
 
 
 class HeaderMeta(ObjectMeta):
-    """Metadata whose managed fields, often the greater part of it, are still bytes."""
+    """Metadata whose managed fields, often its largest part, are not decoded."""
 
     managed_fields: msgspec.Raw = msgspec.Raw(b"null")  # type: ignore[assignment]
 
 
 class ObjectHeader(Struct):
-    """What can be known of an object without reading its content."""
+    """API version, kind and metadata of an object, decoded without the rest."""
 
     api_version: str = ""
     kind: str = ""
@@ -52,7 +52,7 @@ def _encode_hook(value: Any) -> Any:
     to_wire = getattr(value, "__to_wire__", None)
     if to_wire is not None:
         return to_wire()
-    raise NotImplementedError(f"{type(value).__name__} has no place in an API object")
+    raise NotImplementedError(f"values of type {type(value).__name__} cannot be encoded")
 
 
 def _decode_hook(wanted: type, value: Any) -> Any:
@@ -63,7 +63,7 @@ def _decode_hook(wanted: type, value: Any) -> Any:
     from_wire = getattr(wanted, "__from_wire__", None)
     if from_wire is not None:
         return from_wire(value)
-    raise NotImplementedError(f"fields of type {wanted.__name__} cannot be read")
+    raise NotImplementedError(f"fields of type {wanted.__name__} cannot be decoded")
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
@@ -75,7 +75,7 @@ _decoders: dict[Any, tuple[msgspec.json.Decoder[Any], bool]] = {}
 
 
 def _make_decoder(of: Any) -> tuple[msgspec.json.Decoder[Any], bool]:
-    """The decoder for a type, and whether its values keep their bytes."""
+    """Create the decoder for a type; the second value is whether objects keep their bytes."""
     keeps_base = isinstance(of, type) and issubclass(of, Object | Unstructured)
     made = msgspec.json.Decoder(of, strict=False, dec_hook=_decode_hook), keeps_base
     _decoders[of] = made
@@ -83,7 +83,7 @@ def _make_decoder(of: Any) -> tuple[msgspec.json.Decoder[Any], bool]:
 
 
 def decoder(of: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder for a type; made once."""
+    """Return the cached decoder for a type."""
     return (_decoders.get(of) or _make_decoder(of))[0]
 
 
@@ -93,27 +93,27 @@ def decode(data: bytes | bytearray | memoryview | msgspec.Raw, of: type[T]) -> T
     try:
         value: T = reader.decode(data)
     except msgspec.DecodeError as error:
-        raise DecodeError(f"cannot read {of.__name__}: {error}") from error
+        raise DecodeError(f"cannot decode {of.__name__}: {error}") from error
     if keeps_base:
         set_base(value, data if type(data) is bytes else bytes(data))
     return value
 
 
 def to_plain(value: Any) -> Any:
-    """Structs to plain JSON data (dicts, lists, scalars) with wire names."""
+    """Convert structs to plain JSON data (dicts, lists, scalars) with JSON field names."""
     return msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
 
 
 def from_plain(value: Any, of: type[T]) -> T:
-    """Plain JSON data to a struct."""
+    """Convert plain JSON data to a struct."""
     try:
         return msgspec.convert(value, of, strict=False, dec_hook=_decode_hook)
     except msgspec.ValidationError as error:
-        raise DecodeError(f"cannot read {of.__name__}: {error}") from error
+        raise DecodeError(f"cannot decode {of.__name__}: {error}") from error
 
 
 def loads(data: bytes | str) -> Any:
-    """JSON to plain data."""
+    """Decode JSON to plain data."""
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError as error:

@@ -1,8 +1,8 @@
-"""Conditions: what is known about an object, one entry per type.
+"""Conditions of an object, one per condition type.
 
-A condition's `status` is `True`, `False` or `Unknown`; `last_transition_time` says since when. It moves only
-when the status changes, never when just the reason or message does. All functions take either the list or the
-struct that has it as `conditions` (a status); `set_condition` makes the list where there is none.
+The `status` of a condition is `True`, `False` or `Unknown`. `last_transition_time` changes only with the
+status, not with the reason or message. All functions take either the list of conditions or a status with an
+attribute `conditions`; `set_condition` creates the list if it is `None`.
 
     set_condition(app.status, Condition(type="Ready", status="True", reason="Up", message="3 of 3"))
     if is_condition_true(app.status, "Ready"): ...
@@ -42,23 +42,23 @@ def get_condition(where: list[ConditionT], type: str) -> ConditionT | None: ...
 @overload
 def get_condition(where: HasConditions[ConditionT] | None, type: str) -> ConditionT | None: ...
 def get_condition(where: list[Any] | HasConditions[Any] | None, type: str) -> Any:
-    """The condition of that type, or `None`."""
+    """Return the condition of that type, or `None`."""
     return next((condition for condition in _list_of(where) if condition.type == type), None)
 
 
 def has_condition(where: list[Any] | HasConditions[Any] | None, type: str, status: str) -> bool:
-    """Whether the condition is there with this status."""
+    """Return whether the condition exists and has this status."""
     condition = get_condition(where, type)
     return condition is not None and condition.status == status
 
 
 def is_condition_true(where: list[Any] | HasConditions[Any] | None, type: str) -> bool:
-    """Whether the condition is there and true."""
+    """Return whether the condition exists and is `True`."""
     return has_condition(where, type, TRUE)
 
 
 def is_condition_false(where: list[Any] | HasConditions[Any] | None, type: str) -> bool:
-    """Whether the condition is there and false; absent is neither."""
+    """Return whether the condition exists and is `False`."""
     return has_condition(where, type, FALSE)
 
 
@@ -68,9 +68,9 @@ def set_condition(
     *,
     now: Callable[[], datetime] = _now,
 ) -> bool:
-    """Add or update the condition of this type; tells whether anything changed.
+    """Add or update the condition of this type; return whether anything changed.
 
-    A new status takes the transition time of `condition`, or `now()`; the same status keeps the old time.
+    If the status changes, the transition time is that of `condition`, or `now()`; otherwise it is kept.
     """
     wanted: Any = condition.copy()
     existing: Any = get_condition(where, wanted.type)
@@ -98,7 +98,7 @@ def set_condition(
 
 
 def remove_condition(where: list[Any] | HasConditions[Any] | None, type: str) -> bool:
-    """Remove the condition of that type; tells whether it was there."""
+    """Remove the condition of that type; return whether it existed."""
     conditions = _list_of(where)
     kept = [condition for condition in conditions if condition.type != type]
     if len(kept) == len(conditions):

@@ -1,12 +1,10 @@
-"""Declarations: how a class becomes a kind, and what a program needs from a cluster.
+"""Declarations of custom resources, permissions and webhooks.
 
-`@resource` names a class (group, version, kind) and says what a CustomResourceDefinition says beside the
-schema: scope, short names, columns, subresources, which version is stored. `Rbac`, `Webhook` and
-`WebhookConfiguration` are plain values. They count when they are found in a module of the project: assigned
-to a name, in a list or tuple, given to `@declares(...)` on a function or class, or returned by the
+`@resource` declares group, version and kind of a class and what a CustomResourceDefinition has beside the
+schema: scope, short names, columns, subresources, storage version. `Rbac`, `Webhook` and
+`WebhookConfiguration` are plain values. `kubewright.manifests` collects them from the modules of a project:
+assigned to a name, in a list or tuple, passed to `@declares(...)` on a function or class, or returned by the
 `declarations()` of an object such as an operator.
-
-Everything here is data; `kubewright.manifests` turns it into YAML and checks it as a whole.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ class Column:
 @explain_keywords
 @dataclass(frozen=True)
 class Scale:
-    """Where `/scale` finds replicas; `selector` (a string in the status) is what autoscalers need."""
+    """Paths of the scale subresource; autoscalers need `selector`, a string in the status."""
 
     spec_replicas: str = ".spec.replicas"
     status_replicas: str = ".status.replicas"
@@ -73,7 +71,7 @@ class Scale:
 @explain_keywords
 @dataclass(frozen=True)
 class WebhookConversion:
-    """Versions are converted by calling the program: at a service, or at a URL."""
+    """Conversion between versions by a webhook, at a service or at a URL."""
 
     _: KW_ONLY
     service_name: str = "webhook-service"
@@ -87,7 +85,7 @@ class WebhookConversion:
 
 @dataclass(frozen=True)
 class ResourceInfo:
-    """What is known of a kind beside its schema; `resource_info(cls)` gives it."""
+    """Properties of a resource beside its schema; `resource_info(cls)` returns them."""
 
     gvk: GroupVersionKind
     plural: str
@@ -113,12 +111,12 @@ class ResourceInfo:
 
     @property
     def gvr(self) -> GroupVersionResource:
-        """Where objects of the kind are served."""
+        """Group, version and resource name."""
         return GroupVersionResource(self.gvk.group, self.gvk.version, self.plural)
 
     @property
     def namespaced(self) -> bool:
-        """Whether objects live in namespaces."""
+        """Whether objects are in a namespace."""
         return self.scope == "Namespaced"
 
 
@@ -147,35 +145,35 @@ def resource(
     skip: bool = False,
     **unknown: Never,
 ) -> Callable[[ClassT], ClassT]:
-    """Make a class a kind of `group` at `version`.
+    """Declare a class as a kind of `group` and `version`.
 
-    What is not given follows from the class: the kind is its name, the plural its English plural, and there
-    is a status subresource when there is a status. With several versions of a kind one has `storage=True`;
-    the one with `hub=True` (the stored one unless said otherwise) is the pivot of conversions. `skip=True`
-    leaves the version out of manifests.
+    By default, `kind` is the name of the class, `plural` its English plural, and there is a status
+    subresource if the class has a status. If a kind has several versions, one of them has `storage=True`;
+    conversions go through the one with `hub=True`, by default the storage version. `skip=True` excludes the
+    version from manifests.
     """
     if unknown:
         known = [name for name in inspect.signature(resource).parameters if name != "unknown"]
         raise keyword_error("@resource", unknown, known)
     if not re.fullmatch(_DNS_SUBDOMAIN, group) or "." not in group:
-        raise ValueError(f"group {group!r}: write a lower-case domain with a dot, such as webapp.example.com")
+        raise ValueError(f"group {group!r} is not a lower-case domain with a dot, such as webapp.example.com")
     if not re.fullmatch(_DNS_LABEL, version):
-        raise ValueError(f"version {version!r}: write a lower-case name such as v1 or v1alpha1")
+        raise ValueError(f"version {version!r} is not a lower-case name such as v1 or v1alpha1")
     if scope not in ("Namespaced", "Cluster"):
-        raise ValueError(f'scope {scope!r}: write "Namespaced" or "Cluster"')
+        raise ValueError(f'scope {scope!r} is not "Namespaced" or "Cluster"')
     for name in ("short_names", "categories", "selectable_fields"):
         if isinstance(locals()[name], str):
-            raise TypeError(f'{name} is one string: write a tuple, {name}=("{locals()[name]}",)')
+            raise TypeError(f'{name} is a string; write a tuple, {name}=("{locals()[name]}",)')
 
     where = _caller()
 
     def declare(cls: ClassT) -> ClassT:
         named = kind or cls.__name__
         if not re.fullmatch("[A-Z][A-Za-z0-9]*", named):
-            raise ValueError(f"kind {named!r}: write a CamelCase name such as Guestbook")
-        if CustomResource in cls.__bases__ and not _says_its_parts(cls):
+            raise ValueError(f"kind {named!r} is not a CamelCase name such as Guestbook")
+        if CustomResource in cls.__bases__ and not _declares_spec_and_status(cls):
             raise TypeError(
-                f"{cls.__name__} does not say what its spec and status are: write class {cls.__name__}"
+                f"{cls.__name__} does not declare its spec and status; write class {cls.__name__}"
                 f"(CustomResource[{cls.__name__}Spec, {cls.__name__}Status]), or None for no status"
             )
         info = ResourceInfo(
@@ -213,30 +211,28 @@ _DECLARED: Final = "__kubewright_declared__"
 
 
 def resource_info(cls: type) -> ResourceInfo:
-    """What `@resource` said about a class; a `TypeError` for a class that has none."""
+    """Return the declaration of a class; raise `TypeError` if it has no `@resource`."""
     info = vars(cls).get(_INFO)
     if not isinstance(info, ResourceInfo):
-        raise TypeError(
-            f"{cls.__qualname__} is not a declared kind: put @resource(group=..., version=...) on it"
-        )
+        raise TypeError(f"{cls.__qualname__} is not a declared kind; add @resource(group=..., version=...)")
     return info
 
 
 def is_resource(cls: object) -> bool:
-    """Whether a class (itself, not a base) carries `@resource`."""
+    """Return whether a class itself, not a base, has `@resource`."""
     return isinstance(cls, type) and _INFO in vars(cls)
 
 
 def has_status(cls: type) -> bool:
-    """Whether a declared kind has a status and its subresource; `CustomResource[MySpec, None]` has none."""
-    said = resource_info(cls).status
-    if said is not None:
-        return said
+    """Return whether a kind has a status subresource; `CustomResource[MySpec, None]` has none."""
+    declared = resource_info(cls).status
+    if declared is not None:
+        return declared
     return any(each.name == "status" and each.type is not NoneType for each in msgspec.structs.fields(cls))
 
 
-def _says_its_parts(cls: type) -> bool:
-    """Whether a custom resource names its spec and status, by arguments of its base or by fields."""
+def _declares_spec_and_status(cls: type) -> bool:
+    """Return whether a custom resource declares spec and status, as type arguments or as fields."""
     given = any(get_origin(base) is CustomResource for base in vars(cls).get("__orig_bases__", ()))
     return given or "spec" in vars(cls).get("__annotations__", {})
 
@@ -256,7 +252,7 @@ _IRREGULAR: Final = {
 
 
 def pluralize(noun: str) -> str:
-    """The English plural of a lower-case noun; a kind that needs another one says `plural=`."""
+    """Return the English plural of a lower-case noun; `plural=` of `@resource` overrides it."""
     for singular, plural in _IRREGULAR.items():
         if noun.endswith(singular):
             return noun.removesuffix(singular) + plural
@@ -270,10 +266,10 @@ def pluralize(noun: str) -> str:
 @explain_keywords
 @dataclass(frozen=True)
 class Rbac:
-    """Permissions that the program needs.
+    """Permissions that the program requires.
 
-    Without a `namespace` they go into a ClusterRole, with one into a Role there. The group `core` may be
-    written for the core group. `urls` are paths that are no resources.
+    Without `namespace` they become part of a ClusterRole, otherwise of a Role in that namespace. `core` is
+    accepted as the name of the core group. `urls` are non-resource URLs.
     """
 
     _: KW_ONLY
@@ -301,8 +297,8 @@ class MatchCondition:
 class Webhook:
     """An admission webhook.
 
-    For one of your kinds, `Webhook(Guestbook, mutating=True)` derives groups, versions, resources, name and
-    path. For others, name them. With `url` the API server calls that address instead of a service.
+    `Webhook(Guestbook, mutating=True)` derives groups, versions, resources, name and path from a declared
+    kind; otherwise they must be given. With `url` the API server calls that address instead of a service.
     """
 
     of: type[Object] | None = None
@@ -335,7 +331,7 @@ class Webhook:
 @explain_keywords
 @dataclass(frozen=True)
 class WebhookConfiguration:
-    """The name (and metadata) of the object that holds all mutating or all validating webhooks."""
+    """Name and metadata of the configuration with all mutating or all validating webhooks."""
 
     mutating: bool
     name: str
@@ -346,7 +342,7 @@ class WebhookConfiguration:
 
 @dataclass(frozen=True)
 class Skip:
-    """Leave a module, and everything below it, out of the manifests: `SKIP = Skip(__name__)`."""
+    """Exclude a module and its submodules from manifests: `SKIP = Skip(__name__)`."""
 
     module: str
 
@@ -356,17 +352,17 @@ Declaration = Rbac | Webhook | WebhookConfiguration
 
 @runtime_checkable
 class DeclarationProvider(Protocol):
-    """An object of a project that knows what it needs from the cluster."""
+    """An object that provides declarations, such as an operator."""
 
     def declarations(self) -> Iterable[Declaration]:
-        """Everything that manifests must contain for this object."""
+        """Return the declarations of this object."""
 
 
 def declares(*declarations: Declaration) -> Callable[[AnyT], AnyT]:
-    """Put declarations beside the function or class that needs them."""
+    """Attach declarations to a function or class."""
     for declaration in declarations:
         if not isinstance(declaration, Declaration):
-            raise TypeError(f"declares() takes Rbac, Webhook and WebhookConfiguration, not {declaration!r}")
+            raise TypeError(f"declares() accepts Rbac, Webhook and WebhookConfiguration, not {declaration!r}")
 
     def attach(target: AnyT) -> AnyT:
         setattr(target, _DECLARED, (*declarations_on(target), *declarations))
@@ -376,12 +372,12 @@ def declares(*declarations: Declaration) -> Callable[[AnyT], AnyT]:
 
 
 def declarations_on(target: Any) -> tuple[Declaration, ...]:
-    """What `@declares` put on a function or class."""
+    """Return the declarations that `@declares` attached to a function or class."""
     return getattr(target, "__dict__", {}).get(_DECLARED, ())  # type: ignore[no-any-return]
 
 
 def webhook_path(gvk: GroupVersionKind, *, mutating: bool) -> str:
-    """Where the webhook of a kind is served: `/mutate-webapp-my-domain-v1-guestbook`."""
+    """Return the path of the webhook of a kind: `/mutate-webapp-my-domain-v1-guestbook`."""
     verb = "mutate" if mutating else "validate"
     group = gvk.group.replace(".", "-")
     return f"/{verb}-{group}-{gvk.version}-{gvk.kind.lower()}"

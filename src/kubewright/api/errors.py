@@ -1,4 +1,4 @@
-"""The error tree: one class per reason that an API server gives.
+"""Errors of API requests, one class per Status reason.
 
     APIError
      +- BadRequest (400)            +- Conflict (409)            +- TooManyRequests (429)
@@ -9,8 +9,8 @@
      +- NotAcceptable (406)         +- UnsupportedMediaType      +- Timeout (504)
                                     +- Invalid (422), with one cause per field
 
-Servers raise them, clients catch them, and both sides print the same `Status` body: `to_status()` and
-`APIError.from_status()` are inverse.
+Servers raise them and send the `Status` body of `to_status()`; clients create the same error from the body
+with `APIError.from_status()`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Status = dict[str, Any]
 
 
 class APIError(Exception):
-    """A failed request. `reason` and `code` are those of its Status; `details` is as on the wire."""
+    """A failed request. `reason`, `code` and `details` are those of the Status body."""
 
     reason: ClassVar[str] = ""
     code: ClassVar[int] = 500
@@ -48,12 +48,12 @@ class APIError(Exception):
 
     @property
     def causes(self) -> list[dict[str, Any]]:
-        """The causes, one per field or conflict."""
+        """Causes of the failure, such as one per invalid field."""
         return self.details.get("causes") or []
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds the server asks to wait before the next try, if it says so in the body or a header."""
+        """Seconds to wait before a retry, from the body or the Retry-After header, or `None`."""
         seconds = self.details.get("retryAfterSeconds")
         if not seconds:
             given = {name.lower(): value for name, value in self.headers.items()}
@@ -61,7 +61,7 @@ class APIError(Exception):
         return float(seconds) if seconds and str(seconds).isdecimal() else None
 
     def to_status(self) -> Status:
-        """The `Status` object that an API server sends for this error."""
+        """Return the `Status` object for this error."""
         status: Status = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -80,7 +80,7 @@ class APIError(Exception):
     def from_status(
         status: Status, http_code: int | None = None, headers: Mapping[str, str] | None = None
     ) -> APIError:
-        """Build the right class from a `Status` body; an unknown reason falls back on the code."""
+        """Create the error of a `Status` body; for an unknown reason, the class follows from the code."""
         reason = status.get("reason") or ""
         code = status.get("code") or http_code or 500
         cls = _BY_REASON.get(reason) or _BY_CODE.get(code, APIError)
@@ -90,25 +90,25 @@ class APIError(Exception):
 
 
 class BadRequest(APIError):
-    """The request itself is malformed."""
+    """The request is malformed."""
 
     reason, code = "BadRequest", 400
 
 
 class Unauthorized(APIError):
-    """No identity, or a wrong one."""
+    """The request has no valid credentials."""
 
     reason, code = "Unauthorized", 401
 
 
 class Forbidden(APIError):
-    """The identity may not do this."""
+    """The user is not allowed to do this."""
 
     reason, code = "Forbidden", 403
 
 
 class NotFound(APIError):
-    """The object, or the resource, is not there."""
+    """The object or resource does not exist."""
 
     reason, code = "NotFound", 404
 
@@ -120,85 +120,85 @@ class MethodNotAllowed(APIError):
 
 
 class NotAcceptable(APIError):
-    """No representation that the client accepts."""
+    """The server cannot produce a content type that the client accepts."""
 
     reason, code = "NotAcceptable", 406
 
 
 class Conflict(APIError):
-    """The object changed meanwhile, or somebody else owns the fields."""
+    """The object has changed, or another manager owns the fields."""
 
     reason, code = "Conflict", 409
 
 
 class AlreadyExists(Conflict):
-    """An object of that name exists."""
+    """An object with that name already exists."""
 
     reason, code = "AlreadyExists", 409
 
 
 class Expired(APIError):
-    """The resource version or continue token is too old: list again."""
+    """The resource version or continue token is too old; list again."""
 
     reason, code = "Expired", 410
 
 
 class Gone(Expired):
-    """What was asked for is no longer there and will not return."""
+    """The requested resource is permanently unavailable."""
 
     reason, code = "Gone", 410
 
 
 class RequestEntityTooLarge(APIError):
-    """The body is over the limit."""
+    """The request body exceeds the limit."""
 
     reason, code = "RequestEntityTooLarge", 413
 
 
 class UnsupportedMediaType(APIError):
-    """The content type of the body is not understood."""
+    """The content type of the request body is not supported."""
 
     reason, code = "UnsupportedMediaType", 415
 
 
 class Invalid(APIError):
-    """The object breaks its schema or rules; `causes` says where."""
+    """The object fails validation; `causes` has one entry per field."""
 
     reason, code = "Invalid", 422
 
 
 class TooManyRequests(APIError):
-    """The server asks to slow down; see `retry_after`."""
+    """The server limits the request rate; see `retry_after`."""
 
     reason, code = "TooManyRequests", 429
 
 
 class InternalError(APIError):
-    """The server failed."""
+    """The server failed to process the request."""
 
     reason, code = "InternalError", 500
 
 
 class ServerTimeout(APIError):
-    """The server could not finish in time; the request may be tried again."""
+    """The server could not complete the operation in time; the client may retry."""
 
     reason, code = "ServerTimeout", 500
 
 
 class StoreReadError(APIError):
-    """What is stored cannot be read: damaged, or encrypted with a key that is gone."""
+    """A stored object cannot be read: it is corrupt, or its encryption key is missing."""
 
     reason, code = "StoreReadError", 500
 
 
 class ServiceUnavailable(APIError):
-    """The server, or one behind it, is away."""
+    """The server, or a server behind it, is unavailable."""
 
     reason, code = "ServiceUnavailable", 503
 
 
 class Timeout(APIError):
-    """The request did not finish within its time."""
+    """The request exceeded its timeout."""
 
     reason, code = "Timeout", 504
 
@@ -231,7 +231,7 @@ for _cls in _CLASSES:
 
 
 def invalid(kind: GroupKind, name: str, errors: Iterable[FieldError]) -> Invalid:
-    """422 with one cause per field error, worded as Kubernetes words it."""
+    """Return a 422 with one cause per field error."""
     listed = list(errors)
     details: dict[str, Any] = {}
     if name:
@@ -257,12 +257,12 @@ def _resource_details(resource: GroupResource, name: str) -> dict[str, Any]:
 
 
 def not_found(resource: GroupResource, name: str) -> NotFound:
-    """404 for a named object."""
+    """Return a 404 for a named object."""
     return NotFound(f"{resource} {quote(name)} not found", details=_resource_details(resource, name))
 
 
 def already_exists(resource: GroupResource, name: str, *, deleting: bool = False) -> AlreadyExists:
-    """409 for a name that is taken."""
+    """Return a 409 for a name that already exists."""
     prefix = "object is being deleted: " if deleting else ""
     return AlreadyExists(
         f"{prefix}{resource} {quote(name)} already exists", details=_resource_details(resource, name)
@@ -270,7 +270,7 @@ def already_exists(resource: GroupResource, name: str, *, deleting: bool = False
 
 
 def generate_name_conflict(resource: GroupResource, name: str, retry_after: int = 1) -> AlreadyExists:
-    """409 after every name that was made from `generateName` turned out to be taken."""
+    """Return a 409 if no unused name could be generated from `generateName`."""
     return AlreadyExists(
         f"{resource} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object",
@@ -279,7 +279,7 @@ def generate_name_conflict(resource: GroupResource, name: str, retry_after: int 
 
 
 def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
-    """409 for an update that lost a race or broke a precondition."""
+    """Return a 409 for a conflicting update or a failed precondition."""
     return Conflict(
         f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}",
         details=_resource_details(resource, name),
@@ -292,7 +292,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 def forbidden(
     resource: GroupResource, name: str, why: str, causes: Sequence[dict[str, Any]] = ()
 ) -> Forbidden:
-    """403 for a named object, for the collection when `name` is empty, for a path when both are."""
+    """Return a 403 for an object, for a collection if `name` is empty, or for a path if both are empty."""
     if not resource.resource and not resource.group:
         return Forbidden(f"forbidden: {why}")
     details = _resource_details(resource, name)
@@ -303,7 +303,7 @@ def forbidden(
 
 
 def method_not_allowed(resource: GroupResource, action: str) -> MethodNotAllowed:
-    """405 for a verb that the resource does not have."""
+    """Return a 405 for a verb that the resource does not support."""
     return MethodNotAllowed(
         f"{action} is not supported on resources of kind {quote(str(resource))}",
         details=_resource_details(resource, ""),
@@ -311,12 +311,12 @@ def method_not_allowed(resource: GroupResource, action: str) -> MethodNotAllowed
 
 
 def internal_error(cause: object) -> InternalError:
-    """500 with the cause named."""
+    """Return a 500 with its cause."""
     return InternalError(f"Internal error occurred: {cause}", details={"causes": [{"message": str(cause)}]})
 
 
 def server_timeout(resource: GroupResource, operation: str, retry_after: int = 0) -> ServerTimeout:
-    """500 for an operation that the server gave up and the client may try again."""
+    """Return a 500 for an operation that could not be completed and may be retried."""
     details = _resource_details(resource, "")
     if retry_after:
         details["retryAfterSeconds"] = retry_after
@@ -328,12 +328,12 @@ def server_timeout(resource: GroupResource, operation: str, retry_after: int = 0
 
 
 def timeout(message: str, retry_after: int = 0) -> Timeout:
-    """504 for a request that ran out of time."""
+    """Return a 504 for a request that exceeded its timeout."""
     return Timeout(f"Timeout: {message}", details={"retryAfterSeconds": retry_after} if retry_after else None)
 
 
 def too_large_resource_version(asked: int | str, current: int | str, retry_after: int = 1) -> Timeout:
-    """504 for a read at a version that the server has not reached yet."""
+    """Return a 504 for a read at a resource version that the server has not reached."""
     return Timeout(
         f"Timeout: Too large resource version: {asked}, current: {current}",
         details={
@@ -344,7 +344,7 @@ def too_large_resource_version(asked: int | str, current: int | str, retry_after
 
 
 def too_many_requests(message: str, retry_after: int = 1) -> TooManyRequests:
-    """429; the client waits `retry_after` seconds."""
+    """Return a 429 that asks the client to wait `retry_after` seconds."""
     return TooManyRequests(message, details={"retryAfterSeconds": retry_after})
 
 
@@ -372,7 +372,7 @@ def from_response(
     name: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> APIError:
-    """The error for a failed response whose body is no `Status`; the body becomes a cause."""
+    """Return the error for a failed response without a `Status` body; the body becomes a cause."""
     cls = AlreadyExists if code == 409 and verb.upper() == "POST" else _BY_CODE.get(code)
     if code >= 500 and code not in _UNEXPLAINED:
         cls = InternalError

@@ -1,8 +1,8 @@
-"""What is wrong with one field, worded as Kubernetes words it.
+"""Validation errors of fields, with the wording of Kubernetes.
 
 A `FieldError` has a reason (`FieldValueInvalid`), the path of the field (`spec.ports[0].name`) and a message
-that already contains the offending value: `Invalid value: "x": must be ...`. Validation collects them;
-`errors.invalid` turns a list of them into a 422. Make them with the class methods, which know the wording:
+that contains the value: `Invalid value: "x": must be ...`. Validation collects them, and `errors.invalid`
+turns a list of them into a 422 response. Create them with the class methods:
 
     FieldError.invalid("spec.size", 11, "must be at most 10")
     FieldError.required("spec.image")
@@ -19,14 +19,14 @@ from .go_format import format_invalid_value, marshal_json, quote
 
 
 class _Omit:
-    """Marks a value that is left out of the message."""
+    """Type of `OMIT`."""
 
     def __repr__(self) -> str:
         return "OMIT"
 
 
 OMIT: Final = _Omit()
-"""In place of a value: the message does not show it."""
+"""Pass this as the value to omit it from the message."""
 
 
 def _counted(number: int, noun: str) -> str:
@@ -47,7 +47,7 @@ class FieldError:
     detail: str = ""
 
     def cause(self) -> dict[str, str]:
-        """The entry in `details.causes`."""
+        """Return the entry for `details.causes`."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
     def __str__(self) -> str:
@@ -64,73 +64,73 @@ class FieldError:
 
     @classmethod
     def invalid(cls, field: str, value: Any, detail: str) -> FieldError:
-        """A malformed value."""
+        """Report a malformed value."""
         return cls._with_value("FieldValueInvalid", "Invalid value", field, value, detail)
 
     @classmethod
     def type_invalid(cls, field: str, value: Any, detail: str) -> FieldError:
-        """A value of the wrong type."""
+        """Report a value of the wrong type."""
         return cls._with_value("FieldValueTypeInvalid", "Invalid value", field, value, detail)
 
     @classmethod
     def required(cls, field: str, detail: str = "") -> FieldError:
-        """A value that must be there."""
+        """Report a missing required value."""
         return cls._plain("FieldValueRequired", "Required value", field, detail)
 
     @classmethod
     def forbidden(cls, field: str, detail: str) -> FieldError:
-        """A value that is well formed but not allowed here."""
+        """Report a well-formed value that is not allowed here."""
         return cls._plain("FieldValueForbidden", "Forbidden", field, detail)
 
     @classmethod
     def duplicate(cls, field: str, value: Any) -> FieldError:
-        """A value that must be unique and is not."""
+        """Report a value that must be unique and is not."""
         return cls._with_value("FieldValueDuplicate", "Duplicate value", field, value, "")
 
     @classmethod
     def not_found(cls, field: str, value: Any) -> FieldError:
-        """A value that names something that is not there."""
+        """Report a reference to something that does not exist."""
         return cls._with_value("FieldValueNotFound", "Not found", field, value, "")
 
     @classmethod
     def not_supported(cls, field: str, value: Any, supported: Iterable[str]) -> FieldError:
-        """A value outside an enumeration."""
+        """Report a value that is not in an enumeration."""
         listed = ", ".join(quote(one) for one in supported)
         detail = f"supported values: {listed}" if listed else ""
         return cls._with_value("FieldValueNotSupported", "Unsupported value", field, value, detail)
 
     @classmethod
     def too_long(cls, field: str, limit: int) -> FieldError:
-        """Text of more than `limit` bytes; the value itself is left out."""
+        """Report a string of more than `limit` bytes; the message omits the value."""
         detail = f"may not be more than {_counted(limit, 'byte')}"
         return cls._plain("FieldValueTooLong", "Too long", field, detail)
 
     @classmethod
     def too_short(cls, field: str, limit: int) -> FieldError:
-        """Text of fewer than `limit` characters."""
+        """Report a string of fewer than `limit` characters."""
         detail = f"must be at least {_counted(limit, 'character')}"
         return cls._plain("FieldValueTooShort", "Too short", field, detail)
 
     @classmethod
     def too_many(cls, field: str, count: int, limit: int) -> FieldError:
-        """A list of more than `limit` items."""
+        """Report a list of more than `limit` items."""
         detail = f"must have at most {_counted(limit, 'item')}"
         return cls._with_value("FieldValueTooMany", "Too many", field, count, detail)
 
     @classmethod
     def too_few(cls, field: str, count: int, limit: int) -> FieldError:
-        """A list of fewer than `limit` items."""
+        """Report a list of fewer than `limit` items."""
         detail = f"must have at least {_counted(limit, 'item')}"
         return cls._with_value("FieldValueTooFew", "Too few", field, count, detail)
 
     @classmethod
     def internal(cls, field: str, detail: str) -> FieldError:
-        """A failure that is not the user's."""
+        """Report an internal error."""
         return cls._plain("InternalError", "Internal error", field, detail)
 
 
 def aggregate(errors: Iterable[object]) -> str:
-    """The text for several errors together: said once each, in brackets when there is more than one."""
+    """Join the messages of several errors without duplicates, in brackets if there is more than one."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
 

@@ -1,7 +1,7 @@
-"""Simple paths: where one value is, written `.spec.replicas` or `.metadata.annotations['a.b/c']`.
+"""Field paths such as `.spec.replicas` or `.metadata.annotations['a.b/c']`.
 
-This is the part of JSONPath that custom resource definitions use for scale fields, selectable fields and
-the field of a rule: a chain of keys, no lists, no wildcards. A `SimplePath` can read, write and delete.
+This is the subset of JSONPath that custom resource definitions use for scale, selectable fields and rules:
+keys only, no lists, no wildcards. A `SimplePath` can get, set and delete a value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key: TypeAlias = str | int
 
 
 def nested_get(data: Any, keys: Iterable[Key], default: Any = None) -> Any:
-    """The value at `keys` (names in maps, positions in lists), or `default` where the way ends."""
+    """Return the value at `keys` (map keys and list indices), or `default` if it does not exist."""
     for key in keys:
         if isinstance(data, dict):
             if key not in data:
@@ -35,26 +35,26 @@ def nested_get(data: Any, keys: Iterable[Key], default: Any = None) -> Any:
 
 
 def nested_set(data: Any, keys: Iterable[Key], value: Any) -> None:
-    """Put `value` at `keys`; missing maps on the way are made, anything else in the way is an error."""
-    *way, last = keys
-    for position, key in enumerate(way):
+    """Set the value at `keys`; missing maps are created, any other type on the path is a `TypeError`."""
+    *parents, last = keys
+    for position, key in enumerate(parents):
         if isinstance(data, dict):
             if data.get(key) is None:
                 data[key] = {}
             data = data[key]
         else:
-            data = _item(data, key, [*way, last], position)
+            data = _item(data, key, [*parents, last], position)
     if isinstance(data, dict):
         data[last] = value
     else:
-        _item(data, last, [*way, last], len(way))
+        _item(data, last, [*parents, last], len(parents))
         data[last] = value
 
 
 def nested_delete(data: Any, keys: Iterable[Key]) -> bool:
-    """Remove what is at `keys`; tells whether it was there."""
-    *way, last = keys
-    parent = nested_get(data, way)
+    """Delete the value at `keys`; return whether it existed."""
+    *parents, last = keys
+    parent = nested_get(data, parents)
     if isinstance(parent, dict) and last in parent:
         del parent[last]
         return True
@@ -67,13 +67,15 @@ def nested_delete(data: Any, keys: Iterable[Key]) -> bool:
 def _item(data: Any, key: Key, keys: list[Key], position: int) -> Any:
     if isinstance(data, list) and isinstance(key, int) and -len(data) <= key < len(data):
         return data[key]
-    place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in keys[:position]) or "the top"
+    place = (
+        "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in keys[:position]) or "the root"
+    )
     what = f"a list of {len(data)}" if isinstance(data, list) else f"a {type(data).__name__}"
     raise TypeError(f"cannot set {keys[-1]!r}: {place} is {what}, which has no {key!r}")
 
 
 class SimplePath:
-    """A parsed simple path; `keys` are its steps."""
+    """A parsed field path; `keys` are its parts."""
 
     __slots__ = ("keys",)
 
@@ -82,23 +84,23 @@ class SimplePath:
     def __init__(self, keys: Iterable[str]) -> None:
         self.keys = tuple(keys)
         if not self.keys:
-            raise JSONPathError("a path needs at least one field, such as .spec.replicas")
+            raise JSONPathError("a path requires at least one field, such as .spec.replicas")
 
     @staticmethod
     def parse(text: str) -> SimplePath:
-        """Read `.spec.replicas` or `.spec.selectors['a.b']`."""
+        """Parse `.spec.replicas` or `.spec.selectors['a.b']`."""
         return _parse(text)
 
     def get(self, data: Any, default: Any = None) -> Any:
-        """The value there, or `default`."""
+        """Return the value at the path, or `default`."""
         return nested_get(data, self.keys, default)
 
     def set(self, data: dict[str, Any], value: Any) -> None:
-        """Put a value there; missing maps are made."""
+        """Set the value at the path; missing maps are created."""
         nested_set(data, self.keys, value)
 
     def delete(self, data: dict[str, Any]) -> bool:
-        """Remove the value; tells whether it was there."""
+        """Delete the value at the path; return whether it existed."""
         return nested_delete(data, self.keys)
 
     def __eq__(self, other: object) -> bool:
@@ -127,7 +129,7 @@ def _parse(text: str) -> SimplePath:
         step = _STEP.match(text, position)
         if step is None:
             raise JSONPathError(
-                f"{text!r} is not a simple path: cannot read {text[position:]!r}; "
+                f"{text!r} is not a field path: cannot parse {text[position:]!r}; "
                 "write it like .spec.replicas or .spec.labels['a.b/c'], without list indices"
             )
         if step[1] is not None:

@@ -1,8 +1,8 @@
 r"""Field selectors: `metadata.name=x,status.phase!=Running`.
 
-Terms are joined by commas; `=` and `==` ask for a value, `!=` for any other. A field that an object does not
-have counts as empty text. In values, `,`, `=` and `\` are written `\,`, `\=` and `\\`. Which fields may be
-selected is up to the resource: `transform` lets it rename and refuse them.
+Terms are joined by commas; `=` and `==` require a value, `!=` excludes one. A missing field equals the empty
+string. In values, `,`, `=` and `\` are escaped as `\,`, `\=` and `\\`. Each resource decides which fields it
+supports; with `transform` it can rename or reject them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FieldTerm(NamedTuple):
 
 
 class FieldSelector:
-    """All of its terms must hold; without any, everything matches. Prints as its text form."""
+    """A conjunction of terms; without any, everything matches. `str()` returns the text form."""
 
     __slots__ = ("terms",)
 
@@ -36,7 +36,7 @@ class FieldSelector:
         self.terms = tuple(terms)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these fields is selected."""
+        """Return whether an object with these fields matches."""
         for field, value, negated in self.terms:  # noqa: SIM110  a generator costs as much as the test
             if (fields.get(field, "") == value) is negated:
                 return False
@@ -44,18 +44,18 @@ class FieldSelector:
 
     @property
     def empty(self) -> bool:
-        """Whether everything is selected."""
+        """Whether the selector matches everything."""
         return not self.terms
 
     def exact(self, field: str) -> str | None:
-        """The one value that `field` must have, if the selector says so."""
+        """Return the value that `field` is required to have, or `None`."""
         for term in self.terms:
             if term.field == field and not term.negated:
                 return term.value
         return None
 
     def transform(self, change: Callable[[str, str], tuple[str, str]]) -> FieldSelector:
-        """Pass every field and value through `change`; a pair that comes back empty is dropped."""
+        """Apply `change` to every field and value; pairs that become empty are dropped."""
         changed = [(*change(term.field, term.value), term.negated) for term in self.terms]
         return FieldSelector(FieldTerm(*term) for term in changed if term[0] or term[1])
 
@@ -76,16 +76,16 @@ class FieldSelector:
 
 
 EVERY_FIELD: Final = FieldSelector()
-"""Selects everything."""
+"""Matches everything."""
 
 
 def field_selector(fields: Mapping[str, str]) -> FieldSelector:
-    """Selects what has all of these field values."""
+    """Return a selector that requires all of these field values."""
     return FieldSelector(FieldTerm(field, value) for field, value in fields.items())
 
 
 def escape_value(value: str) -> str:
-    """Write a value so that it survives in a selector."""
+    """Escape a value for the text form."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
@@ -124,7 +124,7 @@ def _split_terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def parse_field_selector(text: str) -> FieldSelector:
-    """Read the text form. Empty text, and empty terms, select everything."""
+    """Parse the text form. Empty text and empty terms match everything."""
     terms: list[FieldTerm] = []
     for part in sorted(_split_terms(text)):
         if not part:

@@ -1,7 +1,7 @@
-"""Finalizers: names on an object that keep it from disappearing until each is taken off.
+"""Finalizers: names in the metadata of an object that delay its removal until they are removed.
 
-Put yours on before you make anything outside the cluster, take it off when that is cleaned up. A server
-accepts new finalizers only while the object is not being deleted, so `add_finalizer` refuses as well.
+Add a finalizer before creating anything outside the cluster, and remove it after the cleanup. API servers
+reject new finalizers while an object is being deleted; `add_finalizer` raises an error then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .meta import ObjectMeta
 
 
 class HasMetadata(Protocol):
-    """Any object: typed, partial or unstructured."""
+    """An object with metadata: typed, partial or unstructured."""
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -20,34 +20,34 @@ class HasMetadata(Protocol):
 
 
 class FinalizerError(ValueError):
-    """A finalizer that cannot be added any more."""
+    """A finalizer cannot be added because the object is being deleted."""
 
 
 def has_finalizer(obj: HasMetadata, name: str) -> bool:
-    """Whether the finalizer is on the object."""
+    """Return whether the object has the finalizer."""
     return name in (obj.metadata.finalizers or ())
 
 
 def is_deleting(obj: HasMetadata) -> bool:
-    """Whether the object is on its way out and only waits for its finalizers."""
+    """Return whether deletion of the object was requested; it is removed when it has no finalizers."""
     return obj.metadata.deletion_timestamp is not None
 
 
 def add_finalizer(obj: HasMetadata, name: str) -> bool:
-    """Put the finalizer on; tells whether it was missing."""
+    """Add the finalizer; return whether it was missing."""
     if has_finalizer(obj, name):
         return False
     if is_deleting(obj):
         raise FinalizerError(
             f"cannot add finalizer {name!r}: {obj.metadata.name!r} is being deleted; "
-            "look at is_deleting() first and clean up instead"
+            "check is_deleting() first"
         )
     obj.metadata.finalizers = [*(obj.metadata.finalizers or ()), name]
     return True
 
 
 def remove_finalizer(obj: HasMetadata, name: str) -> bool:
-    """Take the finalizer off; tells whether it was there."""
+    """Remove the finalizer; return whether the object had it."""
     if not has_finalizer(obj, name):
         return False
     obj.metadata.finalizers = [one for one in obj.metadata.finalizers or () if one != name] or None

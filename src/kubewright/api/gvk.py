@@ -1,8 +1,8 @@
-"""Names of kinds and resources.
+"""Names of kinds and resources: group, version, kind, resource.
 
-A *kind* is what an object says it is (`apps/v1 Deployment`); a *resource* is where it is served
-(`deployments` in `apps/v1`). The core group has the empty name, so its `apiVersion` is just `v1`.
-All names here are immutable, hashable and compare by value.
+A *kind* is the type of an object (`Deployment` in `apps/v1`), a *resource* is the name under which it is
+served (`deployments` in `apps/v1`). The core group has an empty name, so its `apiVersion` is `v1`. All types
+here are immutable, hashable and compared by value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _VERSION: Final = re.compile(r"v([1-9][0-9]{0,18})(?:(alpha|beta)([1-9][0-9]{0,1
 
 
 class GroupVersion(NamedTuple):
-    """A group and one of its versions; prints as an `apiVersion`."""
+    """A group and version; `str()` returns the `apiVersion`."""
 
     group: str
     version: str
@@ -28,11 +28,11 @@ class GroupVersion(NamedTuple):
         return cls(group, version)
 
     def kind(self, kind: str) -> GroupVersionKind:
-        """Name a kind of this group version."""
+        """Return a kind of this group version."""
         return GroupVersionKind(self.group, self.version, kind)
 
     def resource(self, resource: str) -> GroupVersionResource:
-        """Name a resource of this group version."""
+        """Return a resource of this group version."""
         return GroupVersionResource(self.group, self.version, resource)
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class GroupVersion(NamedTuple):
 
 
 class GroupKind(NamedTuple):
-    """A kind in all its versions; prints as `Deployment.apps`."""
+    """A kind without a version; `str()` returns `Deployment.apps`."""
 
     group: str
     kind: str
@@ -52,7 +52,7 @@ class GroupKind(NamedTuple):
         return cls(group, kind)
 
     def with_version(self, version: str) -> GroupVersionKind:
-        """Pin one version."""
+        """Add a version."""
         return GroupVersionKind(self.group, version, self.kind)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class GroupKind(NamedTuple):
 
 
 class GroupResource(NamedTuple):
-    """A resource in all its versions; prints as `deployments.apps`."""
+    """A resource without a version; `str()` returns `deployments.apps`."""
 
     group: str
     resource: str
@@ -72,7 +72,7 @@ class GroupResource(NamedTuple):
         return cls(group, resource)
 
     def with_version(self, version: str) -> GroupVersionResource:
-        """Pin one version."""
+        """Add a version."""
         return GroupVersionResource(self.group, version, self.resource)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class GroupResource(NamedTuple):
 
 
 class GroupVersionKind(NamedTuple):
-    """A kind at one version: what `apiVersion` and `kind` of an object say."""
+    """A kind with group and version: the `apiVersion` and `kind` of an object."""
 
     group: str
     version: str
@@ -88,7 +88,7 @@ class GroupVersionKind(NamedTuple):
 
     @classmethod
     def from_api_version(cls, api_version: str, kind: str) -> GroupVersionKind:
-        """Join the two fields every object carries."""
+        """Create it from the `apiVersion` and `kind` of an object."""
         group, version = GroupVersion.parse(api_version)
         return cls(group, version, kind)
 
@@ -104,11 +104,11 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        """The text of the `apiVersion` field."""
+        """The value of the `apiVersion` field."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def list_kind(self) -> GroupVersionKind:
-        """The kind of a list of these."""
+        """Return the kind of lists of this kind."""
         return GroupVersionKind(self.group, self.version, self.kind + "List")
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class GroupVersionKind(NamedTuple):
 
 
 class GroupVersionResource(NamedTuple):
-    """A resource at one version: the start of a URL path."""
+    """A resource with group and version."""
 
     group: str
     version: str
@@ -134,7 +134,7 @@ class GroupVersionResource(NamedTuple):
 
     @property
     def path(self) -> str:
-        """`/api/v1` or `/apis/<group>/<version>`: where its group version is served."""
+        """URL path of the group version: `/api/v1` or `/apis/<group>/<version>`."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def __str__(self) -> str:
@@ -142,7 +142,7 @@ class GroupVersionResource(NamedTuple):
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key, preferred versions first: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
+    """Return a sort key that puts preferred versions first: v2, v1, v1beta2, v1beta1, v1alpha1, others."""
     parts = _VERSION.fullmatch(version)
     if parts is None:
         return (3, 0, 0, version)

@@ -1,7 +1,6 @@
-"""`IntOrString`: a number, or text that is a percentage or a name.
+"""`IntOrString`: an integer, or a string such as a percentage or the name of a port.
 
-`maxUnavailable: 1` and `maxUnavailable: 25%` are both right; so are a port's number and its name. In Python
-it is `int | str`.
+`maxUnavailable: 1` and `maxUnavailable: 25%` are both valid. In Python it is `int | str`.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from typing import Final, TypeAlias
 from .field_errors import quote
 
 IntOrString: TypeAlias = int | str
-"""A number, or text."""
+"""An integer or a string."""
 
 _PERCENTAGE: Final = re.compile(r"[+-]?[0-9]{1,18}%", re.ASCII)
 
 
 def scaled_value(value: IntOrString | None, total: int, *, round_up: bool) -> int:
-    """The number meant: an int as it is, a percentage of `total` rounded up or down."""
+    """Return an integer unchanged, and a percentage as that part of `total`, rounded up or down."""
     if value is None:
         raise ValueError("nil value for IntOrString")
     if isinstance(value, int):
@@ -34,12 +33,12 @@ def scaled_value(value: IntOrString | None, total: int, *, round_up: bool) -> in
 
 
 def is_percentage(value: IntOrString) -> bool:
-    """Whether the value is a whole number of percent."""
+    """Return whether the value is an integer percentage."""
     return isinstance(value, str) and _PERCENTAGE.fullmatch(value) is not None
 
 
 def parse_int_or_string(text: str) -> IntOrString:
-    """Read text as a command line gives it: a number when it is one, else the text itself."""
+    """Parse a command line argument: an integer of 32 bits if it is one, otherwise the text."""
     try:
         number = int(text)
     except ValueError:

@@ -1,19 +1,19 @@
-r"""JSONPath in kubectl's dialect, compiled once and run on plain data, structs or unstructured objects.
+r"""JSONPath in the dialect of kubectl, for plain data, structs and unstructured objects.
 
-A template is text with actions in braces; `JSONPath.relaxed` also takes a bare path:
+A template is text with actions in braces; `JSONPath.relaxed` also accepts a bare path:
 
     {.items[0].metadata.name}            fields and indices; negative indices count from the end
     {.items[*].spec}  {.spec.*}          every item, every value
     {.items[0:6:2]}   {.items[0,3]}      slices with a step, unions
-    {.items[?(@.kind=="Pod")]}           filters: == != < <= > >=, or a path alone for "has it"
+    {.items[?(@.kind=="Pod")]}           filters: == != < <= > >=, or a path alone to test for existence
     {..image}                            recursive descent
-    {.metadata.annotations.a\.b/c}       a backslash takes away the meaning of a dot, also in ['a\.b']
+    {.metadata.annotations.a\.b/c}       a backslash escapes a dot, also in ['a\.b']
     {range .items[*]}{.kind}{"\n"}{end}  loops, with text in and between actions
 
-`$` and `@` both mean the current value. A filter holds one comparison: kubectl has no `&&` and `||`, chain
-filters instead. A missing key is an error unless `allow_missing_keys` is set; types that do not compare are
-errors. A range that is not ended goes on to the end of the text. The length of the expression and the number
-of results are bounded.
+`$` and `@` both mean the current value. A filter is one comparison: kubectl has no `&&` and `||`, chain
+filters instead. A missing key is an error unless `allow_missing_keys` is set; comparing different types is an
+error. A range without an end extends to the end of the text. The length of the expression and the number of
+results are limited.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class JSONPath:
 
     @classmethod
     def relaxed(cls, path: str, *, allow_missing_keys: bool = False) -> JSONPath:
-        """Compile `a.b`, `.a.b`, `{a.b}` or `{.a.b}`: how columns and sort keys are written."""
+        """Compile `a.b`, `.a.b`, `{a.b}` or `{.a.b}`, the forms of columns and sort keys."""
         if not path:
             return cls("", allow_missing_keys=allow_missing_keys)
         inner = path[1:-1] if path[:1] == "{" and path[-1:] == "}" else path
@@ -71,19 +71,19 @@ class JSONPath:
         return cls(f"{{.{inner}}}", allow_missing_keys=allow_missing_keys)
 
     def find(self, data: Any) -> list[Values]:
-        """The values of each action and text in turn, loops unrolled."""
+        """Return the values of each action and text in order, with loops unrolled."""
         return list(_run(self._segments, [_plain(data)], self.allow_missing_keys))
 
     def values(self, data: Any) -> Values:
-        """All values in one list."""
+        """Return all values in one list."""
         return [value for group in self.find(data) for value in group]
 
     def first(self, data: Any, default: Any = None) -> Any:
-        """The first value, or `default`."""
+        """Return the first value, or `default`."""
         return next((value for group in self.find(data) for value in group), default)
 
     def render(self, data: Any) -> str:
-        """The text that kubectl prints: values of one action are separated by blanks."""
+        """Return the text that kubectl prints; values of one action are separated by spaces."""
         return "".join(" ".join(map(text_of, group)) for group in self.find(data))
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ _PLAIN_ESCAPES: Final = dict(zip("abfnrtv\\'\"", "\a\b\f\n\r\t\v\\'\"", strict=T
 
 def _compile_template(text: str) -> list[_Segment]:
     if len(text) > MAX_LENGTH:
-        raise JSONPathError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are read")
+        raise JSONPathError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are allowed")
     root: list[_Segment] = []
     open_blocks: list[list[_Segment]] = [root]
     position = 0
@@ -163,15 +163,15 @@ def _compile_template(text: str) -> list[_Segment]:
 
 
 def _compile_action(text: str) -> list[Step]:
-    """Steps of the text between two braces."""
+    """Compile the text between two braces."""
     action = _Action(text + "}", 0)
     if action.opens_range or action.closes_range:
-        raise JSONPathError("a range cannot stand inside another expression")
+        raise JSONPathError("a range is not allowed inside another expression")
     return action.steps
 
 
 class _Action:
-    """Reads one action, from after its opening brace to after its closing one."""
+    """Parser of one action, from after its opening brace to after its closing brace."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
@@ -183,7 +183,7 @@ class _Action:
             pass
 
     def _next_part(self) -> bool:
-        """Read one part; true at the closing brace."""
+        """Parse one part; return true at the closing brace."""
         text, position = self.text, self.position
         char = text[position : position + 1]
         if char == "" or char in _LINE_ENDS:

@@ -1,7 +1,7 @@
-"""The steps that a JSONPath consists of.
+"""Steps of a compiled JSONPath.
 
-A step turns the current values into the next ones: a field, a slice, a filter, a descent. Steps are closures
-made once per expression. The second argument says whether missing keys are allowed.
+A step maps the current values to the next ones: a field, a slice, a filter, a recursive descent. Steps are
+closures, created once per expression. Their second argument is whether missing keys are allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Step: TypeAlias = Callable[[Values, bool], Values]
 
 
 class JSONPathError(ValueError):
-    """An expression that cannot be read, or that does not fit the data."""
+    """An expression is malformed or does not match the data."""
 
 
 def walk(steps: list[Step], values: Values, lenient: bool) -> Values:
@@ -27,7 +27,7 @@ def walk(steps: list[Step], values: Values, lenient: bool) -> Values:
     for step in steps:
         values = step(values, lenient)
         if len(values) > MAX_RESULTS:
-            raise JSONPathError(f"more than {MAX_RESULTS} results: narrow the expression")
+            raise JSONPathError(f"more than {MAX_RESULTS} results; narrow the expression")
     return values
 
 
@@ -39,7 +39,7 @@ def _go_type(value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value as Go prints it."""
+    """Format a value as kubectl prints it."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -54,7 +54,7 @@ def text_of(value: Any) -> str:
 
 
 def _float_text(value: float) -> str:
-    """Go's shortest form, with an exponent below 1e-4 and from 1e21."""
+    """Format a float as Go does: shortest form, with an exponent below 1e-4 and from 1e21."""
     if value != value or value in (float("inf"), float("-inf")):
         return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}[str(value)]
     if value == 0 or 1e-4 <= abs(value) < 1e21:
@@ -67,7 +67,7 @@ def _float_text(value: float) -> str:
 
 
 def field(name: str) -> Step:
-    """The value of a key."""
+    """Return a step that selects the value of a key."""
 
     def step(values: Values, lenient: bool) -> Values:
         found = [value[name] for value in values if type(value) is dict and name in value]
@@ -85,12 +85,12 @@ def _children(value: Any) -> Values:
 
 
 def wildcard(values: Values, lenient: bool) -> Values:
-    """Every item or value."""
+    """Select all items of lists and values of maps."""
     return [child for value in values for child in _children(value)]
 
 
 def descend(values: Values, lenient: bool) -> Values:
-    """Everything below, and the values themselves, parents first."""
+    """Select the values and everything below them, parents first."""
     result: Values = []
     pending = list(reversed(values))
     while pending:
@@ -105,17 +105,17 @@ def descend(values: Values, lenient: bool) -> Values:
 
 
 def constant(value: Any) -> Step:
-    """A number or boolean, once per value."""
+    """Return a step that yields a number or boolean, once per value."""
     return lambda values, lenient: [value] * len(values)
 
 
 def literal(text: str) -> Step:
-    """Text."""
+    """Return a step that yields text."""
     return lambda values, lenient: [text]
 
 
 def identifier(name: str) -> Step:
-    """A word that means nothing here."""
+    """Return a step that raises the error for an unknown identifier."""
 
     def step(values: Values, lenient: bool) -> Values:
         if name == "end":
@@ -126,7 +126,7 @@ def identifier(name: str) -> Step:
 
 
 def union(branches: list[list[Step]]) -> Step:
-    """What each branch finds, one after the other."""
+    """Return a step that concatenates the results of all branches."""
 
     def step(values: Values, lenient: bool) -> Values:
         return [found for steps in branches for found in walk(steps, values, lenient)]
@@ -135,7 +135,7 @@ def union(branches: list[list[Step]]) -> Step:
 
 
 def item_slice(start: int | None, stop: int | None, stride: int | None, *, single: bool) -> Step:
-    """`[start:stop:stride]`, or the one item at `start` when `single`. Outside the list is an error."""
+    """Return a step for `[start:stop:stride]`, or `[start]` if `single`. Out of bounds is an error."""
 
     def step(values: Values, lenient: bool) -> Values:
         result: Values = []
@@ -173,7 +173,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 def item_filter(left: list[Step], name: str, right: list[Step]) -> Step:
-    """Keep the items for which the comparison holds; `name` is empty to ask whether `left` finds anything."""
+    """Return a step that keeps items for which the comparison is true; without `name`, `left` must exist."""
     compare = _COMPARISONS.get(name)
 
     def keep(item: Any, lenient: bool) -> bool:

@@ -9,9 +9,9 @@ A `Selector` is a conjunction of `Requirement`s, each a key, an operator and val
     `!k`                        !            lack the key
     `k>1`, `k<1`                gt lt        have the key with an integer above or below
 
-`parse_selector` reads text, `selector_of` reads the structured `LabelSelector` of the API (absent selects
-nothing, empty selects everything). Selectors are immutable; keys and values are checked when they are made,
-with the messages of Kubernetes.
+`parse_selector` parses text, `selector_of` converts the structured `LabelSelector` of the API (`None` matches
+nothing, an empty one everything). Selectors are immutable; keys and values are validated on creation, with
+the messages of Kubernetes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be read or breaks a rule."""
+    """A selector is malformed or has an invalid key or value."""
 
 
 def _integer(text: str) -> int | None:
@@ -61,7 +61,7 @@ def _integer(text: str) -> int | None:
 
 
 class Requirement:
-    """One condition on one label; `operator` is spelled as in the text form."""
+    """A requirement on one label; `operator` is that of the text form."""
 
     __slots__ = ("_test", "key", "operator", "values")
 
@@ -73,9 +73,9 @@ class Requirement:
         self.key = key
         self.operator = operator
         self.values = tuple(values)
-        wrong = list(self._check())
-        if wrong:
-            raise SelectorError(aggregate(wrong))
+        errors = list(self._check())
+        if errors:
+            raise SelectorError(aggregate(errors))
         self._test = self._compile()
 
     def _check(self) -> Iterable[FieldError]:
@@ -138,7 +138,7 @@ class Requirement:
         return lambda labels: labels.get(key) in values
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether the labels meet this requirement."""
+        """Return whether the labels meet this requirement."""
         return self._test(labels or {})
 
     def __eq__(self, other: object) -> bool:
@@ -165,7 +165,7 @@ class Requirement:
 
 
 class Selector:
-    """All of its requirements must hold; without any, everything matches. Prints as its text form."""
+    """A conjunction of requirements; without any, everything matches. `str()` returns the text form."""
 
     __slots__ = ("_text", "requirements")
 
@@ -177,7 +177,7 @@ class Selector:
         self._text: str | None = None
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether these labels are selected; no labels at all count as empty ones."""
+        """Return whether the labels match; `None` is the same as no labels."""
         if labels is None:
             labels = {}
         for requirement in self.requirements:  # noqa: SIM110  a generator costs as much as the test
@@ -187,18 +187,18 @@ class Selector:
 
     @property
     def empty(self) -> bool:
-        """Whether everything is selected."""
+        """Whether the selector matches everything."""
         return not self.requirements
 
     def add(self, *requirements: Requirement) -> Selector:
-        """A selector that asks for these too."""
+        """Return a selector with these requirements added."""
         return Selector((*self.requirements, *requirements))
 
     def __and__(self, other: Selector) -> Selector:
         return NOTHING if other is NOTHING else self.add(*other.requirements)
 
     def exact(self, key: str) -> str | None:
-        """The one value that the label `key` must have, if the selector says so."""
+        """Return the value that the label `key` is required to have, or `None`."""
         for requirement in self.requirements:
             if requirement.key == key:
                 single = requirement.operator in (EQUALS, DOUBLE_EQUALS, IN) and len(requirement.values) == 1
@@ -241,9 +241,9 @@ class _Nothing(Selector):
 
 
 EVERYTHING: Final = Selector()
-"""Selects everything."""
+"""Matches everything."""
 NOTHING: Final[Selector] = _Nothing()
-"""Selects nothing; prints as empty text, so never send it to a server."""
+"""Matches nothing. Its text form is empty, which servers read as everything: do not send it."""
 
 
 _TOKEN: Final = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>]+))")
@@ -254,7 +254,7 @@ _OPERATOR_TOKENS: Final = {
 
 
 class _Parser:
-    """Reads tokens: (whether it is an identifier, its text). The end is an empty non-identifier."""
+    """Parser over tokens (is_identifier, text); the last token is `(False, "")`."""
 
     def __init__(self, text: str) -> None:
         self.tokens = [
@@ -344,17 +344,17 @@ class _Parser:
 
 @lru_cache(maxsize=1024)
 def parse_selector(text: str) -> Selector:
-    """Read the text form: `app=web,tier in (a,b),!canary,rank>3`. Empty text selects everything."""
+    """Parse the text form: `app=web,tier in (a,b),!canary,rank>3`. Empty text matches everything."""
     return _Parser(text).selector()
 
 
 def selector_from_labels(labels: Mapping[str, str] | None) -> Selector:
-    """Selects what has all of these labels."""
+    """Return a selector that requires all of these labels."""
     return Selector(Requirement(key, EQUALS, (value,)) for key, value in (labels or {}).items())
 
 
 def requirement_of(key: str, operator: str, values: Iterable[str] | None = None) -> Requirement:
-    """Read a structured expression: In, NotIn, Exists, DoesNotExist, and for nodes also Gt and Lt."""
+    """Convert a structured expression: In, NotIn, Exists, DoesNotExist, and for nodes also Gt and Lt."""
     ours = _FROM_STRUCTURED.get(operator)
     if ours is None:
         raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
@@ -362,7 +362,7 @@ def requirement_of(key: str, operator: str, values: Iterable[str] | None = None)
 
 
 def selector_of(structured: LabelSelector | None) -> Selector:
-    """Read a structured selector: `None` selects nothing, an empty one everything."""
+    """Convert a structured selector: `None` matches nothing, an empty one everything."""
     if structured is None:
         return NOTHING
     requirements = [
@@ -376,7 +376,7 @@ def selector_of(structured: LabelSelector | None) -> Selector:
 
 
 def to_label_selector(selector: Selector | str) -> LabelSelector:
-    """The structured form. Nothing and comparisons (`>`, `<`) have none."""
+    """Return the structured form. `NOTHING` and the operators `>` and `<` have none."""
     if isinstance(selector, str):
         try:
             selector = parse_selector(selector)
@@ -384,7 +384,7 @@ def to_label_selector(selector: Selector | str) -> LabelSelector:
             text = f'couldn\'t parse the selector string "{selector}": {error}'
             raise SelectorError(text) from None
     if selector is NOTHING:
-        raise SelectorError("a selector of nothing has no structured form: leave the field out instead")
+        raise SelectorError("a selector that matches nothing has no structured form; omit the field instead")
     structured = LabelSelector()
     for requirement in selector.requirements:
         if requirement.operator in (EQUALS, DOUBLE_EQUALS):
@@ -405,13 +405,13 @@ def to_label_selector(selector: Selector | str) -> LabelSelector:
 
 
 def check_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
-    """What is wrong with a structured selector at `path`, as the API server reports it."""
+    """Return the validation errors of a structured selector at `path`."""
     if selector is None:
         return []
-    wrong = check_labels(selector.match_labels, f"{path}.matchLabels")
+    errors = check_labels(selector.match_labels, f"{path}.matchLabels")
     for index, expression in enumerate(selector.match_expressions or ()):
-        wrong.extend(_check_expression(expression, f"{path}.matchExpressions[{index}]"))
-    return wrong
+        errors.extend(_check_expression(expression, f"{path}.matchExpressions[{index}]"))
+    return errors
 
 
 def _check_expression(expression: LabelSelectorRequirement, path: str) -> Iterable[FieldError]:
@@ -435,9 +435,9 @@ def _check_expression(expression: LabelSelectorRequirement, path: str) -> Iterab
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
-    """What is wrong with a set of labels at `path`."""
-    wrong: list[FieldError] = []
+    """Return the validation errors of labels at `path`."""
+    errors: list[FieldError] = []
     for key, value in (labels or {}).items():
-        wrong.extend(FieldError.invalid(path, key, message) for message in check_qualified_name(key))
-        wrong.extend(FieldError.invalid(path, value, message) for message in check_label_value(value))
-    return wrong
+        errors.extend(FieldError.invalid(path, key, message) for message in check_qualified_name(key))
+        errors.extend(FieldError.invalid(path, value, message) for message in check_label_value(value))
+    return errors

@@ -1,6 +1,6 @@
-"""Metadata that every object shares, and the small types that travel with it.
+"""Types of `meta/v1`: object metadata, lists, conditions, label selectors, status, options.
 
-These mirror `k8s.io/apimachinery` `meta/v1`. Every field may be absent; what is absent is `None`.
+They correspond to `k8s.io/apimachinery/pkg/apis/meta/v1`. Absent fields are `None`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .times import Time
 
 
 class OwnerReference(Struct):
-    """The object that this one belongs to; the garbage collector follows it."""
+    """Reference to an owner; an object is garbage collected when none of its owners exists."""
 
     api_version: str = ""
     kind: str = ""
@@ -24,7 +24,7 @@ class OwnerReference(Struct):
 
 
 class ManagedFieldsEntry(Struct):
-    """Which fields one manager owns."""
+    """Fields that one manager owns, for server-side apply."""
 
     manager: str | None = None
     operation: str | None = None
@@ -36,7 +36,7 @@ class ManagedFieldsEntry(Struct):
 
 
 class ObjectMeta(Struct):
-    """Identity and bookkeeping of an object."""
+    """Metadata of an object."""
 
     name: str | None = None
     generate_name: str | None = None
@@ -56,13 +56,13 @@ class ObjectMeta(Struct):
 
 
 class ShardInfo(Struct):
-    """Which part of a sharded list this is."""
+    """The shard that a list contains."""
 
     selector: str | None = None
 
 
 class ListMeta(Struct):
-    """Bookkeeping of a list."""
+    """Metadata of a list."""
 
     self_link: str | None = None
     resource_version: str | None = None
@@ -72,7 +72,7 @@ class ListMeta(Struct):
 
 
 class Condition(Struct):
-    """One observed aspect of an object's state."""
+    """One aspect of the observed state of an object."""
 
     type: str = ""
     status: str = ""
@@ -80,7 +80,7 @@ class Condition(Struct):
     last_transition_time: Time | None = None
     reason: str = ""
     message: str = field(default_factory=str)
-    """Always sent, empty or not: definitions and API servers ask for it (a factory is never left out)."""
+    """Always encoded, even if empty, because it is required (defaults of a factory are not omitted)."""
 
 
 class LabelSelectorRequirement(Struct):
@@ -100,21 +100,21 @@ class FieldSelectorRequirement(Struct):
 
 
 class GroupResourceRef(Struct):
-    """Names a resource inside an object; `gvk.GroupResource` is the same as a value of ours."""
+    """Group and resource as part of an object; `gvk.GroupResource` is the hashable value."""
 
     group: str = ""
     resource: str = ""
 
 
 class LabelSelector(Struct):
-    """A structured label selector; empty selects everything."""
+    """A structured label selector; an empty one matches everything."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelSelectorRequirement] | None = None
 
 
 class ObjectReference(Struct):
-    """Points at an object, or at a field inside one."""
+    """Reference to an object, or to a field of it."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -126,7 +126,7 @@ class ObjectReference(Struct):
 
 
 class StatusCause(Struct):
-    """One reason for a failure, with the field it is about."""
+    """One cause of a failure, such as an invalid field."""
 
     reason: str | None = None
     message: str | None = None
@@ -134,7 +134,7 @@ class StatusCause(Struct):
 
 
 class StatusDetails(Struct):
-    """What a failure is about."""
+    """Details of a failure."""
 
     name: str | None = None
     group: str | None = None
@@ -145,7 +145,7 @@ class StatusDetails(Struct):
 
 
 class APIStatus(Object):
-    """The body of a failure (kind `Status`)."""
+    """Body of a failed response (kind `Status`)."""
 
     gvk = GroupVersionKind("", "v1", "Status")
 
@@ -158,14 +158,14 @@ class APIStatus(Object):
 
 
 class Preconditions(Struct):
-    """What must hold for a deletion to happen."""
+    """Preconditions of a deletion."""
 
     uid: str | None = None
     resource_version: str | None = None
 
 
 class DeleteOptions(Object):
-    """The body of a DELETE."""
+    """Body of a DELETE request."""
 
     gvk = GroupVersionKind("", "v1", "DeleteOptions")
 
@@ -178,23 +178,23 @@ class DeleteOptions(Object):
 
 
 class MetaObject(Object):
-    """An object with ordinary metadata: every kind that is stored."""
+    """An object with `ObjectMeta`: every kind that can be stored."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
     @property
     def name(self) -> str:
-        """The name in the metadata; empty where there is none yet."""
+        """The name, or an empty string."""
         return self.metadata.name or ""
 
     @property
     def namespace(self) -> str:
-        """The namespace in the metadata; empty for objects of the cluster."""
+        """The namespace, or an empty string."""
         return self.metadata.namespace or ""
 
 
 class PartialObjectMetadata(MetaObject):
-    """Any object reduced to its metadata; `api_version` and `kind` are those of this representation."""
+    """An object of any kind, reduced to its metadata; `api_version` and `kind` are those of this type."""
 
     gvk = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 
@@ -206,7 +206,7 @@ MetaObjectT = TypeVar("MetaObjectT", bound=MetaObject)
 
 
 class CustomResource(MetaObject, Generic[SpecT, StatusT]):
-    """Base of your own kinds: `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])`."""
+    """Base of custom resources: `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])`."""
 
     spec: SpecT
     status: StatusT | None = None

@@ -1,8 +1,8 @@
-"""Names: what may be called how, and names made up by a server.
+"""Validation of names, and generated names.
 
-Each `check_*` function returns the list of what is wrong with a value, in Kubernetes' words; the list is
-empty when the value is fine. A *label* is one part of a host name, a *subdomain* several joined by dots.
-A rule for a `generateName` prefix is the rule for the name, with a trailing dash allowed (`prefix=True`).
+Each `check_*` function returns a list of error messages with the wording of Kubernetes; the list is empty if
+the value is valid. A *DNS label* is one part of a host name, a *DNS subdomain* several labels joined by dots.
+With `prefix=True` a trailing dash is allowed, as for `generateName`.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _KEY_RULE: Final = f"must consist of alphanumeric characters, '-', '_' or '.', {
 _HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated suffixes: no vowels, and nothing that is easily misread."""
+"""Characters of generated suffixes: no vowels, and none that are easily confused."""
 SUFFIX_LENGTH: Final = 5
 MAX_GENERATED_BASE: Final = 58
-"""A `generateName` is cut to this length before the suffix is added."""
+"""Length to which `generateName` is truncated before the suffix is appended."""
 
 
 def _byte_length(value: str) -> int:
@@ -62,12 +62,12 @@ def _rule(text: str, pattern: str, *examples: str) -> str:
 
 
 def _mask_trailing_dash(name: str) -> str:
-    """A prefix may end in a dash; a letter in its place makes it checkable as a name."""
+    """Replace a trailing dash by a letter, so that a prefix can be checked as a name."""
     return name[:-2] + "a" if len(name) > 1 and name[-1] == "-" else name
 
 
 def check_dns_label(value: str, *, prefix: bool = False) -> list[str]:
-    """RFC 1123 label, up to 63 characters: names of namespaces, of containers and of Services."""
+    """Check an RFC 1123 label, up to 63 characters: names of namespaces, containers and services."""
     if prefix:
         value = _mask_trailing_dash(value)
     wrong = [_too_long(63)] if _byte_length(value) > 63 else []
@@ -84,7 +84,7 @@ def check_dns_label(value: str, *, prefix: bool = False) -> list[str]:
 
 
 def check_dns_subdomain(value: str, *, prefix: bool = False, unit: str = "characters") -> list[str]:
-    """RFC 1123 subdomain, up to 253 characters (or bytes, as some kinds say): names of most objects."""
+    """Check an RFC 1123 subdomain, up to 253 characters (the unit of some kinds is bytes): most names."""
     return _check_subdomain(_mask_trailing_dash(value) if prefix else value, unit)
 
 
@@ -100,7 +100,7 @@ def _check_subdomain(value: str, unit: str) -> list[str]:
 
 
 def check_dns_1035_label(value: str, *, prefix: bool = False) -> list[str]:
-    """RFC 1035 label, up to 63 characters, starting with a letter: versions and resources of a CRD."""
+    """Check an RFC 1035 label, up to 63 characters and starting with a letter: CRD versions and resources."""
     if prefix:
         value = _mask_trailing_dash(value)
     wrong = [_too_long(63)] if _byte_length(value) > 63 else []
@@ -114,7 +114,7 @@ def check_dns_1035_label(value: str, *, prefix: bool = False) -> list[str]:
 
 
 def check_wildcard_subdomain(value: str) -> list[str]:
-    """`*.` and a subdomain."""
+    """Check a wildcard subdomain: `*.` followed by a subdomain."""
     wrong = [_too_long(253)] if _byte_length(value) > 253 else []
     if not _wildcard(value):
         text = (
@@ -127,7 +127,7 @@ def check_wildcard_subdomain(value: str) -> list[str]:
 
 
 def check_qualified_name(value: str) -> list[str]:
-    """Keys of labels and annotations, finalizers: a name of up to 63 bytes, `subdomain/` before it or not."""
+    """Check a label key, annotation key or finalizer: up to 63 bytes after an optional `subdomain/`."""
     wrong: list[str] = []
     parts = value.split("/")
     if len(parts) > 2:
@@ -150,7 +150,7 @@ def check_qualified_name(value: str) -> list[str]:
 
 
 def check_label_value(value: str) -> list[str]:
-    """Values of labels: empty, or up to 63 bytes."""
+    """Check a label value: empty, or up to 63 bytes."""
     wrong = [_too_long(63, "bytes")] if _byte_length(value) > 63 else []
     if not _value(value):
         text = (
@@ -162,14 +162,14 @@ def check_label_value(value: str) -> list[str]:
 
 
 def check_path_segment(value: str, *, prefix: bool = False) -> list[str]:
-    """Whatever can stand between two slashes of a URL: names of RBAC roles and the like."""
+    """Check a name that only has to be a valid URL path segment, such as the name of an RBAC role."""
     if not prefix and value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in value]
 
 
 def check_port_name(value: str) -> list[str]:
-    """IANA service names: names of container ports."""
+    """Check an IANA service name: names of container ports."""
     wrong = [_too_long(15)] if _byte_length(value) > 15 else []
     if not _port_characters(value):
         wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -183,12 +183,12 @@ def check_port_name(value: str) -> list[str]:
 
 
 def check_port_number(value: int) -> list[str]:
-    """1 to 65535."""
+    """Check that a port number is from 1 to 65535."""
     return [] if 1 <= value <= 65535 else ["must be between 1 and 65535, inclusive"]
 
 
 def check_c_identifier(value: str) -> list[str]:
-    """An identifier of the language C."""
+    """Check a C identifier."""
     if _c_identifier(value):
         return []
     text = (
@@ -199,7 +199,7 @@ def check_c_identifier(value: str) -> list[str]:
 
 
 def check_config_key(value: str) -> list[str]:
-    """Keys of ConfigMaps and Secrets: file names."""
+    """Check a key of a ConfigMap or Secret."""
     wrong = [_too_long(253)] if _byte_length(value) > 253 else []
     if not _config_key(value):
         text = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -208,7 +208,7 @@ def check_config_key(value: str) -> list[str]:
 
 
 def check_env_name(value: str) -> list[str]:
-    """Names of environment variables."""
+    """Check the name of an environment variable."""
     wrong: list[str] = []
     if not _env_name(value):
         text = (
@@ -226,7 +226,7 @@ def _check_parent_directory(value: str) -> list[str]:
 
 
 def check_domain_prefixed_path(value: str) -> list[tuple[str, str]]:
-    """`acme.io/foo`: a DNS subdomain, a slash, a URL path. Each problem with the part that has it."""
+    """Check a path such as `acme.io/foo`, a DNS subdomain and a URL path; return (part, message) pairs."""
     host, _, path = value.partition("/")
     if not host or not path:
         return [(value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
@@ -237,13 +237,13 @@ def check_domain_prefixed_path(value: str) -> list[tuple[str, str]]:
 
 
 def check_http_header_name(value: str) -> list[str]:
-    """Names of HTTP headers."""
+    """Check the name of an HTTP header."""
     text = "a valid HTTP header must consist of alphanumeric characters or '-'"
     return [] if _header_name(value) else [_rule(text, _HEADER_NAME, "X-Header-Name")]
 
 
 def check_percent(value: str) -> list[str]:
-    """Digits and a percent sign."""
+    """Check a percentage such as `25%`."""
     text = "a valid percent string must be a numeric string followed by an ending '%'"
     return [] if _percent(value) else [_rule(text, _PERCENT, "1%", "93%")]
 
@@ -255,12 +255,12 @@ def _choose(options: Sequence[str]) -> str:
 
 
 def random_suffix(length: int = SUFFIX_LENGTH, choose: Callable[[Sequence[str]], str] = _choose) -> str:
-    """Random letters of the suffix alphabet."""
+    """Return random characters of `SUFFIX_ALPHABET`."""
     return "".join(choose(SUFFIX_ALPHABET) for _ in range(length))
 
 
 def generate_name(base: str, choose: Callable[[Sequence[str]], str] = _choose) -> str:
-    """The name that a server makes from `generateName`: five random letters after a base of at most 58."""
+    """Return a name from `generateName`: at most 58 characters of the prefix and five random characters."""
     return base[:MAX_GENERATED_BASE] + random_suffix(choose=choose)
 
 

@@ -1,14 +1,13 @@
-"""The object model: typed structs whose fields are snake_case here and camelCase on the wire.
+"""Base classes of API types: structs with snake_case fields in Python and camelCase fields in JSON.
 
-Rules, the same for built-in types and for yours:
+Rules for built-in types and custom resources:
 
-- Structs are keyword-only. A field that is `None` (or still equals its default) is absent on the wire;
-  an empty list or map that you set is sent as such, so absent and empty stay apart.
-- `Object` is the base of everything that has `apiVersion`, `kind` and `metadata`. It fills the first two
-  from its class, so `Deployment()` already knows what it is.
-- An object that was decoded from a server keeps the bytes it came from (`base_of`). Fields that this
-  program's types do not know are therefore never lost: an update sends what changed against them.
-- Reading never validates: markers in `Annotated` describe the schema and are ignored by the codec.
+- Structs are keyword-only. A field that is `None` or equals its default is omitted from JSON; an empty list
+  or map that was set is encoded, so absent and empty differ.
+- `Object` is the base of all types with `apiVersion` and `kind`, and sets both from its class.
+- A decoded object keeps the bytes that it was decoded from (`base_of`). An update sends the difference to
+  them, so fields that the class does not have are never lost.
+- Decoding never validates: markers in `Annotated` describe the schema and are ignored by the codec.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ class _StructMeta(msgspec.StructMeta):
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class Struct(msgspec.Struct, metaclass=_StructMeta, rename="camel", omit_defaults=True, gc=False):
-    """A part of an object: plain data with typed fields."""
+    """Base of all API types."""
 
     def copy(self) -> Self:
-        """A deep copy; nothing is shared with the original."""
+        """Return a deep copy."""
         return copy_value(self)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -75,9 +74,9 @@ class Status(Struct):
 
 
 class Object(Struct, dict=True, gc=True):
-    """Anything with `apiVersion`, `kind` and `metadata`.
+    """Base of all types with `apiVersion` and `kind`.
 
-    `gvk` is the kind of the class; it is `None` on abstract bases.
+    `gvk` is the kind of the class, or `None` for abstract bases.
     """
 
     gvk: ClassVar[GroupVersionKind | None] = None
@@ -101,12 +100,12 @@ def _same(value: Any) -> Any:
 
 
 def base_of(obj: object) -> bytes | None:
-    """The bytes that an object, typed or unstructured, was decoded from; `None` if it was made here."""
+    """Return the bytes that a typed or unstructured object was decoded from, or `None`."""
     return obj.__dict__.get("_base")
 
 
 def set_base(obj: object, raw: bytes | None) -> None:
-    """Remember the bytes of the server's version of `obj`."""
+    """Set the bytes of the server's version of `obj`."""
     if raw is None:
         obj.__dict__.pop("_base", None)
     else:
@@ -114,7 +113,7 @@ def set_base(obj: object, raw: bytes | None) -> None:
 
 
 def copy_value(value: Any) -> Any:
-    """Deep-copy structs, lists, sets, tuples and maps; every other value is immutable and shared."""
+    """Deep-copy structs, lists, sets, tuples and maps; other values are immutable and shared."""
     if isinstance(value, msgspec.Struct):
         new: Any = shallow_copy(value)
         for name in value.__struct_fields__:
@@ -135,7 +134,7 @@ def copy_value(value: Any) -> Any:
 
 
 def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
-    """Only what was set: fields that differ from their default, and not the kind that the class implies."""
+    """Yield the fields that differ from their default, without the kind of the class."""
     cls = type(struct)
     yield f"{cls.__name__}("
     names = cls.__struct_fields__

@@ -1,8 +1,8 @@
-"""Owner references: who an object belongs to.
+"""Owner references.
 
-The garbage collector deletes what no longer has an owner. At most one owner is the *controller*, the one that
-manages the object. An owner lives in the same namespace or is cluster-wide: anything else would be collected
-at once, so it is refused here.
+The garbage collector deletes an object when none of its owners exists. At most one owner is the *controller*,
+which manages the object. An owner must be in the same namespace or cluster-scoped; other references raise an
+error, because the garbage collector would delete the object.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .meta import OwnerReference
 
 
 class OwnerError(ValueError):
-    """An owner that the object cannot have."""
+    """The owner is not allowed for this object."""
 
 
 class AlreadyOwnedError(OwnerError):
-    """The object has another controller; `owner` is the reference to it."""
+    """The object already has another controller; `owner` is the reference to it."""
 
     def __init__(self, obj: HasMetadata, owner: OwnerReference) -> None:
         metadata = obj.metadata
@@ -41,13 +41,11 @@ def _same_object(one: OwnerReference, other: OwnerReference) -> bool:
 def owner_reference(
     owner: HasMetadata, *, controller: bool | None = None, block_owner_deletion: bool | None = None
 ) -> OwnerReference:
-    """A reference to `owner`, which must exist on a server: a reference needs its uid."""
+    """Return a reference to `owner`, which must have a uid, that is, exist on a server."""
     gvk = _gvk_of(owner)
     metadata = owner.metadata
     if not metadata.name or not metadata.uid:
-        raise OwnerError(
-            f"{gvk.kind} {metadata.name or ''!r} has no uid yet: create or read it before it owns"
-        )
+        raise OwnerError(f"{gvk.kind} {metadata.name or ''!r} has no uid; create or read it first")
     return OwnerReference(
         api_version=gvk.api_version,
         kind=gvk.kind,
@@ -61,7 +59,7 @@ def owner_reference(
 def _gvk_of(obj: Any) -> GroupVersionKind:
     if getattr(obj, "kind", ""):
         return GroupVersionKind.from_api_version(obj.api_version, obj.kind)
-    raise OwnerError(f"{type(obj).__name__} has no kind: declare its group, version and kind first")
+    raise OwnerError(f"{type(obj).__name__} has no kind; declare it with @resource")
 
 
 def _check_namespaces(owner: HasMetadata, obj: HasMetadata) -> None:
@@ -93,7 +91,7 @@ def _put(obj: HasMetadata, reference: OwnerReference) -> None:
 def set_controller_reference(
     owner: HasMetadata, obj: HasMetadata, *, block_owner_deletion: bool = True
 ) -> None:
-    """Make `owner` the controller of `obj`; another controller is an error that names it."""
+    """Make `owner` the controller of `obj`; raise `AlreadyOwnedError` if there is another controller."""
     _check_namespaces(owner, obj)
     reference = owner_reference(owner, controller=True, block_owner_deletion=block_owner_deletion)
     existing = controller_of(obj)
@@ -105,31 +103,31 @@ def set_controller_reference(
 def set_owner_reference(
     owner: HasMetadata, obj: HasMetadata, *, block_owner_deletion: bool | None = None
 ) -> None:
-    """Make `owner` one of the owners of `obj`, without control over it."""
+    """Make `owner` an owner of `obj`, but not its controller."""
     _check_namespaces(owner, obj)
     _put(obj, owner_reference(owner, block_owner_deletion=block_owner_deletion))
 
 
 def controller_of(obj: HasMetadata) -> OwnerReference | None:
-    """The reference to the controller, if there is one."""
+    """Return the reference to the controller, or `None`."""
     references: list[OwnerReference] = obj.metadata.owner_references or []
     return next((reference for reference in references if reference.controller), None)
 
 
 def is_controlled_by(obj: HasMetadata, owner: HasMetadata) -> bool:
-    """Whether this very owner (by uid) is the controller of `obj`."""
+    """Return whether `owner`, by uid, is the controller of `obj`."""
     reference = controller_of(obj)
     return reference is not None and reference.uid == owner.metadata.uid
 
 
 def has_owner_reference(obj: HasMetadata, owner: HasMetadata) -> bool:
-    """Whether `owner` is among the owners of `obj`."""
+    """Return whether `owner` is one of the owners of `obj`."""
     references: list[OwnerReference] = obj.metadata.owner_references or []
     return any(_refers_to(reference, owner) for reference in references)
 
 
 def remove_owner_reference(obj: HasMetadata, owner: HasMetadata) -> bool:
-    """Remove the reference to `owner`; tells whether it was there."""
+    """Remove the reference to `owner`; return whether it existed."""
     references: list[OwnerReference] = obj.metadata.owner_references or []
     kept = [reference for reference in references if not _refers_to(reference, owner)]
     if len(kept) == len(references):

@@ -1,14 +1,14 @@
-"""Partial objects: exactly the fields that you name, and no others.
+"""Partial objects: some fields of a class and no others, for server-side apply.
 
-What is sent to server-side apply is what its sender owns. A typed object cannot say that: required fields
-would have to be given, and a value that equals the default looks as if it was not set. `partial` can:
+The sender of an apply request owns the fields that it sends. A typed object cannot express that: it needs its
+required fields, and a value that equals the default is omitted. `partial` contains exactly the given fields:
 
     partial(Deployment,
         metadata={"name": "web", "namespace": "default"},
         spec=partial(DeploymentSpec, replicas=0, paused=False))
 
-Names are those of the class, checked at once. A nested part may be another `partial`, a struct, or a dict of
-field names. `None` leaves a field out. The kind of the class is filled in.
+Names are those of the class and are checked. A nested value may be another `partial`, a struct, or a dict of
+field names. `None` omits a field. apiVersion and kind are those of the class.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .unstructured import Unstructured
 
 
 class PartialError(TypeError):
-    """A field that the class does not have."""
+    """The class has no such field."""
 
 
 class Partial(Unstructured):
-    """Some fields of a class, as they go over the wire; `type` is the class."""
+    """Some fields of a class, with their JSON names; `type` is the class."""
 
     type: type[Struct]
 
@@ -39,7 +39,7 @@ class Partial(Unstructured):
 
 
 def partial(of: type[Struct], /, **fields: Any) -> Partial:
-    """Name some fields of `of`; see the module."""
+    """Create a partial object of the class `of` with these fields."""
     raw: dict[str, Any] = {}
     if issubclass(of, Object) and of.gvk is not None:
         raw["apiVersion"], raw["kind"] = of.gvk.api_version, of.gvk.kind
@@ -51,7 +51,7 @@ def partial(of: type[Struct], /, **fields: Any) -> Partial:
 
 @cache
 def _fields(of: type[Struct]) -> dict[str, tuple[str, Any]]:
-    """Wire name and type of each field, by its Python name and by its wire name."""
+    """Return JSON name and type of each field, by Python name and by JSON name."""
     known: dict[str, tuple[str, Any]] = {}
     for field in msgspec.structs.fields(of):
         known[field.encode_name] = known[field.name] = (field.encode_name, field.type)
@@ -88,7 +88,7 @@ def _value(value: Any, type_: Any, path: str) -> Any:
 
 
 def _alternatives(type_: Any) -> tuple[Any, ...]:
-    """The members of a union, with annotations taken off."""
+    """Return the members of a union, without annotations."""
     while hasattr(type_, "__metadata__"):
         type_ = type_.__origin__
     if get_origin(type_) in (Union, types.UnionType):

@@ -6,10 +6,10 @@ A quantity is a whole number of nano units (`nanos`) and the family of suffixes 
 - BinarySI         Ki Mi Gi Ti Pi Ei           powers of 1024
 - DecimalExponent  e3, E-6                     powers of ten, written out
 
-What is finer than a nano is rounded up, away from zero: who asks for some gets some. The canonical form uses
-the largest suffix of the family that needs no fraction: `0.5` is `500m`, `1.5Gi` is `1536Mi`. A text that is
-already exact to a multiple of three digits is printed as it was written, which is what Kubernetes does too
-(`1.500` stays `1.500`). Equality, order and hash look at the amount alone: `1000m` equals `1`.
+Amounts below one nano are rounded up, away from zero. The canonical form uses the largest suffix of the
+family that needs no fraction: `0.5` is `500m`, `1.5Gi` is `1536Mi`. Text that is exact to a multiple of three
+digits is printed unchanged, as in Kubernetes (`1.500` stays `1.500`). Equality, order and hash only depend on
+the amount: `1000m` equals `1`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NUMBER_WRONG: Final = "unable to parse numeric part of quantity"
 
 
 class QuantityError(ValueError):
-    """Text that is not a quantity. The message is Kubernetes' own; `text` is what was given."""
+    """The text is not a quantity. The message is that of Kubernetes; `text` is the input."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ def _round_up(numerator: int, denominator: int) -> int:
 
 
 def _parse(text: str) -> tuple[int, Format, str | None]:
-    """Nanos, family, and the text itself where Kubernetes would print it unchanged."""
+    """Return nanos, family, and the text if Kubernetes would print it unchanged."""
     shape = _SHAPE.fullmatch(text) if text else None
     if shape is None:
         raise QuantityError(_FORMAT_WRONG, text)
@@ -159,14 +159,14 @@ class Quantity:
         elif isinstance(value, Fraction):
             nanos = _round_up(value.numerator * _NANO, value.denominator)
         else:
-            raise TypeError(f"a quantity is made from text or a number, not from {type(value).__name__}")
+            raise TypeError(f"cannot create a Quantity from {type(value).__name__}; pass text or a number")
         _set(self, "nanos", nanos)
         _set(self, "format", form)
         _set(self, "_text", text)
 
     @classmethod
     def from_nanos(cls, nanos: int, format: Format = "DecimalSI") -> Quantity:
-        """The amount of `nanos` billionths, printed in the family `format`."""
+        """Create a quantity of `nanos` billionths, printed in the family `format`."""
         new = cls.__new__(cls)
         _set(new, "nanos", nanos)
         _set(new, "format", format)
@@ -174,34 +174,34 @@ class Quantity:
         return new
 
     def as_int(self, scale: int = 0) -> int:
-        """The amount in units of `10**scale`, rounded up: `as_int(-3)` counts thousandths."""
+        """Return the amount in units of `10**scale`, rounded up: `as_int(-3)` is in thousandths."""
         if scale <= -9:
             return self.nanos * int(10 ** (-9 - scale))
         return _round_up(self.nanos, 10 ** (9 + scale))
 
     def as_fraction(self) -> Fraction:
-        """The exact amount."""
+        """Return the exact amount."""
         return Fraction(self.nanos, _NANO)
 
     def as_approximate_float(self) -> float:
-        """The nearest float; infinite where a float ends."""
+        """Return the nearest float; infinity on overflow."""
         try:
             return self.nanos / _NANO
         except OverflowError:
             return float("inf") if self.nanos > 0 else float("-inf")
 
     def with_format(self, format: Format) -> Quantity:
-        """The same amount, printed in another family."""
+        """Return the same amount, printed in another family."""
         return Quantity.from_nanos(self.nanos, format)
 
     def add(self, other: Quantity | int) -> Quantity:
-        """The sum. It is printed like `self`, unless `self` is zero."""
+        """Return the sum, printed in the family of `self` unless `self` is zero."""
         if not isinstance(other, Quantity):
             other = Quantity(other)
         return Quantity.from_nanos(self.nanos + other.nanos, self.format if self.nanos else other.format)
 
     def sub(self, other: Quantity | int) -> Quantity:
-        """The difference. It is printed like `self`, unless `self` is zero."""
+        """Return the difference, printed in the family of `self` unless `self` is zero."""
         if not isinstance(other, Quantity):
             other = Quantity(other)
         return Quantity.from_nanos(self.nanos - other.nanos, self.format if self.nanos else other.format)
@@ -213,7 +213,7 @@ class Quantity:
         return Quantity(other).sub(self)
 
     def __mul__(self, factor: int | float | Decimal | Fraction) -> Quantity:
-        """Multiply by a number; a result finer than a nano is rounded up, away from zero."""
+        """Multiply by a number; results below one nano are rounded up, away from zero."""
         if isinstance(factor, int):
             return Quantity.from_nanos(self.nanos * factor, self.format)
         if isinstance(factor, float | Decimal):
@@ -259,7 +259,7 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a Quantity does not change; make a new one")
+        raise AttributeError("Quantity is immutable; create a new one")
 
     def __copy__(self) -> Quantity:
         return self

@@ -1,7 +1,7 @@
-"""`RawObject`: a field that holds any JSON object, kept as it is.
+"""`RawObject`: a field that contains an arbitrary JSON object.
 
-Use it where a schema would say too much: configuration that is passed on, templates of foreign kinds. In a
-schema it is an object whose unknown fields are preserved.
+Use it for configuration that is forwarded and for templates of other kinds. In a schema it is an object with
+`x-kubernetes-preserve-unknown-fields`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .markers import Marker, Schema
 
 @dataclass(frozen=True)
 class RawObjectMarker(Marker):
-    """Tells the schema generator that nothing below is described and nothing is pruned."""
+    """Marker of `RawObject`: an object without a schema that is not pruned."""
 
     first = True
 

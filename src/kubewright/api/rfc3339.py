@@ -1,8 +1,7 @@
-"""RFC 3339 times read by a fixed layout, with errors that say which part does not fit.
+"""Parse RFC 3339 times with the error messages of Go's `time.Parse`.
 
-The layout is `2006-01-02T15:04:05Z07:00`, with `.000000` after the seconds where a time must carry its
-fraction. Errors name the rest of the text and the part of the layout that it failed, as Go programs print
-them: clients of Kubernetes see these words.
+The layout is `2006-01-02T15:04:05Z07:00`, with `.000000` after the seconds if the fraction is required. Error
+messages contain the rest of the text and the part of the layout that did not match, as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _ZONE: Final = re.compile(r"Z|([+-])([0-9]{2}):([0-9]{2})", re.ASCII)
 
 
 class TimeError(ValueError):
-    """Text that is not a time of the layout."""
+    """The text does not match the layout."""
 
 
 def parse_layout(text: str, fraction: int = 0) -> datetime:
-    """The time that `text` says. With `fraction`, exactly that many digits must follow the seconds."""
+    """Parse a time. With `fraction`, exactly that many digits must follow the seconds."""
     layout = _LAYOUT.format("." + "0" * fraction if fraction else "")
 
     def failed(rest: str, part: str) -> TimeError:

@@ -1,12 +1,11 @@
-"""Which Python type stands for which kind.
+"""Mapping between Python types and kinds.
 
-A `Scheme` answers both ways: the type for a kind that came over the wire, and the kind, plural and scope of a
-type. Built-in kinds are known without registration; the module of a group version is imported when one of its
-kinds is first asked for. Your own kinds are registered, or known by themselves: a class that carries
-`@resource` says its kind.
+A `Scheme` returns the type of a kind, and the kind, plural and scope of a type. Built-in kinds need no
+registration; the module of a group version is imported when one of its kinds is first requested. Custom
+resources are registered, or found by their `@resource` declaration.
 
-One kind may have several versions. The *hub* is the one that conversions go through: the version that
-says `hub=True`, else the stored one, else the preferred one (`v2` before `v1` before `v1beta1`).
+A kind may have several versions. Conversions go through the *hub*: the version with `hub=True`, else the
+storage version, else the preferred one (`v2` before `v1` before `v1beta1`).
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _SHARED: dict[GroupVersionKind, type[Object]] = {
     DeleteOptions.gvk: DeleteOptions,
     PartialObjectMetadata.gvk: PartialObjectMetadata,
 }
-"""Kinds that belong to no resource."""
+"""Kinds without a resource."""
 
 
 class SchemeError(ValueError):
-    """A registration that contradicts another one, or a type that names no kind."""
+    """A registration conflicts with another one, or a type has no kind."""
 
 
 class UnknownKindError(LookupError):
-    """A kind that no type stands for."""
+    """No type is registered for a kind."""
 
     def __init__(self, gvk: GroupVersionKind) -> None:
-        super().__init__(f"no type is registered for {gvk}; register one, or read it as Unstructured")
+        super().__init__(f"no type is registered for {gvk}; register one, or use Unstructured")
         self.gvk = gvk
 
 
@@ -49,7 +48,7 @@ def _named(cls: type) -> str:
 
 
 class Scheme:
-    """Types by kind and kinds by type. Without `builtins` only what is registered is known."""
+    """Types by kind and kinds by type. With `builtins=False` it only contains registered types."""
 
     def __init__(self, *types: type[Object], builtins: bool = True) -> None:
         self._types: dict[GroupVersionKind, type[Object]] = dict(_SHARED)
@@ -58,17 +57,19 @@ class Scheme:
         self.register(*types)
 
     def register(self, *types: type[Object]) -> None:
-        """Make types known by the kind that they carry; registering the same type twice does nothing.
+        """Register types by their kind; registering the same type again has no effect.
 
-        A second type for a kind is a `SchemeError` that names both.
+        Raise `SchemeError` if another type is registered for the kind.
         """
         for cls in types:
             gvk = cls.gvk
             if gvk is None:
-                raise SchemeError(f"{_named(cls)} names no kind: put @resource(group=..., version=...) on it")
+                raise SchemeError(f"{_named(cls)} has no kind; add @resource(group=..., version=...)")
             known = self.find(gvk)
             if known is not None and known is not cls:
-                raise SchemeError(f"{gvk} is {_named(known)} already; {_named(cls)} cannot be it too")
+                raise SchemeError(
+                    f"{gvk} is already registered as {_named(known)}; cannot register {_named(cls)}"
+                )
             self._types[gvk] = cls
 
     def add(self, cls: TypeT) -> TypeT:
@@ -77,7 +78,7 @@ class Scheme:
         return cls
 
     def find(self, gvk: GroupVersionKind) -> type[Object] | None:
-        """The type that stands for a kind, or `None`."""
+        """Return the type of a kind, or `None`."""
         cls = self._types.get(gvk)
         if cls is None and self._builtins and gvk.group_version in builtin_resources.group_versions():
             named: Any = getattr(import_module(module_of(gvk)), gvk.kind, None)
@@ -86,20 +87,20 @@ class Scheme:
         return cls
 
     def type_for(self, gvk: GroupVersionKind) -> type[Object]:
-        """The type that stands for a kind; `UnknownKindError` when there is none."""
+        """Return the type of a kind; raise `UnknownKindError` if there is none."""
         cls = self.find(gvk)
         if cls is None:
             raise UnknownKindError(gvk)
         return cls
 
     def gvk_of(self, of: type[Object] | Object | Mapping[str, Any]) -> GroupVersionKind:
-        """The kind of a type or of an object.
+        """Return the kind of a type or of an object.
 
-        An object without a type of its own (unstructured, or reduced to its metadata) says its kind itself.
+        For unstructured objects and `PartialObjectMetadata` it comes from their apiVersion and kind.
         """
         if isinstance(of, type):
             if of.gvk is None:
-                raise SchemeError(f"{_named(of)} names no kind: put @resource(group=..., version=...) on it")
+                raise SchemeError(f"{_named(of)} has no kind; add @resource(group=..., version=...)")
             return of.gvk
         if isinstance(of, Mapping):
             api_version, kind = of.get("apiVersion") or "", of.get("kind") or ""
@@ -109,26 +110,26 @@ class Scheme:
                 return own
             api_version, kind = of.api_version, of.kind
         if not kind or not api_version:
-            raise SchemeError("the object says no apiVersion and kind")
+            raise SchemeError("the object has no apiVersion or kind")
         return GroupVersionKind.from_api_version(api_version, kind)
 
     def __contains__(self, gvk: object) -> bool:
         return isinstance(gvk, GroupVersionKind) and self.find(gvk) is not None
 
     def __iter__(self) -> Iterator[GroupVersionKind]:
-        """The kinds that were registered or used so far, and every built-in one that is a resource."""
+        """Iterate over registered kinds, used kinds and all built-in kinds that are resources."""
         known = dict.fromkeys(self._types)
         if self._builtins:
             known.update(dict.fromkeys(row.gvk for row in builtin_resources.resources()))
         return iter(known)
 
     def versions(self, kind: GroupKind) -> tuple[str, ...]:
-        """The versions of a kind, preferred first."""
+        """Return the versions of a kind, preferred ones first."""
         found = {gvk.version for gvk in self if gvk.group_kind == kind}
         return tuple(sorted(found, key=version_priority))
 
     def hub(self, kind: GroupKind) -> GroupVersionKind:
-        """The version that conversions of a kind go through."""
+        """Return the hub version of a kind."""
         kinds = [kind.with_version(version) for version in self.versions(kind)]
         if not kinds:
             raise UnknownKindError(GroupVersionKind(kind.group, "", kind.kind))
@@ -142,18 +143,18 @@ class Scheme:
         return kinds[0]
 
     def info_of(self, of: type[Object] | GroupVersionKind) -> ResourceInfo:
-        """Plural, scope and the rest of what is known of a kind that is a resource."""
+        """Return plural, scope and further properties of a kind that is a resource."""
         gvk = of if isinstance(of, GroupVersionKind) else self.gvk_of(of)
         row = builtin_resources.resource_of_kind(gvk) if self._builtins else None
         if row is not None:
             return _builtin_info(row)
         cls = of if isinstance(of, type) else self.type_for(gvk)
         if not is_resource(cls):
-            raise SchemeError(f"{gvk} is served under no name that is known here")
+            raise SchemeError(f"{gvk} has no known resource")
         return resource_info(cls)
 
     def list_type_for(self, of: type[Object] | GroupVersionKind) -> type[Object]:
-        """The type of a list of these: the registered `<Kind>List`, else a list made for the type."""
+        """Return the type of lists of a kind: the registered `<Kind>List`, else `ObjectList[...]`."""
         cls = self.type_for(of) if isinstance(of, GroupVersionKind) else of
         found = self._lists.get(cls)
         if found is None:
@@ -162,7 +163,7 @@ class Scheme:
         return found
 
     def item_kind_of(self, list_kind: GroupVersionKind) -> GroupVersionKind | None:
-        """The kind of the items of a list kind, or `None` for what is not the list of a known kind."""
+        """Return the kind of the items of a list kind, or `None` if it is not the list of a known kind."""
         item = list_kind._replace(kind=list_kind.kind.removesuffix("List"))
         return item if item.kind and item != list_kind and item in self else None
 

@@ -1,8 +1,8 @@
-"""Times and durations as Kubernetes writes them.
+"""Times and durations in the formats of Kubernetes.
 
-`Time` is RFC 3339 to the second and `MicroTime` to the microsecond; both are plain `datetime` values here.
-`now()` gives what belongs in a `Time`, `now_micro()` what belongs in a `MicroTime`. `Duration` is Go's
-(`1h30m`, `250ms`), exact to the nanosecond.
+`Time` is RFC 3339 to the second and `MicroTime` to the microsecond; both are `datetime` values in Python.
+`now()` returns a value for a `Time`, `now_micro()` one for a `MicroTime`. `Duration` has Go's notation
+(`1h30m`, `250ms`) and is exact to the nanosecond.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RFC_3339: Final = re.compile(
 
 
 class TimePrecision:
-    """Marks a `datetime` field with the precision that it has on the wire."""
+    """Annotation of a `datetime` field with its precision in JSON."""
 
     __slots__ = ("digits",)
 
@@ -35,14 +35,14 @@ MicroTime = Annotated[datetime, TimePrecision(6)]
 
 
 def now() -> datetime:
-    """The current time in UTC, to the second."""
+    """Return the current time in UTC, to the second."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 def now_micro() -> datetime:
-    """The current time in UTC, to the microsecond.
+    """Return the current time in UTC, to the microsecond.
 
-    Never a whole second: API servers insist on the fraction of a `MicroTime`, and an encoder leaves out zero.
+    It is never a whole second: API servers require the fraction of a `MicroTime`, and encoders omit zero.
     """
     value = datetime.now(UTC)
     return value if value.microsecond else value.replace(microsecond=1)
@@ -56,18 +56,18 @@ def parse_time(text: str) -> datetime:
 
 
 def format_time(value: datetime) -> str:
-    """Print as `Time` is printed: UTC, no fraction."""
+    """Format a `Time`: UTC, without a fraction."""
     return _utc(value).isoformat(timespec="seconds") + "Z"
 
 
 def format_micro_time(value: datetime) -> str:
-    """Print as `MicroTime` is printed: UTC, always six digits."""
+    """Format a `MicroTime`: UTC, always with six digits."""
     return _utc(value).isoformat(timespec="microseconds") + "Z"
 
 
 def _utc(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError(f"{value!r} has no time zone: write datetime(..., tzinfo=UTC)")
+        raise ValueError(f"{value!r} has no time zone; use datetime(..., tzinfo=UTC)")
     return value.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -87,12 +87,12 @@ _MAX_NS: Final = (1 << 63) - 1
 
 @total_ordering
 class Duration:
-    """A length of time in Go's notation, exact to the nanosecond; equal lengths are equal however written."""
+    """A duration in Go's notation, exact to the nanosecond; compared by length."""
 
     __slots__ = ("nanoseconds",)
 
     def __init__(self, value: str | timedelta | float | int | Duration = 0) -> None:
-        """Take Go text, a `timedelta`, another duration, or a number of seconds."""
+        """Create it from Go's notation, a `timedelta`, another duration, or a number of seconds."""
         if isinstance(value, str):
             self.nanoseconds = duration_nanoseconds(value)
         elif isinstance(value, timedelta):
@@ -105,11 +105,11 @@ class Duration:
             raise ValueError(f"duration {value!r} is out of range")
 
     def total_seconds(self) -> float:
-        """The length in seconds."""
+        """Return the duration in seconds."""
         return self.nanoseconds / 1_000_000_000
 
     def timedelta(self) -> timedelta:
-        """The length as a `timedelta`, rounded to microseconds."""
+        """Return the duration as a `timedelta`, rounded to microseconds."""
         return timedelta(microseconds=self.nanoseconds / 1000)
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Duration:
 
 
 def duration_nanoseconds(text: str) -> int:
-    """Nanoseconds of a duration in Go's notation; `ValueError` if it is none."""
+    """Parse a duration in Go's notation to nanoseconds; raise `ValueError` if it is malformed."""
     rest = text
     sign = -1 if rest[:1] == "-" else 1
     if rest[:1] in ("-", "+"):

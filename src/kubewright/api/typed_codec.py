@@ -1,12 +1,11 @@
-"""Plain data as a server's own types read and write it.
+"""Normalize plain data as kube-apiserver does by decoding it into Go structs and encoding it again.
 
-A server that is written with typed structs does more to a JSON object than check it. Reading drops `null`s
-and unknown fields and refuses values of another type; writing brings quantities, times and bytes into their
-one canonical form, leaves out optional fields that have their zero value and shows required ones that were
-absent: a Deployment that was sent without a status comes back with `status: {}`.
+Decoding drops `null`s and unknown fields and rejects values of the wrong type. Encoding writes quantities,
+times and bytes in canonical form, omits optional fields that have their zero value, and adds fields that are
+always present: a Deployment without a status gets `status: {}`.
 
-`TypedCodec.read` does the same from a table of messages (`wire_messages`), and raises `TypedDecodeError` with
-the wording of kube-apiserver. Fields come in the order they were given, then those that are always shown.
+`TypedCodec.normalize` does this with a table of messages (`wire_messages`) and raises `TypedDecodeError` with
+the wording of kube-apiserver. Fields keep their order; fields that are always present are appended.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ MAX_DEPTH: Final = 500
 _RANGES: Final = {"i": (-(1 << 31), (1 << 31) - 1), "I": (-(1 << 63), (1 << 63) - 1)}
 _ALPHABET: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _ABSENT: Final[tuple[Any, ...]] = (None, "", 0, [], {})
-"""Values that are left out of a field that may be empty (`False` is one: it equals 0)."""
+"""Values that are omitted from optional fields; `False` is one of them, because it equals 0."""
 
 
 class TypedDecodeError(ValueError):
-    """A value that does not fit its field, in the words of the JSON reader of typed servers.
+    """A value has the wrong type for its field, with the wording of Go's JSON decoder.
 
-    `converted` says the same in the words of a server that goes from plain data to its types directly, as
-    it does for strategic and apply patches.
+    `converted` has the wording of the conversion from plain data to Go structs, which kube-apiserver uses for
+    strategic merge and apply patches.
     """
 
     def __init__(self, text: str, converted: str = "") -> None:
@@ -44,7 +43,7 @@ class TypedDecodeError(ValueError):
 
 
 def conversion_error(value: Any, wanted: str, base: str) -> str:
-    """What is wrong with plain data that is to become a Go value of type `wanted`, a `base` if a scalar."""
+    """Return the message for data that cannot be converted to the Go type `wanted` (`base` if a scalar)."""
     kinds = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
     kind = kinds.get(type(value), "invalid")
     if wanted.startswith("map["):
@@ -58,7 +57,7 @@ def conversion_error(value: Any, wanted: str, base: str) -> str:
     return f"unrecognized type: {base}"
 
 
-def _word(value: Any) -> str:
+def _json_type(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -69,7 +68,7 @@ def _word(value: Any) -> str:
 def _mismatch(
     value: Any, wanted: str, place: str, *, base: str = "", literal: bool = False
 ) -> TypedDecodeError:
-    shown = f"{_word(value)} {value}" if literal else _word(value)
+    shown = f"{_json_type(value)} {value}" if literal else _json_type(value)
     where = f"struct field {place}" if place else "value"
     converted = conversion_error(value, wanted, base)
     return TypedDecodeError(f"json: cannot unmarshal {shown} into Go {where} of type {wanted}", converted)
@@ -113,7 +112,7 @@ def _read_bytes(value: Any, wanted: str, place: str) -> str:
 
 
 def _base64_error(text: str) -> int | None:
-    """Where text stops being base64, counted as Go counts it; line breaks are ignored."""
+    """Return the position of the first base64 error, counted as in Go; line breaks are ignored."""
     places = [index for index, char in enumerate(text) if char not in "\r\n"]
     for start in range(0, len(places), 4):
         quantum = places[start : start + 4]
@@ -144,7 +143,7 @@ def _read_quantity(value: Any, wanted: str, place: str) -> str:
 
 @contextmanager
 def _read_by_itself(value: Any, wanted: str) -> Iterator[None]:
-    """For types that read their JSON themselves: converters let them, and they do not know where they are."""
+    """Wrap errors of types with an UnmarshalJSON method, whose messages do not contain the field."""
     try:
         yield
     except TypedDecodeError as error:
@@ -164,7 +163,7 @@ def _read_time(value: Any, wanted: str, place: str) -> str:
             datetime.fromisoformat(value)
             return value
         except ValueError:
-            pass  # the slow way finds the words for what is wrong
+            pass  # parse_layout raises the right error
     return format_time(_moment(value, place, fraction=0))
 
 
@@ -206,10 +205,10 @@ _READERS: Final[dict[str, Callable[[Any, str, str], Any]]] = {
 }
 
 
-class _Shape:
-    """A message as JSON has it: the fields of embedded messages among its own.
+class _JSONFields:
+    """Fields of a message in JSON, with those of embedded messages inlined.
 
-    `places` says under which embedded message a field stands, as messages about wrong values do.
+    `places` has the paths of inlined fields, which error messages contain.
     """
 
     __slots__ = ("fields", "keeps_empty", "kind", "name", "places", "shown")
@@ -221,7 +220,7 @@ class _Shape:
         self._collect(message, messages, "")
         self.kind = "metadata" in self.fields or self.name == "DeleteOptions"
         self.shown = tuple(field for field in self.fields.values() if field.always)
-        # Most kinds are stored in a format that knows no empty lists; definitions are stored as JSON.
+        # Most kinds are stored in protobuf, which has no empty lists; CRDs are stored as JSON.
         self.keeps_empty = ".apiextensions." in message.name
 
     def _collect(self, message: Message, messages: Messages, prefix: str) -> None:
@@ -236,44 +235,44 @@ class _Shape:
 
 
 class TypedCodec:
-    """Reads plain data by a table of messages."""
+    """Normalizes plain data with a table of messages."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
-        self._shapes: dict[str, _Shape] = {}
+        self._json_fields: dict[str, _JSONFields] = {}
 
-    def read(self, name: str, value: Any) -> Any:
-        """A new object of the message `name`: only known fields, in canonical form."""
+    def normalize(self, name: str, value: Any) -> Any:
+        """Return a new object of the message `name` with its known fields in canonical form."""
         if not isinstance(value, dict):
             raise _mismatch(value, type_name(name), "")
         return self._message(name, value, "", type_name(name), 0)
 
-    def arranged(self, name: str, value: Any) -> Any:
-        """The same plain data with its fields in the order of the type; what fits no field is last."""
+    def in_field_order(self, name: str, value: Any) -> Any:
+        """Return the data with its fields in the order of the message; unknown fields are last."""
         if type(value) is not dict or self._messages[name].shape != "object":
             return value
-        fields = self._shape(name).fields
+        fields = self._fields_of(name).fields
         out: Plain = {key: value[key] for key in ("kind", "apiVersion") if key in value and key not in fields}
         for field in fields.values():
             if field.name in value:
-                out[field.name] = self._arranged_field(field, value[field.name])
+                out[field.name] = self._field_in_order(field, value[field.name])
         return out | {key: item for key, item in value.items() if key not in out}
 
-    def _arranged_field(self, field: Field, value: Any) -> Any:
+    def _field_in_order(self, field: Field, value: Any) -> Any:
         if field.label == "%" and type(value) is dict:
             value = {key: value[key] for key in sorted(value)}
         if field.type in _READERS:
             return value
         if field.label == "*" and type(value) is list:
-            return [self.arranged(field.type, item) for item in value]
+            return [self.in_field_order(field.type, item) for item in value]
         if field.label == "%" and type(value) is dict:
-            return {key: self.arranged(field.type, item) for key, item in value.items()}
-        return self.arranged(field.type, value)
+            return {key: self.in_field_order(field.type, item) for key, item in value.items()}
+        return self.in_field_order(field.type, value)
 
-    def _shape(self, name: str) -> _Shape:
-        shape = self._shapes.get(name)
+    def _fields_of(self, name: str) -> _JSONFields:
+        shape = self._json_fields.get(name)
         if shape is None:
-            shape = self._shapes[name] = _Shape(self._messages[name], self._messages)
+            shape = self._json_fields[name] = _JSONFields(self._messages[name], self._messages)
         return shape
 
     def _message(self, name: str, value: Any, path: str, wanted: str, depth: int, place: str = "") -> Any:
@@ -288,9 +287,9 @@ class TypedCodec:
             return self._union(message, value, path, place, depth)
         if type(value) is not dict:
             raise _mismatch(value, wanted, place)
-        return self._object(self._shape(name), value, path, depth)
+        return self._object(self._fields_of(name), value, path, depth)
 
-    def _object(self, shape: _Shape, value: Plain, path: str, depth: int) -> Plain:
+    def _object(self, shape: _JSONFields, value: Plain, path: str, depth: int) -> Plain:
         out: Plain = {}
         fields, places = shape.fields, shape.places
         read: Any
@@ -359,7 +358,7 @@ class TypedCodec:
         message = self._messages[name]
         if message.shape != "object":
             return None
-        return self._object(self._shape(name), {}, "", depth + 1)
+        return self._object(self._fields_of(name), {}, "", depth + 1)
 
 
 _ZEROS: Final[dict[str, Any]] = {"s": "", "i": 0, "I": 0, "b": False, "d": 0, "q": "0", "o": 0, "D": "0s"}

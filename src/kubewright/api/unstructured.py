@@ -1,15 +1,15 @@
-"""`Unstructured`: an object of any kind as the dict it is on the wire.
+"""`Unstructured`: an object of any kind as a dict.
 
-For kinds that have no class here, and for code that works on all kinds. It is a mapping over `raw`, with wire
-names; the well-known parts have properties, and `metadata` is a view with the same field names as the
-`ObjectMeta` of typed objects, so that helpers work on both:
+For kinds without a class, and for code that handles all kinds. It is a mapping over `raw`, with JSON names;
+common fields have properties, and `metadata` is a view with the field names of `ObjectMeta`, so that helpers
+work for typed and unstructured objects:
 
     app = Unstructured({"apiVersion": "example.com/v1", "kind": "App", "metadata": {"name": "web"}})
     app.set_nested("spec", "replicas", value=3)
     app.get_nested("spec", "template", "image", default="latest")
     app.metadata.finalizers = ["example.com/cleanup"]
 
-Nothing is copied: whoever changes `raw` changes the object. `copy()` gives one of its own.
+The object refers to `raw` and does not copy it; `copy()` returns a deep copy.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _STRUCT_LISTS: Final[dict[str, type]] = {
 
 
 class MetadataView:
-    """`metadata` of a dict under the names of `ObjectMeta`.
+    """View of the `metadata` of a dict with the field names of `ObjectMeta`.
 
-    Maps and lists of text are the object's own; owner references and managed fields are read as structs, so
-    assign the list to change it. `None` removes a field.
+    Maps and lists of strings are those of the object; owner references and managed fields are converted to
+    structs, so assign a new list to change them. Assigning `None` removes a field.
     """
 
     __slots__ = ("_raw",)
@@ -98,14 +98,14 @@ class Unstructured(MutableMapping[str, Any]):
         self.raw: dict[str, Any] = {} if raw is None else raw
 
     @classmethod
-    def new(cls, gvk: GroupVersionKind, name: str = "", namespace: str = "") -> Self:
-        """An object of this kind with nothing but a name."""
+    def new(cls, gvk: GroupVersionKind, name: str = "", *, namespace: str = "") -> Self:
+        """Create an object of this kind with a name and namespace."""
         metadata = {key: value for key, value in (("name", name), ("namespace", namespace)) if value}
         return cls({"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata})
 
     @property
     def api_version(self) -> str:
-        """Group and version, as text."""
+        """The apiVersion, or an empty string."""
         return self.raw.get("apiVersion") or ""
 
     @api_version.setter
@@ -114,7 +114,7 @@ class Unstructured(MutableMapping[str, Any]):
 
     @property
     def kind(self) -> str:
-        """The kind."""
+        """The kind, or an empty string."""
         return self.raw.get("kind") or ""
 
     @kind.setter
@@ -132,18 +132,18 @@ class Unstructured(MutableMapping[str, Any]):
 
     @property
     def metadata(self) -> ObjectMeta:
-        """The metadata under the names that typed objects use; see `MetadataView`."""
+        """The metadata with the field names of `ObjectMeta`; see `MetadataView`."""
         return cast(ObjectMeta, MetadataView(self.raw))
 
-    name: str = _text_property("name", "The name, or empty text.")
-    generate_name: str = _text_property("generateName", "The prefix of a name that the server makes.")
-    namespace: str = _text_property("namespace", "The namespace, or empty text.")
-    uid: str = _text_property("uid", "The identity, or empty text before it is created.")
-    resource_version: str = _text_property("resourceVersion", "The version that was read, or empty text.")
+    name: str = _text_property("name", "The name, or an empty string.")
+    generate_name: str = _text_property("generateName", "The prefix of a generated name, or an empty string.")
+    namespace: str = _text_property("namespace", "The namespace, or an empty string.")
+    uid: str = _text_property("uid", "The uid, or an empty string.")
+    resource_version: str = _text_property("resourceVersion", "The resource version, or an empty string.")
 
     @property
     def labels(self) -> dict[str, str] | None:
-        """The labels themselves, not a copy."""
+        """The labels, not a copy."""
         return cast("dict[str, str] | None", self.get_nested("metadata", "labels"))
 
     @labels.setter
@@ -152,7 +152,7 @@ class Unstructured(MutableMapping[str, Any]):
 
     @property
     def annotations(self) -> dict[str, str] | None:
-        """The annotations themselves, not a copy."""
+        """The annotations, not a copy."""
         return cast("dict[str, str] | None", self.get_nested("metadata", "annotations"))
 
     @annotations.setter
@@ -161,28 +161,28 @@ class Unstructured(MutableMapping[str, Any]):
 
     @property
     def is_list(self) -> bool:
-        """Whether it holds items."""
+        """Whether the object is a list."""
         return isinstance(self.raw.get("items"), list)
 
     def items_of_list(self) -> Iterator[Unstructured]:
-        """The items of a list, each as an object."""
+        """Iterate over the items of a list as objects."""
         for item in self.raw.get("items") or ():
             yield Unstructured(item)
 
     def get_nested(self, *keys: Key, default: Any = None) -> Any:
-        """The value at the end of the keys, or `default` where the way ends."""
+        """Return the value at the path `keys`, or `default` if it does not exist."""
         return nested_get(self.raw, keys, default)
 
     def set_nested(self, *keys: Key, value: Any) -> None:
-        """Put a value there; missing maps on the way are made."""
+        """Set the value at the path `keys`; missing maps are created."""
         nested_set(self.raw, keys, value)
 
     def delete_nested(self, *keys: Key) -> bool:
-        """Remove what is there; tells whether it was."""
+        """Delete the value at the path `keys`; return whether it existed."""
         return nested_delete(self.raw, keys)
 
     def copy(self) -> Self:
-        """A deep copy; it remembers the same server version."""
+        """Return a deep copy with the same base."""
         new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
         new.raw = copy_value(self.raw)

@@ -1,8 +1,8 @@
-"""What a server's own types do to objects: numbers in protobuf, and which fields JSON always shows.
+"""Message descriptors: field numbers in protobuf, and which fields are always present in JSON.
 
-A table names every message and describes it in one line of text; this module turns such a line into `Message`
-at the first use. A line is fields joined by `;`, each `number name type`, and where errors call the type by
-another name, that name:
+A table has one line of text per message, which is parsed into a `Message` at first use. A line is a list of
+fields joined by `;`, each `number name type`, followed by the name of the type in error messages if it
+differs:
 
     1 name s!;2 volumeSource VolumeSource~;3 ports *ContainerPort;4 labels %s;5 replicas i?;6 mode s v1.Mode
 
@@ -13,13 +13,13 @@ The type is a letter, or the name of a message (of the same group version when i
 
 `*` before the type repeats it, `%` makes it the value of a map with string keys. After the type:
 
-    (nothing)  left out of JSON when it has its zero value
-    !          always in JSON: its zero value when absent (`null` for lists, maps and times)
-    ?          a pointer: in JSON when present, even if zero; `?!` is `null` when absent
-    ~          its fields are those of the enclosing object in JSON, a message of its own in protobuf
+    (nothing)  omitted from JSON if it has its zero value
+    !          always in JSON, with its zero value if absent (`null` for lists, maps and times)
+    ?          a pointer: in JSON if present, even if zero; `?!` is `null` if absent
+    ~          embedded: its fields are inlined in JSON, and a separate message in protobuf
 
-A line that starts with `=` is a message that is a bare list in JSON, with `|` one that is any of its fields;
-those fields have no names on the line (`Field.name` is then empty, or the number).
+A line that starts with `=` describes a message that is a plain list in JSON, one with `|` a union that is one
+of its fields; these fields have no names in the line (`Field.name` is empty, or the number).
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Field(NamedTuple):
     always: bool
     inline: bool
     type_name: str
-    """What error messages call the type."""
+    """Name of the type in error messages."""
 
     @property
     def zero(self) -> object:
-        """The value that JSON shows when the field is absent; structs aside, which are their own zero."""
+        """The value in JSON of an absent field; not for structs."""
         return None if self.label or self.pointer else _ZEROS.get(self.type)
 
 
 class Message(NamedTuple):
-    """One message: its fields, and whether JSON shows it as an object, a bare list or one of its fields."""
+    """A message: its fields, and whether it is an object, a list or a union in JSON."""
 
     name: str
     shape: Literal["object", "list", "union"]
@@ -75,7 +75,7 @@ class Message(NamedTuple):
 
 
 class Messages:
-    """Messages by name, parsed from their lines when they are first asked for."""
+    """Messages by name, parsed at first use."""
 
     def __init__(self, lines: Mapping[str, str]) -> None:
         self._lines = lines
@@ -85,7 +85,7 @@ class Messages:
         return name in self._lines
 
     def __getitem__(self, name: str) -> Message:
-        """The message of that name; `KeyError` when the table has none."""
+        """Return a message; raise `KeyError` if the table does not have it."""
         message = self._parsed.get(name)
         if message is None:
             message = self._parsed[name] = parse_message(name, self._lines[name])
@@ -93,7 +93,7 @@ class Messages:
 
 
 def parse_message(name: str, line: str) -> Message:
-    """Read one line of a table."""
+    """Parse one line of a table."""
     shape: Literal["object", "list", "union"] = "object"
     if line[:1] in ("=", "|"):
         shape = "list" if line[0] == "=" else "union"
@@ -129,7 +129,7 @@ def _field(text: str, home: str, shape: str) -> Field:
 
 
 def type_name(type_: str) -> str:
-    """What error messages call a type that has no other name: `int32`, `v1.PodSpec`."""
+    """Return the default name of a type in error messages: `int32`, `v1.PodSpec`."""
     return _TYPE_NAMES.get(type_) or ".".join(type_.rsplit(".", 2)[-2:])
 
 

@@ -1,7 +1,7 @@
-"""How deep and how large a YAML document may be, told before it is built.
+"""Limits of the depth and size of YAML documents, checked before they are constructed.
 
-Building recurses, and aliases multiply: a page of text can stand for more than any memory holds. The events
-of a document tell both beforehand, at the cost of one look at its text.
+Construction recurses, and aliases multiply the size: a small document can expand to more than fits in memory.
+The parser events of a document reveal both in one pass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Problem = Literal["depth", "size", "cycle", "anchor"]
 
 
 class YAMLLimitError(Exception):
-    """A document is too deep or too large, contains itself, or repeats what is not there."""
+    """A document is too deep or too large, contains itself, or refers to an undefined anchor."""
 
     def __init__(self, problem: Problem, event: yaml.Event) -> None:
         super().__init__(problem)
@@ -25,9 +25,10 @@ class YAMLLimitError(Exception):
 
 
 def check_limits(events: Iterable[yaml.Event], *, depth: int, most: int, weigh: Callable[[str], int]) -> None:
-    """Raise `YAMLLimitError` for a document nested deeper than `depth` or heavier than `most`.
+    """Raise `YAMLLimitError` for a document deeper than `depth` or larger than `most`.
 
-    A collection weighs one, a scalar what `weigh` says of its text, an alias what it repeats.
+    The size of a collection is one plus its contents, that of a scalar is `weigh(text)`, that of an alias is
+    the size of its anchor.
     """
     weights: dict[str | None, int | None] = {}
     above: list[tuple[str | None, int]] = []

@@ -1,8 +1,15 @@
-"""Manifests from an imported project: definitions of its kinds, roles for its permissions, its webhooks.
+"""Generate CRDs, RBAC roles and webhook configurations from the declarations of a project.
 
-`load_project` imports modules and collects declarations; `generate` turns them into files; `crd`, `roles` and
-`webhook_configurations` make single objects for those who want them in memory. The manifests are those that
-controller-gen writes for the equivalent Go types.
+    manifests = generate(load_project(["shop"]))
+    write(manifests, Path("config"))
+
+The manifests are the same that controller-gen generates for equivalent Go types.
+
+- `project`: imports modules and collects their declarations
+- `generate`: all manifests of a project as files; `compare` and `write` them
+- `crd`, `rbac`, `webhooks`: single objects, by `crd()`, `roles()` and `webhook_configurations()`
+- `path_checks`: checks of JSON paths against a schema
+- `yaml_output`: YAML with sorted keys
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CustomResourceDefinitions from declared kinds.
 
-All versions of a kind make one definition. Names, scope and conversion belong to the kind, so the versions
-must agree on them; schema, columns, subresources and selectable fields belong to each version. The only
-version of a kind is its storage version; with several, exactly one says `storage=True`.
+All versions of a kind are part of one definition. Names, scope and conversion belong to the kind, so all
+versions must declare the same; schema, columns, subresources and selectable fields belong to a version. If a
+kind has several versions, exactly one has `storage=True`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options, SchemaBuilder
 from kubewright.schema.structural import Schema
 
-from .path_checks import column_complaints, scale_complaints, selectable_complaints
+from .path_checks import column_path_errors, scale_path_errors, selectable_path_errors
 
 Manifest = dict[str, Any]
 
@@ -38,7 +38,7 @@ _ROOT_KEYWORDS: Final = frozenset(
 
 
 def crd(*versions: type[Object], options: Options | None = None) -> Manifest:
-    """The definition of a kind in all the versions given; raises `DeclarationError` with every problem."""
+    """Return the definition of a kind with these versions; raise `DeclarationError` with all problems."""
     problems: list[Problem] = []
     manifest = build_crd(versions, options or Options(), problems)
     if problems:
@@ -47,7 +47,7 @@ def crd(*versions: type[Object], options: Options | None = None) -> Manifest:
 
 
 def build_crd(classes: Sequence[type[Object]], options: Options, problems: list[Problem]) -> Manifest:
-    """The definition of a kind; what is wrong is added to `problems`."""
+    """Return the definition of a kind; errors are added to `problems`."""
     before = len(problems)
     places: dict[str, str] = {}
     infos = sorted(((resource_info(cls), cls) for cls in classes), key=lambda pair: pair[0].gvk.version)
@@ -78,8 +78,8 @@ def build_crd(classes: Sequence[type[Object]], options: Options, problems: list[
         problems.append(
             _problem(
                 first,
-                f"a group below k8s.io or kubernetes.io needs approval; write annotations={{{_APPROVAL!r}: "
-                "...} with the URL of the approval, or choose a group of your own",
+                f"groups below k8s.io and kubernetes.io require approval; write annotations={{{_APPROVAL!r}: "
+                "...} with the URL of the approval, or choose another group",
             )
         )
     spec: Manifest = {
@@ -98,14 +98,14 @@ def build_crd(classes: Sequence[type[Object]], options: Options, problems: list[
         "spec": spec,
     }
     if len(problems) == before:
-        problems.extend(_refusals(definition, [info for info, _ in kept], places))
+        problems.extend(_validation_errors(definition, [info for info, _ in kept], places))
     return definition
 
 
-def _refusals(
+def _validation_errors(
     definition: Manifest, infos: Sequence[ResourceInfo], places: Mapping[str, str]
 ) -> Iterable[Problem]:
-    """What an API server would still say, such as rules that do not compile or may cost too much."""
+    """Return the validation errors of an API server, such as CEL rules that do not compile."""
     defaulted: Manifest = copy_value(definition)
     default_crd(defaulted)
     for error in validate_crd(defaulted):
@@ -113,19 +113,19 @@ def _refusals(
         info = infos[int(index.group(1)) if index else 0]
         _, in_schema, steps = error.field.partition("openAPIV3Schema")
         if not in_schema:
-            yield _problem(info, f"an API server refuses {error.field}: {error.message}")
+            yield _problem(info, f"an API server rejects {error.field}: {error.message}")
             continue
         path, rest = _field_path(steps)
         where = places.get(f"{info.gvk.version} {info.gvk.kind}{path}", info.where)
-        said = f"{rest}: {error.message}" if rest else error.message
-        yield Problem(where, info.gvk.kind + path, f"an API server refuses {said}")
+        detail = f"{rest}: {error.message}" if rest else error.message
+        yield Problem(where, info.gvk.kind + path, f"an API server rejects {detail}")
 
 
 _STEP: Final = re.compile(r"\.properties\[([^\]]+)\]|\.(items)|\.(additionalProperties)")
 
 
 def _field_path(steps: str) -> tuple[str, str]:
-    """`.properties[spec].items.pattern` as the path of a field and what is left: `.spec[]`, `pattern`."""
+    """Split `.properties[spec].items.pattern` into a field path and the rest: `.spec[]`, `pattern`."""
     path, position = "", 0
     while step := _STEP.match(steps, position):
         path += f".{step.group(1)}" if step.group(1) else "[]" if step.group(2) else "{}"
@@ -143,13 +143,13 @@ def _is_protected(group: str) -> bool:
 
 def _check_agreement(infos: Sequence[ResourceInfo], problems: list[Problem]) -> None:
     for field in ("plural", "singular", "scope", "short_names", "categories", "conversion"):
-        said = [info for info in infos if field != "conversion" or info.conversion is not None]
-        for info in said[1:]:
-            mine, theirs = getattr(info, field), getattr(said[0], field)
+        declared = [info for info in infos if field != "conversion" or info.conversion is not None]
+        for info in declared[1:]:
+            mine, theirs = getattr(info, field), getattr(declared[0], field)
             if mine != theirs:
-                other = f"{said[0].gvk.version} ({said[0].where})"
+                other = f"{declared[0].gvk.version} ({declared[0].where})"
                 problems.append(
-                    _problem(info, f"{field} is {mine!r} here and {theirs!r} in {other}; write one")
+                    _problem(info, f"{field} is {mine!r} here and {theirs!r} in {other}; use the same value")
                 )
 
 
@@ -190,7 +190,9 @@ def _version(
     for path, where in builder.places.items():
         places[f"{info.gvk.version} {info.gvk.kind}{path[start:]}"] = where
     for keyword in sorted(schema.keys() - _ROOT_KEYWORDS):
-        problems.append(_problem(info, f"{keyword} cannot stand on the whole object; move it into the spec"))
+        problems.append(
+            _problem(info, f"{keyword} is not supported for the whole object; move it into the spec")
+        )
     version: Manifest = {
         "name": info.gvk.version,
         "schema": {"openAPIV3Schema": schema},
@@ -204,7 +206,7 @@ def _version(
         version["deprecated"] = True
         if info.deprecation_warning is not None:
             version["deprecationWarning"] = info.deprecation_warning
-    complaints = list(_columns(info, schema, version))
+    errors = list(_columns(info, schema, version))
     subresources: Manifest = {}
     if has_status:
         subresources["status"] = {}
@@ -214,23 +216,23 @@ def _version(
             "specReplicasPath": scale.spec_replicas,
             "statusReplicasPath": scale.status_replicas,
         }
-        complaints += scale_complaints(schema, scale.spec_replicas, "spec")
-        complaints += scale_complaints(schema, scale.status_replicas, "status")
+        errors += scale_path_errors(schema, scale.spec_replicas, "spec")
+        errors += scale_path_errors(schema, scale.status_replicas, "status")
         if scale.selector is not None:
             subresources["scale"]["labelSelectorPath"] = scale.selector
             root = "spec" if scale.selector.startswith(".spec.") else "status"
-            complaints += scale_complaints(schema, scale.selector, root)
+            errors += scale_path_errors(schema, scale.selector, root)
     if subresources or info.columns:
         version["subresources"] = subresources
     if info.selectable_fields:
         version["selectableFields"] = [{"jsonPath": path} for path in info.selectable_fields]
         for path in info.selectable_fields:
-            complaints += selectable_complaints(schema, path)
+            errors += selectable_path_errors(schema, path)
         if len(set(info.selectable_fields)) != len(info.selectable_fields):
-            complaints.append("a selectable field is named twice; remove one")
+            errors.append("a selectable field is named twice; remove one")
         if len(info.selectable_fields) > MAX_SELECTABLE_FIELDS:
-            complaints.append(f"at most {MAX_SELECTABLE_FIELDS} selectable fields are allowed")
-    problems.extend(_problem(info, complaint) for complaint in complaints)
+            errors.append(f"at most {MAX_SELECTABLE_FIELDS} selectable fields are allowed")
+    problems.extend(_problem(info, error) for error in errors)
     return version
 
 
@@ -247,15 +249,15 @@ def _columns(info: ResourceInfo, schema: Schema, version: Manifest) -> Iterable[
         if column.priority:
             printed["priority"] = column.priority
         version["additionalPrinterColumns"].append(printed)
-        said = f"column {column.name!r}"
+        subject = f"column {column.name!r}"
         if not column.name:
             yield "a column has no name"
         if column.type not in _COLUMN_TYPES:
-            yield f"{said}: type {column.type!r} must be one of {', '.join(_COLUMN_TYPES)}"
+            yield f"{subject}: type {column.type!r} must be one of {', '.join(_COLUMN_TYPES)}"
         if column.format and column.format not in _COLUMN_FORMATS:
-            yield f"{said}: format {column.format!r} must be one of {', '.join(_COLUMN_FORMATS)}"
-        for complaint in column_complaints(schema, column.json_path):
-            yield f"{said}: {complaint}"
+            yield f"{subject}: format {column.format!r} must be one of {', '.join(_COLUMN_FORMATS)}"
+        for error in column_path_errors(schema, column.json_path):
+            yield f"{subject}: {error}"
 
 
 def _conversion(conversion: WebhookConversion) -> Manifest:

@@ -1,10 +1,9 @@
-"""All manifests of a project as files.
+"""Generate all manifests of a project as files.
 
-They are `crd/<group>_<plural>.yaml`, `rbac/role.yaml` and `webhook/manifests.yaml`.
+The files are `crd/<group>_<plural>.yaml`, `rbac/role.yaml` and `webhook/manifests.yaml`.
 
-Generation looks at everything before it complains, so all problems of a project come in one
-`DeclarationError`. The same declarations always give the same bytes; `compare` tells how the files in a
-directory differ from them.
+All problems of a project are reported in one `DeclarationError`. The same declarations always produce the
+same bytes; `compare` returns the differences to the files in a directory.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from .webhooks import build_webhooks
 from .yaml_output import to_yaml
 
 ANNOTATION_LIMIT: Final = 262_144
-"""Bytes that all annotations of an object may have together; client-side apply keeps a copy of it in one."""
+"""Maximum size of the annotations of an object; client-side apply stores a copy of the object in one."""
 
 
 @dataclass
 class Manifests:
-    """Files by their path below the output directory, and what the author should know about them."""
+    """Files by path relative to the output directory, and warnings about them."""
 
     files: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -43,9 +42,9 @@ class Manifests:
 def generate(
     project: Project, options: Options | None = None, *, role_name: str = DEFAULT_ROLE, header: str = ""
 ) -> Manifests:
-    """Every manifest of a project; raises `DeclarationError` with every problem in it.
+    """Return all manifests of a project; raise `DeclarationError` with all problems.
 
-    Each line of `header` (a licence, say) becomes a comment at the top of every file.
+    Each line of `header`, such as a licence, becomes a comment at the top of every file.
     """
     options = options or Options()
     problems: list[Problem] = []
@@ -73,14 +72,14 @@ def _size_warning(name: str, definition: dict[str, Any]) -> Iterator[str]:
     size = len(msgspec.json.encode(definition))
     if size > ANNOTATION_LIMIT:
         yield (
-            f"{name}: {size:,} bytes are more than the {ANNOTATION_LIMIT:,} that client-side kubectl apply "
-            "can keep in an annotation; use kubectl apply --server-side, shorten descriptions with "
-            "--max-description (0 drops them) or MaxDescription(...) on the largest field, or embed less"
+            f"{name}: {size:,} bytes exceed the limit of {ANNOTATION_LIMIT:,} for client-side kubectl apply, "
+            "which stores the object in an annotation; use kubectl apply --server-side, shorten "
+            "descriptions with --max-description (0 removes them) or MaxDescription(...) on the largest field"
         )
 
 
 def compare(manifests: Manifests, directory: Path) -> Iterator[str]:
-    """Unified diffs from the files in `directory` to what is generated; nothing when they are the same."""
+    """Return unified diffs between the files in `directory` and the generated ones."""
     for name, wanted in sorted(manifests.files.items()):
         path = directory / name
         try:
@@ -101,7 +100,7 @@ def _diff(path: Path, found: str, wanted: str) -> str:
 
 
 def leftovers(manifests: Manifests, directory: Path) -> list[Path]:
-    """Definitions of the project's groups that are on disk but no longer declared."""
+    """Return the CRD files of the groups of the project that are no longer declared."""
     groups = {
         name.partition("/")[2].rpartition("_")[0] for name in manifests.files if name.startswith("crd/")
     }
@@ -114,7 +113,7 @@ def leftovers(manifests: Manifests, directory: Path) -> list[Path]:
 
 
 def write(manifests: Manifests, directory: Path) -> list[Path]:
-    """Write what changed and return it. A file is replaced as a whole or not at all."""
+    """Write the files that changed and return them; each file is replaced atomically."""
     changed: list[Path] = []
     for name, wanted in sorted(manifests.files.items()):
         path = directory / name

@@ -1,7 +1,7 @@
-"""Paths in columns, scale and selectable fields, checked against the schema that they point into.
+"""Check the JSON paths of columns, scale and selectable fields against the schema.
 
-A path such as `.spec.size` is followed field by field, so a typo is found before a cluster sees it. Columns
-may use the wider dialect (filters, indexes, quotes); from the first such step on only the syntax is checked.
+Every field of a path such as `.spec.size` must exist in the schema. Columns may use full JSONPath (filters,
+indexes, quotes); after the first such step only the syntax is checked.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kubewright.schema.structural import Schema
 _NAME: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)")
 
 
-def column_complaints(schema: Schema, path: str) -> Iterator[str]:
-    """What is wrong with the path of a printer column."""
+def column_path_errors(schema: Schema, path: str) -> Iterator[str]:
+    """Return the errors of the path of a printer column."""
     if not path.startswith("."):
-        yield f"path {path!r} must start with a dot: write {'.' + path.lstrip('{}.$')!r}"
+        yield f"path {path!r} must start with a dot; write {'.' + path.lstrip('{}.$')!r}"
         return
     try:
         JSONPath.relaxed(path)
@@ -30,29 +30,29 @@ def column_complaints(schema: Schema, path: str) -> Iterator[str]:
     yield from _missing_field(schema, path)
 
 
-def scale_complaints(schema: Schema, path: str, root: str) -> Iterator[str]:
-    """What is wrong with a path of the scale subresource, which must stand below `.spec` or `.status`."""
+def scale_path_errors(schema: Schema, path: str, root: str) -> Iterator[str]:
+    """Return the errors of a path of the scale subresource, which must be below `.spec` or `.status`."""
     if not path.startswith(f".{root}."):
-        yield f"path {path!r} must stand below .{root}: write .{root}.<field>"
+        yield f"path {path!r} must be below .{root}; write .{root}.<field>"
         return
     yield from _plain(schema, path)
 
 
-def selectable_complaints(schema: Schema, path: str) -> Iterator[str]:
-    """What is wrong with the path of a selectable field."""
+def selectable_path_errors(schema: Schema, path: str) -> Iterator[str]:
+    """Return the errors of the path of a selectable field."""
     if path.startswith(".metadata"):
-        yield f"path {path!r} points into metadata, which is selectable anyway: remove it"
+        yield f"path {path!r} is in metadata, which is always selectable; remove it"
         return
     problems = list(_plain(schema, path))
     yield from problems
     if not problems:
         found = follow(schema, path)
         if found is None or found.get("type") not in ("string", "integer", "boolean"):
-            yield f"path {path!r} must lead to a string, an integer or a boolean"
+            yield f"path {path!r} must refer to a string, an integer or a boolean"
 
 
 def follow(schema: Schema, path: str) -> Schema | None:
-    """The schema at the end of a path of plain names, or `None`."""
+    """Return the schema at a path of plain names, or `None`."""
     here: Schema | None = schema
     for name in _NAME.findall(path):
         here = (here or {}).get("properties", {}).get(name)

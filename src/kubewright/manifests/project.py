@@ -1,9 +1,9 @@
-"""What a project declares, found by importing its modules.
+"""Import the modules of a project and collect their declarations.
 
-A project is a list of modules and packages (a package with everything below it). Kinds count in the module
-that defines them. Permissions and webhooks count wherever a module of the project holds them: under a name,
-in a list or tuple, on a function or class by `@declares`, or behind the `declarations()` of an object such as
-an operator. A module that holds a `Skip` of its own name is left out with everything below it.
+A project is a list of modules and packages with their submodules. Kinds are collected from the module that
+defines them. Permissions and webhooks are collected from all modules: assigned to a name, in a list or tuple,
+attached to a function or class by `@declares`, or returned by the `declarations()` of an object such as an
+operator. A module with a `Skip` of its own name is excluded with its submodules.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from kubewright.api.declarations import (
 from kubewright.api.gvk import GroupKind
 from kubewright.api.objects import Object
 
-_OURS = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 class ProjectError(Exception):
-    """A project that cannot be read; the text says which module and why, in one line."""
+    """A module of the project cannot be imported; the message is one line with module and reason."""
 
 
 @dataclass
 class Project:
-    """The declarations of some modules, in the order in which they were found."""
+    """Declarations of some modules, in the order in which they were found."""
 
     kinds: dict[GroupKind, list[type[Object]]] = field(default_factory=dict)
     permissions: list[Rbac] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Project:
 
 
 def load_project(names: Sequence[str]) -> Project:
-    """Import modules and packages by name and collect what they declare."""
+    """Import modules and packages by name and collect their declarations."""
     modules: dict[str, ModuleType] = {}
     for name in names:
         for module in _import(name):
@@ -57,7 +57,7 @@ def load_project(names: Sequence[str]) -> Project:
 
 
 def read_project(modules: Iterable[ModuleType]) -> Project:
-    """Collect what modules declare."""
+    """Collect the declarations of modules."""
     scanned = _without_skipped(list(modules))
     homes = {module.__name__ for module in scanned}
     project = Project()
@@ -125,20 +125,20 @@ def _import(name: str) -> Iterator[ModuleType]:
 
 
 def module_name(text: str) -> str:
-    """The module that a user means, by name or by its file below the current directory: `shops/main.py`."""
+    """Return the name of a module that is given by name or by a file such as `shops/main.py`."""
     if not text.endswith(".py") and "/" not in text:
         return text
     path = Path(text)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     if path.is_absolute() or ".." in path.parts:
-        raise ProjectError(f"{text} is not below the current directory: go to where its imports start")
+        raise ProjectError(f"{text} is not below the current directory; run this where its imports start")
     parts = path.with_suffix("").parts if path.suffix == ".py" else path.parts
     return ".".join(parts[:-1] if parts[-1:] == ("__init__",) else parts)
 
 
 def import_module(text: str) -> ModuleType:
-    """Import a module by its name or file; what goes wrong is one line, with the place in the project."""
+    """Import a module by name or file; raise `ProjectError` with one line and the place in the project."""
     name = module_name(text)
     try:
         return importlib.import_module(name)
@@ -148,24 +148,28 @@ def import_module(text: str) -> ModuleType:
             advice = "run this where the project can be imported, or install it: pip install -e ."
             raise ProjectError(f"no module named {name}: {advice}") from error
         raise ProjectError(f"cannot import {name}: {_place(error)}{error}") from error
+    except SystemExit as error:
+        # Without this, a module that exits at import would end the command with its own exit code.
+        message = f"cannot import {name}: {_place(error)}the module calls sys.exit() at import"
+        raise ProjectError(message) from error
     except Exception as error:
-        place, said = _place(error), str(error)
-        if said.startswith(place):
+        place, message = _place(error), str(error)
+        if message.startswith(place):
             place = ""
         if isinstance(error, SyntaxError):
-            said = error.msg
+            message = error.msg
         if not type(error).__module__.startswith("kubewright."):
-            said = f"{type(error).__name__}: {said}"
-        raise ProjectError(f"cannot import {name}: {place}{said}") from error
+            message = f"{type(error).__name__}: {message}"
+        raise ProjectError(f"cannot import {name}: {place}{message}") from error
 
 
 def _place(error: BaseException) -> str:
-    """`file:line: ` of the project's code that an import failed in."""
+    """Return `file:line: ` of the code of the project in which an import failed."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: "
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "importlib" not in frame.filename and not frame.filename.startswith((_OURS, "<"))
+        if "importlib" not in frame.filename and not frame.filename.startswith((_PACKAGE, "<"))
     ]
     return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""

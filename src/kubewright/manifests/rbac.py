@@ -1,7 +1,7 @@
-"""Roles from the permissions that a project declares.
+"""Generate roles from declared permissions.
 
-Rules of one role are merged as far as they can be without granting more: equal targets join their verbs, then
-equal verbs join resources, groups and URLs. Everything is sorted, so the order of declarations does not show.
+Rules of a role are merged without granting more: verbs of equal targets first, then resources, groups and
+URLs of equal verbs. Everything is sorted, so the result does not depend on the order of declarations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Rule:
 
 
 def roles(rules: Iterable[Rbac], name: str = DEFAULT_ROLE) -> list[Manifest]:
-    """A ClusterRole and Roles for the rules; raises `DeclarationError` with every problem."""
+    """Return a ClusterRole and Roles for the rules; raise `DeclarationError` with all problems."""
     problems: list[Problem] = []
     built = build_roles(rules, name, problems)
     if problems:
@@ -36,10 +36,10 @@ def roles(rules: Iterable[Rbac], name: str = DEFAULT_ROLE) -> list[Manifest]:
 
 
 def build_roles(rules: Iterable[Rbac], name: str, problems: list[Problem]) -> list[Manifest]:
-    """Roles ordered by namespace and name; what is wrong is added to `problems`."""
+    """Return roles sorted by namespace and name; errors are added to `problems`."""
     by_role: dict[tuple[str, str], list[_Rule]] = {}
     for rule in rules:
-        problems.extend(Problem(rule.where, "Rbac", text) for text in _complaints(rule))
+        problems.extend(Problem(rule.where, "Rbac", text) for text in _rule_errors(rule))
         groups = _sorted("" if group == "core" else group for group in rule.groups)
         verbs, names, urls = _sorted(rule.verbs), _sorted(rule.resource_names), _sorted(rule.urls)
         single: list[tuple[str, ...]] = [(resource,) for resource in rule.resources] or [()]
@@ -49,20 +49,20 @@ def build_roles(rules: Iterable[Rbac], name: str, problems: list[Problem]) -> li
     return [_role(namespace, role, by_role[namespace, role]) for namespace, role in sorted(by_role)]
 
 
-def _complaints(rule: Rbac) -> Iterable[str]:
+def _rule_errors(rule: Rbac) -> Iterable[str]:
     for field in ("groups", "resources", "verbs", "resource_names", "urls"):
         if isinstance(getattr(rule, field), str):
-            yield f'{field} is one string; write a tuple, {field}=("{getattr(rule, field)}",)'
+            yield f'{field} is a string; write a tuple, {field}=("{getattr(rule, field)}",)'
     if not rule.verbs:
-        yield 'grants nothing; write verbs=("get", "list", "watch")'
+        yield 'has no verbs; write verbs=("get", "list", "watch")'
     if not rule.resources and not rule.urls:
-        yield "is about nothing; write groups= and resources=, or urls="
+        yield "has no resources and no URLs; write groups= and resources=, or urls="
     if rule.resources and not rule.groups:
         yield 'has resources but no groups; write groups=("core",) for the core group'
     if rule.urls and rule.namespace:
-        yield "URLs cannot be granted in a namespace; remove namespace= or urls="
+        yield "URLs cannot be part of a Role; remove namespace= or urls="
     if rule.resource_names and "create" in rule.verbs:
-        yield "create cannot be limited by resource_names, since the name is not known then; split the rule"
+        yield "create cannot be restricted by resource_names; split the rule"
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def _role(namespace: str, name: str, rules: list[_Rule]) -> Manifest:
 
 
 def _join(rules: list[_Rule], field: str) -> list[_Rule]:
-    """Rules that differ in `field` alone become one."""
+    """Merge rules that differ only in `field`."""
     merged: dict[_Rule, set[str]] = {}
     for rule in rules:
         merged.setdefault(replace(rule, **{field: ()}), set()).update(getattr(rule, field))

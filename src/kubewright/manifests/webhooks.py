@@ -1,7 +1,7 @@
-"""Webhook configurations from the admission webhooks that a project declares.
+"""Generate webhook configurations from declared admission webhooks.
 
-All mutating webhooks go into one object and all validating ones into another, each sorted by name. A webhook
-of a declared kind takes what it does not say from the kind: group, version, resource, name and path.
+One object has all mutating webhooks and another all validating ones, sorted by name. Group, version,
+resource, name and path of a webhook default to those of its declared kind.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CHOICES: Final[dict[str, tuple[str | None, ...]]] = {
 def webhook_configurations(
     webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration] = ()
 ) -> list[Manifest]:
-    """The configuration objects; raises `DeclarationError` with every problem."""
+    """Return the configuration objects; raise `DeclarationError` with all problems."""
     problems: list[Problem] = []
     built = build_webhooks(webhooks, configurations, problems)
     if problems:
@@ -48,34 +48,34 @@ def webhook_configurations(
 def build_webhooks(
     webhooks: Iterable[Webhook], configurations: Iterable[WebhookConfiguration], problems: list[Problem]
 ) -> list[Manifest]:
-    """The configuration objects, mutating first; what is wrong is added to `problems`."""
+    """Return the configuration objects, mutating first; errors are added to `problems`."""
     complete = [_complete(webhook) for webhook in webhooks]
     configurations = list(configurations)
     manifests: list[Manifest] = []
     for mutating in (True, False):
-        word = "Mutating" if mutating else "Validating"
+        type_ = "Mutating" if mutating else "Validating"
         named = [one for one in configurations if one.mutating is mutating]
         for extra in named[1:]:
             problems.append(
-                Problem(extra.where, extra.name, f"a second {word}WebhookConfiguration; keep one")
+                Problem(extra.where, extra.name, f"a second {type_}WebhookConfiguration; keep one")
             )
         mine = sorted((one for one in complete if one.mutating is mutating), key=lambda one: one.name)
         for one in mine:
-            problems.extend(Problem(one.where, f"Webhook {one.name}", text) for text in _complaints(one))
+            problems.extend(Problem(one.where, f"Webhook {one.name}", text) for text in _webhook_errors(one))
         for one, following in pairwise(mine):
             if one.name == following.name:
-                text = f"the name is taken at {one.where}; write another name="
+                text = f"the name is already used at {one.where}; write another name="
                 problems.append(Problem(following.where, f"Webhook {following.name}", text))
         if not mine:
             continue
-        metadata: Manifest = {"name": named[0].name if named else f"{word.lower()}-webhook-configuration"}
+        metadata: Manifest = {"name": named[0].name if named else f"{type_.lower()}-webhook-configuration"}
         for field in ("labels", "annotations"):
             if named and getattr(named[0], field):
                 metadata[field] = dict(getattr(named[0], field))
         manifests.append(
             {
                 "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": f"{word}WebhookConfiguration",
+                "kind": f"{type_}WebhookConfiguration",
                 "metadata": metadata,
                 "webhooks": [_webhook(one) for one in mine],
             }
@@ -84,7 +84,7 @@ def build_webhooks(
 
 
 def _complete(webhook: Webhook) -> Webhook:
-    """Fill in what the kind knows."""
+    """Add defaults from the declared kind."""
     if webhook.of is None or not is_resource(webhook.of):
         return webhook
     info = resource_info(webhook.of)
@@ -99,19 +99,19 @@ def _complete(webhook: Webhook) -> Webhook:
     )
 
 
-def _complaints(webhook: Webhook) -> Iterable[str]:
+def _webhook_errors(webhook: Webhook) -> Iterable[str]:
     if webhook.of is not None and not is_resource(webhook.of):
-        yield f"{webhook.of.__name__} is not declared with @resource; name groups=, versions= and resources="
+        yield f"{webhook.of.__name__} is not declared with @resource; write groups=, versions= and resources="
     for field in ("groups", "versions", "resources", "verbs", "admission_review_versions"):
         value = getattr(webhook, field)
         if isinstance(value, str):
-            yield f'{field} is one string; write a tuple, {field}=("{value}",)'
+            yield f'{field} is a string; write a tuple, {field}=("{value}",)'
         elif not value:
-            yield f"{field} is empty; name at least one"
+            yield f"{field} is empty; write at least one"
     if webhook.name.count(".") < 2 or not re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", webhook.name):
         yield f"name {webhook.name!r} must be a domain of three parts or more, as in mguestbook.example.com"
     if bool(webhook.path) == bool(webhook.url):
-        yield "needs either path= or url=, and not both"
+        yield "requires either path= or url="
     elif webhook.path and not webhook.path.startswith("/"):
         yield f"path {webhook.path!r} must start with a slash"
     elif webhook.url and not webhook.url.startswith("https://"):

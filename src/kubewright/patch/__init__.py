@@ -1,13 +1,17 @@
-"""The four patches, and who owns which field.
+"""JSON patch, merge patch, strategic merge patch and server-side apply, as pure functions on decoded JSON.
 
-Pure functions on decoded JSON; none changes its arguments, results share what did not change.
+    patch = merge_patch.diff(before, after)
+    assert merge_patch.apply(before, patch) == after
 
-- `json_patch`: RFC 6902, a list of operations.
-- `merge_patch`: RFC 7386, an object laid over another; `null` deletes.
-- `strategic`: merge patch that knows the keys of lists, with directives; `strategic_diff` computes what
-  `kubectl apply` sends.
-- `field_manager`: server-side apply and `metadata.managedFields`, on top of `fieldset` (sets of fields),
-  `shape` (how a schema merges), `typed`, `compare` and `merge`.
+No function changes its arguments; results share unchanged parts with them.
+
+- `json_patch`: RFC 6902, a list of operations
+- `merge_patch`: RFC 7386, a partial object; `null` deletes
+- `strategic_merge_patch`: merges lists by key, with directives; `strategic_merge_diff` computes the patches
+  that `kubectl apply` sends
+- `field_manager`: server-side apply and `metadata.managedFields`, with `managed_fields` (entries),
+  `field_set` (sets of fields), `merge_schema` (how values merge), `typed`, `comparison` and `merge`
+- `errors`: errors with the status codes of kube-apiserver
 """
 
 from . import json_patch, merge_patch, strategic_merge_diff, strategic_merge_patch

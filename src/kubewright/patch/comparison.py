@@ -1,9 +1,8 @@
-"""What changed between two objects, as field sets.
+"""Differences between two objects, as field sets.
 
-`compare(old, new, schema)` walks both at once and sorts every differing field into added, modified or
-removed. Subtrees that are the same Python object are skipped, so objects that share structure compare in the
-time of what differs. A container that appears or vanishes counts with everything in it; a container that
-merely changes does not count itself.
+`compare(old, new, schema)` classifies every differing field as added, modified or removed. Subtrees that are
+the same Python object are skipped, so the cost depends on what differs. A container that is added or removed
+is included with everything in it; a container that changes is not included itself.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .typed import TypedError, list_element
 
 
 class Comparison(NamedTuple):
-    """The differences; each field is in at most one of the sets."""
+    """Added, modified and removed fields; each field is in at most one of the sets."""
 
     added: Tree
     modified: Tree
@@ -31,13 +30,13 @@ class Comparison(NamedTuple):
         return not (self.added or self.modified or self.removed)
 
     def without(self, ignored: Tree | None) -> Comparison:
-        """The differences outside of the ignored fields and what is below them."""
+        """Return the differences without the ignored fields and everything below them."""
         if not ignored:
             return self
         return Comparison(*(field_set.recursive_difference(tree, ignored) for tree in self))
 
     def changed(self) -> Tree:
-        """All differing fields."""
+        """Return all differing fields."""
         return field_set.union(field_set.union(self.added, self.modified), self.removed)
 
 
@@ -50,7 +49,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def same_value(left: Any, right: Any) -> bool:
-    """Equality of decoded JSON: 1 equals 1.0, but not true."""
+    """Return whether two decoded JSON values are equal: 1 equals 1.0, but not true."""
     if left is right:
         return True
     if left != right:
@@ -59,7 +58,7 @@ def same_value(left: Any, right: Any) -> bool:
     if cls is str or left is None:
         return True
     if (cls is dict or cls is list) and _encode(left) == _encode(right):
-        # Encoding is many times faster than looking for a true that equals a 1.
+        # Comparing encodings is much faster than searching for a true that equals 1.
         return True
     if cls is dict:
         return all(same_value(item, right[name]) for name, item in left.items())
@@ -69,7 +68,7 @@ def same_value(left: Any, right: Any) -> bool:
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], schema: MergeSchema) -> Comparison:
-    """The fields that differ from `old` to `new`. Both have to fit `schema`."""
+    """Return the fields that differ between `old` and `new`. Both must match `schema`."""
     added, modified, removed = _compare(old, new, schema, schema.kind_of(old))
     return Comparison(added or {}, modified or {}, removed or {})
 
@@ -164,7 +163,7 @@ def _compare_lists(old: list[Any], new: list[Any], schema: MergeSchema) -> _Node
     for element, left in lefts.items():
         right = rights.get(element)
         if len(left) > 1:
-            # Duplicates are owned together: changed as a whole, or gone.
+            # Duplicates are owned as a whole: modified or removed together.
             if right is None:
                 removed[element] = LEAF
             elif len(right) > 1:
@@ -193,7 +192,7 @@ def _compare_lists(old: list[Any], new: list[Any], schema: MergeSchema) -> _Node
 
 
 def _everything(value: Any, schema: MergeSchema) -> Tree:
-    """The node for a value that only one side has: itself and all that is in it."""
+    """Return the node for an added or removed value: itself and everything in it."""
     cls = value.__class__
     if cls is dict:
         if not value or schema.map_atomic or not schema.map:

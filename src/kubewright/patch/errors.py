@@ -1,8 +1,8 @@
-"""Why a patch was refused.
+"""Errors of patches.
 
-`MalformedPatch` is a problem in writing the patch (400), `PatchDoesNotApply` a patch that this object cannot
-take (422), `PatchTooLarge` one over the limits (413), `PatchFailed` what Kubernetes reports as its own
-failure (500). All are API errors: a server sends them as they are.
+`MalformedPatch` is a malformed patch (400), `PatchDoesNotApply` a patch that does not match
+the object (422), `PatchTooLarge` one over the limits (413), `PatchFailed` an error that kube-apiserver
+reports as 500. All are API errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubewright.api.errors import APIError, BadRequest, Conflict, Invalid, Reque
 
 
 class MalformedPatch(BadRequest):
-    """The patch itself is wrong."""
+    """The patch is malformed."""
 
 
 _ParamsT = ParamSpec("_ParamsT")
@@ -23,7 +23,7 @@ _ResultT = TypeVar("_ResultT")
 
 
 def bounded_depth(function: Callable[_ParamsT, _ResultT]) -> Callable[_ParamsT, _ResultT]:
-    """Refuse objects that are nested too deeply to be walked, as the problem in the request that they are."""
+    """Decorate a recursive function to raise `MalformedPatch` for objects that are nested too deeply."""
 
     @wraps(function)
     def bounded(*args: _ParamsT.args, **kwargs: _ParamsT.kwargs) -> _ResultT:
@@ -36,7 +36,7 @@ def bounded_depth(function: Callable[_ParamsT, _ResultT]) -> Callable[_ParamsT, 
 
 
 class PatchDoesNotApply(Invalid):
-    """The patch is well-formed, but does not fit the object. `why` says what is in the way."""
+    """The patch is well-formed but does not match the object; `why` is the reason."""
 
     def __init__(self, why: str) -> None:
         super().__init__("the server rejected our request due to an error in our request", details={})
@@ -47,15 +47,15 @@ class PatchDoesNotApply(Invalid):
 
 
 class PatchTooLarge(RequestEntityTooLarge):
-    """Too many operations."""
+    """The patch exceeds a limit."""
 
 
 class PatchFailed(APIError):
-    """A patch that Kubernetes answers with 500."""
+    """kube-apiserver responds to the patch with 500."""
 
 
 class PatchConflict(Conflict):
-    """Somebody changed what the patch would change."""
+    """The patch would overwrite changes that were made since the original."""
 
     def __init__(self, patch: dict[str, Any], changes: dict[str, Any]) -> None:
         import yaml  # costs more than the rest of this package, and conflicts are rare

@@ -1,16 +1,16 @@
-"""Server-side apply, and the bookkeeping of field owners on every other write.
+"""Server-side apply, and ownership of fields on other writes.
 
-A `FieldManager` stands for one endpoint: a version of a resource, or one of its subresources. It answers two
-questions, without touching its arguments:
+A `FieldManager` belongs to one endpoint: a version of a resource, or a subresource of it. Its methods do not
+change their arguments:
 
-- `update(live, new, manager, now)`: the object is going to be `new`; who owns what afterwards? The manager
-  gains what it added or changed and everybody else loses that; what was removed is owned by nobody.
-- `apply(live, config, manager, now, force)`: what does the object become when `manager` wants `config`? Its
-  fields are merged in; fields that it applied last time, left out now, and nobody else owns, are removed;
-  fields of others with another value are a conflict, unless `force` takes them.
+- `update(live, new, manager, now)` returns `new` with updated managed fields. The manager owns the fields
+  that it added or changed, and other managers lose them; removed fields have no owner.
+- `apply(live, config, manager, now, force)` returns the object after `manager` applied `config`. The fields
+  of `config` are merged; fields that the manager applied before, no longer applies and nobody else owns are
+  removed; fields of other managers with another value are a conflict, unless `force` is set.
 
-Owners write in different versions. Their sets are compared in their own version, through `convert` and
-`node_for`; an owner whose version is gone is dropped.
+Managers write in different versions. Their field sets are compared in their own version, through `convert`
+and `node_for`; a manager whose version is no longer served is dropped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Object = dict[str, Any]
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATIONS: Final = 256 * 1024
-_MAX_REMEMBERED: Final = 4096
+_MAX_CACHED_SETS: Final = 4096
 _encode = msgspec.json.Encoder().encode
 _META = field_set.fields_path("metadata")
 _STRIPPED: Final = field_set.of(
@@ -80,7 +80,7 @@ class VersionNotServed(LookupError):
 
 
 class ApplyConflict(Conflict):
-    """Others own fields that the applied configuration would change. `conflicts` lists (owner, path)."""
+    """Other managers own fields that the configuration would change; `conflicts` has (owner, path) pairs."""
 
     def __init__(self, conflicts: list[tuple[Identity, Path]]) -> None:
         self.conflicts = conflicts
@@ -134,17 +134,17 @@ class FieldManager:
         self.api_version = api_version
         self.kind = kind
         self.subresource = subresource
-        self._shape = object_merge_schema(node)
+        self._schema = object_merge_schema(node)
         self._ignored: dict[str, Tree] = {version: fields.tree for version, fields in (ignored or {}).items()}
         self._node_for = node_for
         self._convert_object = convert
         self._blank: Object = {"apiVersion": api_version, "kind": kind}
         self._empty: Object = {**self._blank, **(empty or {})}
         self._reconciled: set[int] = set()
-        self._unowned = field_set.union(_STRIPPED, typed.structs(empty or {}, self._shape))
+        self._unowned = field_set.union(_STRIPPED, typed.structs(empty or {}, self._schema))
 
     def update(self, live: Object | None, new: Object, manager: str, now: datetime) -> Object:
-        """`new` with the managed fields it has after `manager` wrote it over `live` (`None`: created it)."""
+        """Return `new` with the managed fields after `manager` replaced `live` (`None` for a create)."""
         after = _without_managed_fields(new)
         try:
             managed = self._decode_live_or_new(live, new)
@@ -153,14 +153,14 @@ class FieldManager:
             before = self._empty if live is None else _without_managed_fields(live)
             self._update(managed, before, after, manager or "unknown", now)
         except (APIError, TypedError, ManagedFieldsError):
-            # The owners are not worth failing a write for, but what is known of them is not true any more.
+            # Managed fields must not fail a write, and the existing ones are no longer correct.
             return after
         except RecursionError:
             return _with_entries(after, _entries(live))
         return _with_entries(after, encode(managed))
 
     def _decode_live_or_new(self, live: Object | None, new: Object) -> Managed:
-        """Owners as the request states them, else as they are; subresources cannot restate them."""
+        """Return the managed fields of the request (not for subresources), else the stored ones."""
         stored = _entries(live)
         if not self.subresource:
             sent = (new.get("metadata") or {}).get("managedFields")
@@ -180,11 +180,11 @@ class FieldManager:
 
     def _update(self, managed: Managed, before: Object, after: Object, manager: str, now: datetime) -> None:
         self._reconcile(managed)
-        comparison = compare(before, after, self._shape)
+        comparison = compare(before, after, self._schema)
         if not comparison.same:
-            # Owners in other versions are asked even if all of it is ignored in this one.
+            # Managers of other versions are updated even if this version ignores all changes.
             comparison = comparison.without(self._ignored.get(self.api_version))
-            self._take(managed, before, after, comparison)
+            self._remove_changed(managed, before, after, comparison)
             gained = field_set.difference(
                 field_set.union(comparison.modified, comparison.added), self._unowned
             )
@@ -196,38 +196,38 @@ class FieldManager:
         cap_updaters(managed)
 
     def _reconcile(self, managed: Managed) -> None:
-        """Follow schema changes, and drop owners in versions that are gone."""
+        """Adapt field sets to schema changes, and drop managers of versions that are no longer served."""
         for key, owner in list(managed.items()):
-            # Nearly every write meets the sets of the last one: remember those that are fine as they are.
+            # Most writes see the same sets as the one before: cache the sets that need no change.
             fingerprint = hash((owner.api_version, _encode(owner.tree)))
             if fingerprint in self._reconciled:
                 continue
             try:
-                tree = typed.reconcile(owner.tree, self._shape_in(owner.api_version))
+                tree = typed.reconcile(owner.tree, self._schema_in(owner.api_version))
             except VersionNotServed:
                 del managed[key]
                 continue
             if tree is not owner.tree:
                 managed[key] = owner._replace(tree=tree, entry=None)
             elif owner.api_version == self.api_version:
-                if len(self._reconciled) >= _MAX_REMEMBERED:
+                if len(self._reconciled) >= _MAX_CACHED_SETS:
                     self._reconciled.clear()
                 self._reconciled.add(fingerprint)
 
-    def _take(
+    def _remove_changed(
         self,
         managed: Managed,
         before: Object,
         after: Object,
         comparison: Comparison,
         *,
-        spare: Identity | None = None,
+        except_for: Identity | None = None,
     ) -> None:
-        """Take every changed field from its owners, but for `spare`; owners of nothing are dropped."""
+        """Remove the changed fields from all owners but `except_for`; drop owners without fields."""
         changed: dict[str, Tree] = {self.api_version: comparison.changed()}
         for key, owner in list(managed.items()):
             tree = owner.tree
-            if key != spare:
+            if key != except_for:
                 version = owner.api_version
                 if version not in changed:
                     try:
@@ -242,8 +242,8 @@ class FieldManager:
                 managed[key] = owner._replace(tree=tree, entry=None)
 
     def _compare_in(self, version: str, before: Object, after: Object) -> Comparison:
-        """What changed, seen in another version; raises `APIError` if it cannot be seen there."""
-        schema = self._shape_in(version)
+        """Compare two objects in another version; raise `APIError` if they cannot be converted."""
+        schema = self._schema_in(version)
         seen = []
         for role, obj in (("old", before), ("new", after)):
             converted = self._converted(obj, version)
@@ -254,9 +254,9 @@ class FieldManager:
             seen.append(converted)
         return compare(seen[0], seen[1], schema).without(self._ignored.get(version))
 
-    def _shape_in(self, version: str) -> MergeSchema:
+    def _schema_in(self, version: str) -> MergeSchema:
         if version == self.api_version:
-            return self._shape
+            return self._schema
         if self._node_for is None:
             raise VersionNotServed(version)
         return object_merge_schema(self._node_for(version))
@@ -272,10 +272,10 @@ class FieldManager:
     def apply(
         self, live: Object | None, config: Object, manager: str, now: datetime, *, force: bool = False
     ) -> Object:
-        """The object after `manager` applied `config` to `live` (`None`: there is none yet).
+        """Return the object after `manager` applied `config` to `live` (`None` for a create).
 
-        Raises `ApplyConflict` unless `force`, `BadRequest` for a configuration of another type and a plain
-        `APIError` (500) for one that does not fit the schema. Equal to `live` if nothing changes.
+        Raise `ApplyConflict` unless `force`, `BadRequest` for a configuration of another type and a plain
+        `APIError` (500) for one that does not match the schema. The result equals `live` if nothing changes.
         """
         self._check_type(config)
         try:
@@ -312,9 +312,9 @@ class FieldManager:
         self._validate("patch", config, allow_duplicates=False)
         self._validate("live", before, allow_duplicates=True)
         self._reconcile(managed)
-        merged: Object = merge(before, config, self._shape)
+        merged: Object = merge(before, config, self._schema)
         last = managed.get(own)
-        applied = typed.to_fieldset(config, self._shape)
+        applied = typed.to_fieldset(config, self._schema)
         applied = field_set.recursive_difference(applied, self._ignored.get(self.api_version, {}))
         managed[own] = Owner(applied, self.api_version, last.time if last else None)
         after = merged
@@ -322,19 +322,19 @@ class FieldManager:
             last.api_version != self.api_version or field_set.difference(last.tree, applied)
         ):
             after = self._prune(merged, managed, last)
-        comparison = compare(before, after, self._shape)
+        comparison = compare(before, after, self._schema)
         if not comparison.same:
             comparison = comparison.without(self._ignored.get(self.api_version))
             if not force:
                 conflicts = self._conflicts(managed, own, before, after, comparison)
                 if conflicts:
                     raise ApplyConflict(conflicts)
-            self._take(managed, before, after, comparison, spare=own)
+            self._remove_changed(managed, before, after, comparison, except_for=own)
         self._own_applied(managed, own, last, None if same_value(before, after) else format_time(now))
         return _with_entries(after, encode(managed))
 
     def _own_applied(self, managed: Managed, own: Identity, last: Owner | None, time: str | None) -> None:
-        """Enter what was applied; the time moves only with the object."""
+        """Store the applied fields; the time changes only if the object changes."""
         owner = managed.pop(own, None)
         tree = field_set.difference(owner.tree, _STRIPPED) if owner is not None else {}
         if not tree:
@@ -350,7 +350,7 @@ class FieldManager:
 
     def _validate(self, role: str, obj: Object, *, allow_duplicates: bool) -> None:
         try:
-            typed.validate(obj, self._shape, allow_duplicates=allow_duplicates)
+            typed.validate(obj, self._schema, allow_duplicates=allow_duplicates)
         except TypedError as error:
             meta = obj.get("metadata") or {}
             name = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
@@ -379,10 +379,10 @@ class FieldManager:
         return found
 
     def _prune(self, merged: Object, managed: Managed, last: Owner) -> Object:
-        """`merged` without what was in the last applied set, is not in this one, and nobody else owns."""
+        """Remove fields that were applied before, are not applied now and have no other owner."""
         version = last.api_version
         try:
-            schema = self._shape_in(version)
+            schema = self._schema_in(version)
             there = self._converted(merged, version)
         except VersionNotServed:
             return merged
@@ -398,13 +398,13 @@ class FieldManager:
     def _add_back_owned(
         self, merged: Object, pruned: Object, version: str, owners: Iterable[Owner]
     ) -> Object:
-        """What pruning took although somebody owns it, looked at in each owner's version."""
+        """Restore pruned fields that another manager owns, compared in the version of each owner."""
         owned: dict[str, Tree] = {version: {}}
         for owner in owners:
             owned[owner.api_version] = field_set.union(owned.get(owner.api_version, {}), owner.tree)
         for there, tree in owned.items():
             try:
-                schema = self._shape_in(there)
+                schema = self._schema_in(there)
                 merged_there = self._converted(merged, there)
                 pruned_there = self._converted(pruned, there)
             except VersionNotServed:
@@ -422,7 +422,7 @@ class FieldManager:
         return typed.name_declared_fields(typed.to_fieldset(obj, schema), schema)
 
     def _last_applied_fields(self, live: Object) -> Tree:
-        """The fields that client-side apply set and that still have its value."""
+        """Return the fields that client-side apply set and that still have that value."""
         text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
         if not text:
             return {}
@@ -430,11 +430,11 @@ class FieldManager:
             config = msgspec.json.decode(text, type=dict[str, Any])
             if config.get("apiVersion") != self.api_version:
                 return {}
-            typed.validate(config, self._shape)
+            typed.validate(config, self._schema)
         except (msgspec.DecodeError, ValueError, RecursionError):
             return {}
-        changed = compare(config, live, self._shape).changed()
-        return field_set.difference(typed.to_fieldset(config, self._shape), changed)
+        changed = compare(config, live, self._schema).changed()
+        return field_set.difference(typed.to_fieldset(config, self._schema), changed)
 
 
 def _gvk_text(api_version: str, kind: str) -> str:

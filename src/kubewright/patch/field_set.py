@@ -1,6 +1,6 @@
-"""Sets of fields, in the shape of FieldsV1.
+"""Sets of fields, in the format of FieldsV1.
 
-A field set says which fields of an object somebody owns. Kubernetes writes it as JSON (`FieldsV1`):
+A field set contains the fields of an object that a manager owns. Its JSON format is `FieldsV1`:
 
     {"f:spec": {"f:ports": {"k:{\"port\":80}": {".": {}, "f:name": {}}}, "f:tags": {"v:\"x\"": {}}}}
 
@@ -8,13 +8,12 @@ Each key is a path element: `f:` a field or map key, `k:` a list element by its 
 element by its value, `i:` an element by its index. An empty object is a member of the set; a non-empty one
 holds members below it, and is a member itself if it contains `"."`.
 
-That JSON is also the representation in memory, as nested dicts. A field set read from storage is thus
-usable without parsing, and one that no operation touched goes back as it came. Trees are never changed in
-place: operations share every subtree that they leave alone and return their left operand itself when
-nothing changes, so `result is operand` means "no change".
+The same JSON, as nested dicts, is the representation in memory: a stored field set needs no parsing, and an
+unchanged one is stored as it is. Trees are never changed in place: operations share unchanged subtrees and
+return the left operand itself if nothing changes, so `result is operand` means "no change".
 
-`parse` is for sets that somebody else wrote: it puts the elements into the one spelling that the operations
-compare (key fields sorted, no spaces), and drops kinds of elements it does not know.
+`parse` is for sets from clients: it converts elements to their canonical form (key fields sorted, no spaces)
+and drops unknown types of elements.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Path = tuple[str, ...]
 SELF: Final = "."
 LEAF: Final[Tree] = {}
 MAX_DEPTH: Final = 256
-"""Deeper trees are refused: no object that the API accepts is that deep."""
+"""Deeper trees are rejected; the API does not accept objects of that depth."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -43,11 +42,11 @@ HTML_ESCAPES: Final = str.maketrans(
 
 
 class FieldSetError(ValueError):
-    """FieldsV1 that cannot be read."""
+    """FieldsV1 is malformed."""
 
 
 def scalar_json(value: Any) -> str:
-    """A scalar in the one spelling that path elements use: Go's, with `<`, `>` and `&` escaped."""
+    """Encode a scalar as path elements contain it: as in Go, with `<`, `>` and `&` escaped."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         value = int(value)
     text = _encode(value).decode()
@@ -57,32 +56,32 @@ def scalar_json(value: Any) -> str:
 
 
 def field(name: str) -> str:
-    """The path element of a field or map key."""
+    """Return the path element of a field or map key."""
     return "f:" + name
 
 
 def value_element(value: Any) -> str:
-    """The path element of a member of a set."""
+    """Return the path element of a member of a set."""
     return "v:" + scalar_json(value)
 
 
 def key_element(keys: dict[str, Any]) -> str:
-    """The path element of a list element with these key fields."""
+    """Return the path element of a list element with these key fields."""
     return "k:{" + ",".join(f"{scalar_json(name)}:{scalar_json(keys[name])}" for name in sorted(keys)) + "}"
 
 
 def member(node: Tree) -> bool:
-    """Whether the element that `node` stands for is itself in the set."""
+    """Return whether the element of `node` is itself in the set."""
     return not node or SELF in node
 
 
 def has_children(node: Tree) -> bool:
-    """Whether something below `node` is in the set."""
+    """Return whether something below `node` is in the set."""
     return len(node) > (SELF in node)
 
 
 def _canonical_element(element: str) -> str | None:
-    """The canonical spelling; `None` for an unknown kind of element."""
+    """Return the canonical form; `None` for an unknown type of element."""
     kind = element[:2]
     if len(element) < 2:
         raise FieldSetError(f"key must be 2 characters long: {element!r}")
@@ -108,7 +107,7 @@ def _canonical_element(element: str) -> str | None:
 
 
 def parse(fields: Any) -> Tree:
-    """Read FieldsV1 that a client sent; raises `FieldSetError`."""
+    """Parse FieldsV1 from a client; raise `FieldSetError` if it is malformed."""
     if fields is None:
         return LEAF
     tree = _parse(fields, 0)
@@ -139,7 +138,7 @@ def _parse(fields: Any, depth: int) -> Tree:
 
 
 def insert(tree: Tree, path: Path) -> None:
-    """Add one path to a tree that is still being built (and not yet shared)."""
+    """Add a path to a tree in place; the tree must not be shared yet."""
     if not path:
         return
     for element in path[:-1]:
@@ -158,7 +157,7 @@ def insert(tree: Tree, path: Path) -> None:
 
 
 def of(*paths: Path) -> Tree:
-    """The set of these paths. Parents are not included."""
+    """Return the set of these paths, without their parents."""
     tree: Tree = {}
     for path in sorted(paths, key=len, reverse=True):
         insert(tree, path)
@@ -166,12 +165,12 @@ def of(*paths: Path) -> Tree:
 
 
 def fields_path(*names: str) -> Path:
-    """The path of nested fields: `fields_path("spec", "replicas")`."""
+    """Return the path of nested fields: `fields_path("spec", "replicas")`."""
     return tuple("f:" + name for name in names)
 
 
 def has(tree: Tree, path: Path) -> bool:
-    """Whether `path` is a member."""
+    """Return whether `path` is a member."""
     if not path:
         return False
     node: Tree | None = tree
@@ -183,7 +182,7 @@ def has(tree: Tree, path: Path) -> bool:
 
 
 def union(left: Tree, right: Tree) -> Tree:
-    """Members of either set."""
+    """Return the members of either set."""
     if not right or left is right:
         return left
     if not left:
@@ -192,7 +191,7 @@ def union(left: Tree, right: Tree) -> Tree:
 
 
 def union_nodes(left: Tree, right: Tree) -> Tree:
-    """Union of two nodes below the root, where an empty node is a member."""
+    """Return the union of two nodes below the root, where an empty node is a member."""
     if left is right:
         return left
     if not right:
@@ -215,7 +214,7 @@ def _union_children(left: Tree, right: Tree) -> Tree:
 
 
 def intersection(left: Tree, right: Tree) -> Tree:
-    """Members of both sets."""
+    """Return the members of both sets."""
     if left is right:
         return left
     return _intersection_children(left, right)
@@ -247,7 +246,7 @@ def _intersection_children(left: Tree, right: Tree) -> Tree:
 
 
 def difference(left: Tree, right: Tree) -> Tree:
-    """Members of `left` that are not members of `right`; each element counts for itself alone."""
+    """Return the members of `left` that are not members of `right`; children are not implied."""
     if not right or not left:
         return left
     return _difference_children(left, right)
@@ -263,7 +262,7 @@ def _difference(left: Tree, right: Tree) -> Tree | None:
 
 
 def _difference_children(left: Tree, right: Tree) -> Tree:
-    """Of two non-empty nodes. `{".": {}}` may remain: another spelling of a lone member."""
+    """Return the difference of two non-empty nodes; `{".": {}}` may remain, which equals a leaf."""
     result: Tree | None = None
     small = right if len(right) < len(left) else left
     for key in small:
@@ -283,7 +282,7 @@ def _difference_children(left: Tree, right: Tree) -> Tree:
 
 
 def recursive_difference(left: Tree, right: Tree) -> Tree:
-    """`left` without the members of `right` and without everything below them."""
+    """Return `left` without the members of `right` and everything below them."""
     if not right or not left:
         return left
     result: Tree | None = None
@@ -308,7 +307,7 @@ def recursive_difference(left: Tree, right: Tree) -> Tree:
 
 
 def leaves(tree: Tree) -> Tree:
-    """Only the members that have nothing below them."""
+    """Return the members that have nothing below them."""
     result: Tree = {}
     for key, node in tree.items():
         if key == SELF:
@@ -333,7 +332,7 @@ def _value_rank(value: Any) -> tuple[int, Any]:
 
 
 def _place(element: str) -> tuple[Any, ...]:
-    """Where an element sorts; remembered for elements of usual size, since they come again and again."""
+    """Return the sort key of an element, cached for elements of usual size."""
     return _usual_place(element) if len(element) <= _USUAL_LENGTH else _read_place(element)
 
 
@@ -356,7 +355,7 @@ _usual_place = lru_cache(maxsize=4096)(_read_place)
 
 
 def in_order(elements: Iterable[str]) -> list[str]:
-    """Path elements in Kubernetes' order: fields, keys, values, indexes, each by value."""
+    """Sort path elements as Kubernetes does: fields, keys, values, indexes, each by value."""
     listed = list(elements)
     if len(listed) < 2:
         return listed
@@ -367,14 +366,14 @@ def in_order(elements: Iterable[str]) -> list[str]:
 
 
 def printed(tree: Tree) -> Tree:
-    """The tree with every level in canonical order and each lone member as `{}`: what is stored."""
+    """Return the stored form: every level in canonical order, leaves as `{}`."""
     if not tree or (len(tree) == 1 and SELF in tree):
         return {}
     return {key: printed(node) if (node := tree[key]) else node for key in in_order(tree)}
 
 
 def iterate(tree: Tree) -> Iterator[Path]:
-    """Every member, those of one level before those below it, in canonical order."""
+    """Iterate over the members in canonical order, parents before children."""
     return _iterate(tree, ())
 
 
@@ -389,7 +388,7 @@ def _iterate(tree: Tree, prefix: Path) -> Iterator[Path]:
 
 
 def element_text(element: str) -> str:
-    """A path element as messages show it: `.name`, `[port=80]`, `[="x"]`, `[3]`."""
+    """Format a path element for messages: `.name`, `[port=80]`, `[="x"]`, `[3]`."""
     kind, rest = element[:2], element[2:]
     if kind == "f:":
         return "." + rest
@@ -402,7 +401,7 @@ def element_text(element: str) -> str:
 
 
 def key_fields(element: str) -> list[str]:
-    """The names of the key fields in a `k:` element."""
+    """Return the names of the key fields of a `k:` element."""
     return list(_decode(element[2:].encode()))
 
 
@@ -413,12 +412,12 @@ def _value_text(value: Any) -> str:
 
 
 def path_text(path: Path) -> str:
-    """A path as messages show it: `.spec.ports[port=80].name`."""
+    """Format a path for messages: `.spec.ports[port=80].name`."""
     return "".join(map(element_text, path))
 
 
 class FieldSet:
-    """A field set as a value: the operations of this module as methods, equality by members.
+    """A field set with the operations of this module as methods, compared by members.
 
     `tree` is its FieldsV1 form. Build one with `FieldSet.parse(fields_v1)` or `FieldSet.of(path, ...)`.
     """
@@ -430,7 +429,7 @@ class FieldSet:
 
     @classmethod
     def parse(cls, fields: Any) -> FieldSet:
-        """From FieldsV1: a decoded object, or JSON text or bytes."""
+        """Create it from FieldsV1: a decoded object, or JSON text or bytes."""
         if isinstance(fields, (str, bytes)):
             try:
                 fields = _decode(fields)
@@ -440,39 +439,39 @@ class FieldSet:
 
     @classmethod
     def of(cls, *paths: Path) -> FieldSet:
-        """The set of these paths."""
+        """Create the set of these paths."""
         return cls(of(*paths))
 
     def to_fields_v1(self) -> Tree:
-        """As FieldsV1, in canonical order."""
+        """Return FieldsV1 in canonical order."""
         return printed(self.tree)
 
     def to_json(self) -> bytes:
-        """As FieldsV1 JSON, in canonical order."""
+        """Return FieldsV1 as JSON in canonical order."""
         return _encode(printed(self.tree))
 
     def union(self, other: FieldSet) -> FieldSet:
-        """Members of either."""
+        """Return the members of either set."""
         return FieldSet(union(self.tree, other.tree))
 
     def intersection(self, other: FieldSet) -> FieldSet:
-        """Members of both."""
+        """Return the members of both sets."""
         return FieldSet(intersection(self.tree, other.tree))
 
     def difference(self, other: FieldSet) -> FieldSet:
-        """Members of this set alone."""
+        """Return the members of this set that are not in `other`."""
         return FieldSet(difference(self.tree, other.tree))
 
     def recursive_difference(self, other: FieldSet) -> FieldSet:
-        """This set without the members of `other` and what is below them."""
+        """Return this set without the members of `other` and everything below them."""
         return FieldSet(recursive_difference(self.tree, other.tree))
 
     def leaves(self) -> FieldSet:
-        """Members with nothing below them."""
+        """Return the members that have nothing below them."""
         return FieldSet(leaves(self.tree))
 
     def has(self, path: Path) -> bool:
-        """Whether `path` is a member."""
+        """Return whether `path` is a member."""
         return has(self.tree, path)
 
     def __contains__(self, path: Path) -> bool:

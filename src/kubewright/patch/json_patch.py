@@ -1,11 +1,11 @@
-"""JSON patch (RFC 6902): a list of operations, as kube-apiserver runs them.
+"""JSON patch (RFC 6902): a list of operations, with the behaviour of kube-apiserver.
 
     [{"op": "replace", "path": "/spec/replicas", "value": 3}, {"op": "remove", "path": "/metadata/labels/x"}]
 
 `apply(document, patch)` returns the patched document; `diff(a, b)` a patch that turns `a` into `b`. As in
 Kubernetes, negative indexes count from the end, `replace` of a missing map key sets it, and `test` against
-null passes for a missing key. An operation that finds no target raises `PatchDoesNotApply`; what is not an
-operation at all raises `MalformedPatch`.
+null passes for a missing key. An operation without a target raises `PatchDoesNotApply`, a malformed operation
+`MalformedPatch`.
 
 Only the containers on the path of an operation are copied, once; the rest is shared with the input.
 """
@@ -23,7 +23,7 @@ from .errors import MalformedPatch, PatchDoesNotApply, PatchTooLarge, bounded_de
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
-"""What `copy` operations of one patch may add in all."""
+"""Total size that the `copy` operations of a patch may add."""
 
 _MISSING: Final = object()
 Operation = dict[str, Any]
@@ -31,7 +31,7 @@ Operation = dict[str, Any]
 
 @bounded_depth
 def apply(document: Any, patch: Any, *, max_copied: int = MAX_COPIED_BYTES) -> Any:
-    """The document after all operations. The input stays as it is."""
+    """Return the document after all operations; the input is not changed."""
     if patch is None:
         return document
     if not isinstance(patch, list):
@@ -58,7 +58,7 @@ def _undecodable(value: Any, target: str) -> MalformedPatch:
 
 
 class _Run:
-    """One application: the document so far, and which of its containers are already ours to change."""
+    """State of one application: the document, and the containers that were copied already."""
 
     __slots__ = ("_copied", "_max_copied", "_ours", "document")
 
@@ -99,11 +99,11 @@ class _Run:
                 "Unable to complete the copy, the accumulated size increase of copy is "
                 f"{self._copied}, exceeding the limit {self._max_copied}"
             )
-        # What is now in two places must not be changed through one of them.
+        # The value is shared by two locations now and must be copied before a change.
         self._ours.clear()
 
     def _owned(self, container: Any) -> Any:
-        """A copy of the container that only this run knows; the container itself if it is one already."""
+        """Return a copy of a container, or the container itself if it was copied already."""
         if id(container) in self._ours:
             return container
         copy = container.copy()
@@ -111,7 +111,7 @@ class _Run:
         return copy
 
     def _container(self, path: str, operation: str, *, change: bool) -> tuple[Any, str]:
-        """The container that holds the last element of `path`, ready to be changed if asked for."""
+        """Return the container of the last element of `path`, copied if it will be changed."""
         parts = path.split("/")
         if len(parts) < 2:
             raise _no_path(operation, path)
@@ -212,7 +212,7 @@ def _unescaped(part: str) -> str:
 
 
 def _index(key: str, length: int) -> int:
-    """A list index from 0 to `length` - 1; negative ones count from the end."""
+    """Return a list index from 0 to `length` - 1; negative indexes count from the end."""
     sign, digits = (-1, key[1:]) if key[:1] == "-" else (1, key[1:] if key[:1] == "+" else key)
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
         raise PatchDoesNotApply(f"value was not a proper array index: '{key}'")
@@ -234,7 +234,7 @@ def _child(container: Any, key: str) -> Any:
 
 
 def diff(before: Any, after: Any) -> list[Operation]:
-    """Operations that turn `before` into `after`, two objects or two lists.
+    """Return operations that change `before` into `after`, two objects or two lists.
 
     Lists are compared element by element, so a removal in the middle rewrites what follows it.
     """

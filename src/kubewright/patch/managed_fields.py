@@ -1,12 +1,10 @@
-"""The entries of `metadata.managedFields`: who owns which fields.
+"""Entries of `metadata.managedFields`.
 
-An entry names a manager, the operation (Apply or Update), the version its field paths are in, the subresource
-it wrote through, and its field set. An applier is the same applier in every version; an updater has one entry
-per version.
+An entry has a manager, an operation (Apply or Update), the version of its field paths, the subresource that
+was written, and a field set. For Apply a manager has one entry for all versions, for Update one per version.
 
-`decode` and `encode` go between the wire form and `Managed`, a dict of `Owner` by identity. Owners that no
-operation touched keep their wire entry and go back byte for byte. Entries are sorted by operation, time,
-manager, version and subresource.
+`decode` and `encode` convert between JSON and `Managed`, a dict of `Owner` by identity. Unchanged owners keep
+their JSON entry. Entries are sorted by operation, time, manager, version and subresource.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ Entry = dict[str, Any]
 
 
 class ManagedFieldsError(ValueError):
-    """Managed fields that cannot be read."""
+    """Managed fields are malformed."""
 
 
 class Identity(NamedTuple):
-    """Whose entry it is. Appliers have no version here: they own one set, whatever the version."""
+    """Identity of an entry. For Apply it has no version, because there is one set for all versions."""
 
     manager: str
     operation: str
@@ -41,7 +39,7 @@ class Identity(NamedTuple):
     subresource: str = ""
 
     def order(self) -> str:
-        """Sorts identities as Kubernetes sorts them in messages."""
+        """Return the sort key of identities in messages."""
         parts = [f'"manager":{go_format.quote(self.manager)}'] if self.manager else []
         parts.append(f'"operation":{go_format.quote(self.operation)}')
         if self.api_version:
@@ -51,7 +49,7 @@ class Identity(NamedTuple):
         return "{" + ",".join(parts) + "}"
 
     def text(self) -> str:
-        """As conflict messages name it."""
+        """Format the identity for conflict messages."""
         text = go_format.quote(self.manager)
         if self.subresource:
             text += f" with subresource {go_format.quote(self.subresource)}"
@@ -59,7 +57,7 @@ class Identity(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """One owner's fields. `entry` is its wire form while that still says the same, else `None`."""
+    """The fields of an owner. `entry` is its JSON entry if the owner has not changed, else `None`."""
 
     tree: Tree
     api_version: str
@@ -71,12 +69,12 @@ Managed = dict[Identity, Owner]
 
 
 def identity(manager: str, operation: str, api_version: str, subresource: str) -> Identity:
-    """The identity of an entry."""
+    """Return the identity of an entry."""
     return Identity(manager, operation, "" if operation == APPLY else api_version, subresource)
 
 
 def decode(entries: Any, *, trusted: bool) -> Managed:
-    """Read wire entries; `trusted` ones come from storage and are already in canonical form."""
+    """Decode JSON entries; `trusted` entries come from storage and are in canonical form."""
     managed: Managed = {}
     for index, entry in enumerate(entries or ()):
         if not isinstance(entry, dict):
@@ -115,12 +113,12 @@ def _decode_untrusted(entry: Entry, api_version: str, time: Any, index: int) -> 
 
 
 def is_reset(entries: Any) -> bool:
-    """Whether a request asks to forget all owners: an empty list, or one empty entry."""
+    """Return whether a request resets managed fields: an empty list, or one empty entry."""
     return isinstance(entries, list) and (not entries or (len(entries) == 1 and entries[0] == {}))
 
 
 def encode(managed: Managed) -> list[Entry]:
-    """The wire entries, sorted."""
+    """Return the sorted JSON entries."""
     pairs = sorted(
         managed.items(),
         key=lambda pair: (
@@ -148,7 +146,7 @@ def _entry(key: Identity, owner: Owner) -> Entry:
 
 
 def cap_updaters(managed: Managed, limit: int = MAX_UPDATE_OWNERS) -> None:
-    """Merge the oldest Update entries, per version, until at most `limit` are left. Changes `managed`."""
+    """Merge the oldest Update entries of each version until at most `limit` remain, in place."""
     updaters = [key for key in managed if key.operation == UPDATE]
     if len(updaters) <= limit:
         return
@@ -172,7 +170,7 @@ def cap_updaters(managed: Managed, limit: int = MAX_UPDATE_OWNERS) -> None:
 
 
 def keep_times_if_unchanged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """`new`, or `old` where the two differ in nothing but times of managed fields entries.
+    """Return `new`, or `old` if they differ only in the times of managed fields entries.
 
     A request that changes nothing must not write the object just because an entry got a new time.
     """
@@ -196,7 +194,7 @@ _SCALE_REPLICAS: Final = field_set.of(field_set.fields_path("spec", "replicas"))
 
 
 def to_scale(parent: list[Entry], replicas: Mapping[str, field_set.Path | None]) -> list[Entry]:
-    """The managed fields of a Scale: owners of the parent's replicas field, as owners of `spec.replicas`.
+    """Return the managed fields of a Scale: owners of the replicas field of its parent own `spec.replicas`.
 
     `replicas` gives the path of the replicas field for each version of the parent.
     """
@@ -214,7 +212,7 @@ def from_scale(
     replicas: Mapping[str, field_set.Path | None],
     api_version: str,
 ) -> list[Entry]:
-    """The parent's managed fields after a write of its Scale.
+    """Return the managed fields of the parent after a write of its Scale.
 
     Owners of replicas who lost it in the Scale lose it here; owners who are new in the Scale become owners of
     the replicas field of `api_version`.

@@ -1,8 +1,8 @@
-"""Merging an applied configuration into a live object.
+"""Merge an applied configuration into a live object.
 
-`merge(live, config, schema)` returns the live object with everything that the configuration says. Nothing is
+`merge(live, config, schema)` returns the live object with all fields of the configuration. Nothing is
 removed. Granular maps merge entry by entry, sets and keyed lists element by element, atomic values are
-replaced. Parts that the configuration does not touch are shared with the live object, not copied.
+replaced. Unchanged parts are shared with the live object, not copied.
 
 Order in lists: elements of the configuration keep its order, live-only elements stay where they are between
 them as far as that order allows.
@@ -20,7 +20,7 @@ _ABSENT: Final = object()
 
 
 def merge(live: Any, config: Any, schema: MergeSchema) -> Any:
-    """`live` with `config` laid over it; both have to fit `schema`."""
+    """Return `live` with the fields of `config`; both must match `schema`."""
     if live is config:
         return live
     kind = schema.kind_of(config)
@@ -53,7 +53,7 @@ def _merge_maps(old: dict[str, Any], new: dict[str, Any], schema: MergeSchema) -
 def _index(
     items: list[Any], schema: MergeSchema, *, allow_duplicates: bool
 ) -> tuple[list[str], dict[str, Any]]:
-    """The elements' paths in order, and each one's value; duplicates have none that could be merged."""
+    """Return the path elements in order and the value of each; duplicates have no value."""
     order: list[str] = []
     values: dict[str, Any] = {}
     for position, item in enumerate(items):
@@ -97,7 +97,7 @@ def _merge_lists(old: list[Any], new: list[Any], schema: MergeSchema) -> list[An
                 next_shared = next(shared, None)
                 continue
             if element in new_values and next_shared is not None and next_shared != element:
-                # It comes later in the configuration's order.
+                # The configuration has this element later.
                 i += 1
                 continue
         if i < len(old_order):

@@ -1,9 +1,9 @@
-"""JSON merge patch (RFC 7386): an object laid over another.
+"""JSON merge patch (RFC 7386): a partial object that is merged into a document.
 
     {"spec": {"replicas": 3, "paused": null}}
 
 Objects merge, `null` deletes, anything else replaces; lists are replaced as a whole. A merge patch cannot set
-a field to null, so nulls are lost on the way through `diff`.
+a field to null, so `diff` drops them.
 
 `three_way` is what `kubectl apply` sends for custom resources: changes from the live object, deletions from
 what was applied last time.
@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 @bounded_depth
 def apply(document: Any, patch: Any) -> Object:
-    """The document with the patch laid over it. Shares what the patch does not touch."""
+    """Return the document with the patch merged in; unchanged parts are shared."""
     if not isinstance(patch, dict):
         raise MalformedPatch(
             "Invalid JSON Patch"
@@ -45,13 +45,13 @@ def _merge(document: Any, patch: Object) -> Object:
         elif isinstance(value, dict):
             result[name] = _merge(result.get(name), value)
         else:
-            # Kubernetes leaves nulls in a list alone only where it replaces an object.
+            # Kubernetes keeps nulls in a list only if it replaces an object.
             result[name] = value if isinstance(result.get(name), dict) else _without_nulls(value)
     return result
 
 
 def _without_nulls(value: Any) -> Any:
-    """A value that is new in the document: nulls in its objects have nothing to delete."""
+    """Return a value that is new in the document, without the nulls of its objects."""
     if isinstance(value, dict):
         if not any(item is None or isinstance(item, (dict, list)) for item in value.values()):
             return value
@@ -62,7 +62,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def diff(before: Object, after: Object) -> Object:
-    """The patch that turns `before` into `after`. Nulls in `after` cannot be expressed and are left out."""
+    """Return the patch that changes `before` into `after`; nulls in `after` cannot be expressed."""
     patch: Object = {}
     for name, value in after.items():
         if name not in before:
@@ -84,7 +84,7 @@ def diff(before: Object, after: Object) -> Object:
 
 
 def three_way(original: Object, modified: Object, current: Object) -> Object:
-    """The patch for `current` that brings in `modified` and deletes what only `original` had.
+    """Return the patch for `current` that applies `modified` and deletes what only `original` had.
 
     `original` is the configuration applied last time, `modified` the one to apply now. Raises `PatchConflict`
     if a field would be both changed and deleted.
@@ -97,7 +97,7 @@ def three_way(original: Object, modified: Object, current: Object) -> Object:
 
 
 def _filtered(patch: Object, *, nulls: bool) -> Object:
-    """Only the deletions of a patch, or only the rest. An empty object is a value, not an empty patch."""
+    """Return the deletions of a patch, or the rest. An empty object is a value, not an empty patch."""
     kept: Object = {}
     for name, value in patch.items():
         if value is None:

@@ -1,11 +1,11 @@
-"""How values merge: the topology that server-side apply sees in a schema.
+"""How server-side apply merges values, derived from a schema.
 
 A `MergeSchema` is what a schema allows at one path: a map, a list, a scalar, or (without a type in the
 schema) any of them. Maps are granular (each entry has its own owners) or atomic; lists are atomic, sets of
 scalars, or keyed by fields of their elements. Without a type the schema is *deduced* from the value: maps are
 granular and lists atomic.
 
-Shapes are made from `kubewright.schema.structural.Node` on first use and kept with the node.
+Merge schemas are created from `kubewright.schema.structural.Node` on first use and cached in the node.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ScalarType = Literal["numeric", "string", "boolean", "untyped"]
 
 
 class MergeSchema:
-    """What one place allows, and how it merges."""
+    """Types that are allowed at one path, and how they merge."""
 
     __slots__ = (
         "_children",
@@ -48,7 +48,7 @@ class MergeSchema:
         self._element: MergeSchema | None = None
         self._other: MergeSchema | None = None
         self.deduced = node is None
-        """Nothing is declared here at all."""
+        """Return whether the schema declares nothing here."""
         kind = node.type if node is not None else ""
         self.map = kind in ("object", "")
         self.list = kind in ("array", "")
@@ -56,7 +56,7 @@ class MergeSchema:
         self.map_atomic = False
         self.list_atomic = True
         self.keys: tuple[str, ...] = ()
-        """Key fields of a keyed list; empty for a set."""
+        """Key fields of a list of type map; empty for a set."""
         self.key_defaults: dict[str, Any] = {}
         if node is None:
             return
@@ -69,7 +69,7 @@ class MergeSchema:
             self.list_atomic = False
             self.keys = node.list_map_keys if node.list_type == "map" else ()
         elif "x-kubernetes-list-type" not in node.raw and "merge" in node.patch_strategy:
-            # Types from before list-type tags: their strategic-merge tags say the same.
+            # Older types have no list type; their strategic merge patch tags have the same meaning.
             self.list_atomic = False
             self.keys = (node.patch_merge_key,) if node.patch_merge_key else ()
         if self.keys and node.items is not None:
@@ -81,7 +81,7 @@ class MergeSchema:
             }
 
     def child(self, name: str) -> MergeSchema | None:
-        """The schema of the field or map entry `name`; `None` where the schema does not allow it."""
+        """Return the schema of the field or map entry `name`; `None` if it is not allowed."""
         try:
             return self._children[name]
         except KeyError:
@@ -100,7 +100,7 @@ class MergeSchema:
         return shape_of(declared, inherits_unknown=self._inherits_unknown) if declared is not None else None
 
     def _any_other(self) -> MergeSchema | None:
-        """The schema of entries that are not named in the schema."""
+        """Return the schema of entries that are not declared fields."""
         node = self._node
         assert node is not None
         if self._other is None:
@@ -119,12 +119,12 @@ class MergeSchema:
         return bool(self._node.properties)
 
     def declares(self, name: str) -> bool:
-        """Whether `name` is a named field, rather than a key of a map."""
+        """Return whether `name` is a declared field and not a map key."""
         return self._node is not None and name in self._node.properties
 
     @property
     def element(self) -> MergeSchema:
-        """The schema of list elements."""
+        """Schema of list elements."""
         if self._element is None:
             items = self._node.items if self._node is not None else None
             self._element = (
@@ -135,7 +135,7 @@ class MergeSchema:
         return self._element
 
     def kind_of(self, value: Any) -> Kind:
-        """As what `value` is treated here: by its own type if that is allowed, else by the first that is."""
+        """Return the kind that `value` is treated as: its own if allowed, else the first allowed one."""
         cls = value.__class__
         if cls is dict:
             if self.map:
@@ -189,7 +189,7 @@ class _Root(MergeSchema):
 
 
 def shape_of(node: Node, *, inherits_unknown: bool = False) -> MergeSchema:
-    """The schema of a node, made once. Regions that keep unknown fields pass that on to what is below."""
+    """Return the cached merge schema of a node; preserving unknown fields is inherited."""
     slot = "apply-unknown" if inherits_unknown else "apply"
     schema: MergeSchema | None = node.extra.get(slot)
     if schema is None:
@@ -202,7 +202,7 @@ def shape_of(node: Node, *, inherits_unknown: bool = False) -> MergeSchema:
 
 
 def object_merge_schema(node: Node | None) -> MergeSchema:
-    """The schema of whole objects with this schema; without one, everything is deduced."""
+    """Return the merge schema of objects; without a node, everything is deduced."""
     if node is None:
         return DEDUCED
     schema: MergeSchema | None = node.extra.get("apply-object")

@@ -1,8 +1,8 @@
-"""Strategic merge patches from objects: what `kubectl apply` and `kubectl edit` send.
+"""Compute strategic merge patches, as `kubectl apply` and `kubectl edit` do.
 
-`two_way(a, b, node)` is the patch that turns `a` into `b`. `three_way(original, modified, current, node)` is
-the patch for the live object `current` that brings in `modified` and deletes what only `original`, the
-configuration applied last time, had; with `overwrite=False` it refuses to touch what somebody changed since.
+`two_way(a, b, node)` returns the patch that changes `a` into `b`. `three_way(original, modified, current,
+node)` returns the patch for the live object `current` that applies `modified` and deletes what only
+`original`, the last applied configuration, had; with `overwrite=False`, conflicting changes are an error.
 
 Lists with the merge strategy get `$setElementOrder`, deleted elements `$patch: delete` (scalars
 `$deleteFromPrimitiveList`), and objects with the retainKeys strategy `$retainKeys`.
@@ -42,14 +42,14 @@ class _Options(NamedTuple):
 
 
 def two_way(original: Object, modified: Object, node: Node | None) -> Object:
-    """The patch that turns `original` into `modified`."""
+    """Return the patch that changes `original` into `modified`."""
     return _diff_maps(original, modified, node, _Options())
 
 
 def three_way(
     original: Object, modified: Object, current: Object, node: Node | None, *, overwrite: bool = True
 ) -> Object:
-    """The patch for `current` that changes what `modified` says and deletes what it no longer says.
+    """Return the patch for `current` that applies `modified` and deletes what only `original` had.
 
     Raises `PatchConflict` with `overwrite=False` where `current` was changed since `original` in what the
     patch would change.
@@ -134,7 +134,7 @@ def _diff_list_field(
 def _diff_lists(
     original: list[Any], modified: list[Any], node: Node | None, merge_key: str, options: _Options
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """What to merge, which scalars to delete, and the order of it all."""
+    """Elements to merge, scalars to delete, and the order of elements."""
     if not original:
         return (modified if options.changes else []), [], []
     kind: ElementKind = element_kind(original, modified)
@@ -210,7 +210,7 @@ def _diff_elements(
 
 
 def _maps_conflict(left: Object, right: Object, node: Node | None) -> bool:
-    """Whether two patches want different things of one field."""
+    """Return whether two patches set a field to different values."""
     for key, value in left.items():
         if key in (DIRECTIVE, RETAIN_KEYS) or key not in right:
             continue

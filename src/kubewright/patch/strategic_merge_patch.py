@@ -1,19 +1,19 @@
-"""Strategic merge patch: a merge patch that knows the lists of built-in types.
+"""Strategic merge patch: a merge patch that merges lists of built-in types by key.
 
     {"spec": {"containers": [{"name": "web", "image": "web:2"}, {"name": "old", "$patch": "delete"}]}}
 
 Objects merge and `null` deletes, as in a merge patch. A list whose field has the merge strategy is merged
-too: objects by their merge key, scalars as a set; any other list is replaced. Directives say the rest:
+too: objects by their merge key, scalars as a set; any other list is replaced. Directives:
 
 - `$patch: replace | delete` in an object or list element replaces or deletes it; an element that is only
   `{"$patch": "replace"}` replaces the list.
 - `$deleteFromPrimitiveList/<field>: [...]` removes scalars from a list.
-- `$setElementOrder/<field>: [...]` gives the order of the elements that the patch knows; others stay where
-  they are between them.
+- `$setElementOrder/<field>: [...]` gives the order of the elements of the patch; other elements keep
+  their place between them.
 - `$retainKeys: [...]` drops all other keys of an object.
 
 The strategies come from the schema (`patch_strategy`, `patch_merge_key` of a `Node`), never from list or map
-types. `strategic_diff` computes such patches.
+types. `strategic_merge_diff` computes such patches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ABSENT: Final = object()
 
 
 class ListOfLists(PatchDoesNotApply):
-    """A list of lists in a list that would have to be merged."""
+    """A list that must be merged contains lists."""
 
     def __init__(self) -> None:
         super().__init__("lists of lists are not supported")
@@ -48,7 +48,7 @@ class ListOfLists(PatchDoesNotApply):
 
 @bounded_depth
 def apply(document: Object, patch: Any, node: Node | None) -> Object:
-    """The document with the patch merged in; `node` is the schema of its type. Shares what is not touched."""
+    """Return the document with the patch merged in; `node` is its schema. Unchanged parts are shared."""
     if not isinstance(patch, dict):
         kind = json_type_name(patch)
         raise MalformedPatch(f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
@@ -56,7 +56,7 @@ def apply(document: Object, patch: Any, node: Node | None) -> Object:
 
 
 def merge_maps(original: Object, patch: Object, node: Node | None, *, combine: bool) -> Object:
-    """Merge a patch into an object, or (`combine`) into another patch, where directives are kept as data."""
+    """Merge a patch into an object, or with `combine` into another patch, keeping its directives."""
     if DIRECTIVE in patch:
         return _directed_map(patch)
     result = dict(original)
@@ -106,23 +106,23 @@ def _directed_map(patch: Object) -> Object:
 
 
 def unknown_directive(directive: Any, patch: Object) -> PatchFailed:
-    """The error for a `$patch` that is none of those known."""
+    """Return the error for an unknown `$patch` directive."""
     return PatchFailed(f"unknown patch type: {format_value(directive)} in map: {format_value(patch)}")
 
 
 def no_merge_key(item: Object, merge_key: str) -> PatchFailed:
-    """The error for a list element that cannot be told from others."""
+    """Return the error for a list element without its merge key."""
     return PatchFailed(f"map: {format_value(item)} does not contain declared merge key: {merge_key}")
 
 
 def bad_type(expected: str, value: Any) -> PatchFailed:
-    """The error for a value of another type than a directive needs."""
+    """Return the error for a value of the wrong type for a directive."""
     actual = type_name(value)
     return PatchFailed(f"expected a {expected}, but received a {'%!s(<nil>)' if value is None else actual}")
 
 
 def _set_new(result: Object, key: str, value: Any, combine: bool) -> None:
-    """A value that is new, or of another type: taken without directives and, when applied, nulls."""
+    """Return a new value without directives and, if it is applied, without nulls."""
     cleaned = without_directives(value if combine else _without_nulls(value))
     if cleaned is _ABSENT:
         result.pop(key, None)
@@ -139,7 +139,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def without_directives(value: Any) -> Any:
-    """The value without objects that carry a directive; `_ABSENT` if it is one itself."""
+    """Return the value without objects that have a directive; `_ABSENT` if it has one itself."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return _ABSENT
@@ -178,7 +178,7 @@ def _directive_field(key: str, prefix: str, problem: str) -> str:
 
 
 def _merge_ordered_list(result: Object, patch: Object, key: str, node: Node | None, combine: bool) -> None:
-    """Merge the list that a `$setElementOrder` is about, and order it."""
+    """Merge and sort the list of a `$setElementOrder`."""
     order = patch.pop(key)
     if combine and result.setdefault(key, order) != order:
         raise MalformedPatch(BAD_SET_ORDER)
@@ -212,7 +212,7 @@ def _merge_ordered_list(result: Object, patch: Object, key: str, node: Node | No
 
 
 def _order_after_deletions(live: list[Any], items: list[Any], merge_key: str) -> list[Any]:
-    """The live order that Kubernetes goes by after a patch deleted elements.
+    """Return the live order that Kubernetes uses after a patch deleted elements.
 
     It removes them from the list in place and lets new elements take the free places at its end, so these
     count as live elements when the order is made.
@@ -229,7 +229,7 @@ def _order_after_deletions(live: list[Any], items: list[Any], merge_key: str) ->
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
-    """The patch's elements have to come in the order that it states."""
+    """Raise an error if the elements of the patch are not in the order that it declares."""
     if not items or not order:
         return
     remaining = iter(order)
@@ -247,14 +247,14 @@ def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
 
 
 def same_element(left: Any, right: Any, merge_key: str) -> bool:
-    """Whether two list elements stand for the same thing."""
+    """Return whether two list elements have the same key."""
     if not merge_key:
         return element_key(left, "") == element_key(right, "")
     return merge_value(left, merge_key) == merge_value(right, merge_key)
 
 
 def merge_value(item: Any, merge_key: str) -> tuple[type, Any]:
-    """The value of an element's merge key, in a form that can be looked up."""
+    """Return the value of the merge key of an element, in hashable form."""
     if not isinstance(item, dict):
         raise bad_type("map[string]interface {}", item)
     if merge_key not in item:
@@ -263,7 +263,7 @@ def merge_value(item: Any, merge_key: str) -> tuple[type, Any]:
 
 
 def element_key(item: Any, merge_key: str) -> tuple[type, Any]:
-    """What makes a list element unique: its merge key, or itself."""
+    """Return the identity of a list element: its merge key, or itself."""
     value = item.get(merge_key) if merge_key and isinstance(item, dict) else item
     if isinstance(value, (dict, list)):
         return type(value), format_literal(value)
@@ -271,7 +271,7 @@ def element_key(item: Any, merge_key: str) -> tuple[type, Any]:
 
 
 def element_kind(*lists: list[Any]) -> ElementKind:
-    """Whether the elements are objects or scalars; they have to be all of one type."""
+    """Return whether the elements are objects or scalars; they must all be of one type."""
     first: str | None = None
     for items in lists:
         for item in items:
@@ -315,7 +315,7 @@ def _type_text(node: Node | None) -> str:
 def _take_special_elements(
     original: list[Any], patch: list[Any], merge_key: str
 ) -> tuple[list[Any], list[Any]]:
-    """Carry out the elements that are directives; what remains is to be merged."""
+    """Execute the elements that are directives; return the elements to merge."""
     plain: list[Any] = []
     replace = False
     deleted: set[tuple[type, Any]] = set()
@@ -359,7 +359,7 @@ def _merge_elements(
 
 
 def unique_scalars(items: list[Any]) -> list[Any]:
-    """Without repetitions; as in Kubernetes, the last element takes the place of a repeated one."""
+    """Remove duplicates; as in Kubernetes, the last element replaces the earlier one."""
     items = list(items)
     seen: set[tuple[type, Any]] = set()
     index = 0
@@ -376,7 +376,7 @@ def unique_scalars(items: list[Any]) -> list[Any]:
 
 
 def partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """The elements that `by` names, and the others."""
+    """Return the elements that are in `by`, and the others."""
     if merge_key:
         named = {element_key(item, merge_key) for item in by if isinstance(item, dict) and merge_key in item}
         keys = [merge_value(item, merge_key) for item in items]
@@ -389,7 +389,7 @@ def partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any
 
 
 def in_given_order(items: list[Any], order: list[Any], merge_key: str, kind: ElementKind) -> list[Any]:
-    """Sort by the place in `order`; elements to be deleted come last."""
+    """Sort by the position in `order`; elements to delete are last."""
     deleted: list[Any] = []
     if kind == "map":
         for item in (*items, *order):
@@ -397,7 +397,7 @@ def in_given_order(items: list[Any], order: list[Any], merge_key: str, kind: Ele
         deleted = [item for item in items if item.get(DIRECTIVE) == "delete"]
         items = [item for item in items if item.get(DIRECTIVE) != "delete"]
     places = _places(order, merge_key)
-    # Those without a place come first, which is where Kubernetes' sort puts them.
+    # As in Kubernetes, elements without a position are first.
     return [*sorted(items, key=lambda item: places.get(element_key(item, merge_key), -1)), *deleted]
 
 
@@ -416,7 +416,7 @@ def _ordered(
     merge_key: str,
     kind: ElementKind,
 ) -> list[Any]:
-    """The patch's elements in its order, the others between them where the live order puts them."""
+    """Return the elements of the patch in its order, with the others at their live position between them."""
     right = in_given_order(known, order, merge_key, kind)
     left = in_given_order(others, live, merge_key, kind)
     if not left or not right:
@@ -437,7 +437,7 @@ def _ordered(
 
 
 def field_strategy(node: Node | None, field: str) -> tuple[Node | None, str, str]:
-    """Schema of a field's value (of a list's elements), its patch strategy and merge key."""
+    """Return the schema of a field (of the elements of a list), its patch strategy and merge key."""
     if node is None:
         return None, "", ""
     child = node.child(field)
@@ -453,6 +453,6 @@ def field_strategy(node: Node | None, field: str) -> tuple[Node | None, str, str
 
 
 def retains_keys(node: Node | None, field: str) -> bool:
-    """Whether patches of this field carry `$retainKeys`."""
+    """Return whether patches of this field have `$retainKeys`."""
     child = node.child(field) if node is not None else None
     return child is not None and "retainKeys" in child.patch_strategy

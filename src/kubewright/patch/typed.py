@@ -1,7 +1,7 @@
-"""Reading a value through its schema: validate it, list its fields, take parts out.
+"""Operations on values with a merge schema: validate, list fields, remove and extract parts.
 
-The schema (see `schema`) decides what a field is: entries of granular maps, elements of keyed lists by their
-keys, members of sets by their value, and atomic maps and lists as a whole.
+The schema (see `merge_schema`) determines what a field is: entries of granular maps, elements of keyed lists
+by their keys, members of sets by their value, and atomic maps and lists as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .merge_schema import MAP, SCALAR, MergeSchema
 
 
 class TypedError(ValueError):
-    """Values that do not fit their schema; `errors` holds (path, message) pairs."""
+    """Values do not match their schema; `errors` has (path, message) pairs."""
 
     def __init__(self, errors: list[tuple[str, str]]) -> None:
         self.errors = errors
@@ -26,7 +26,7 @@ class TypedError(ValueError):
 
 
 def list_element(item: Any, schema: MergeSchema) -> str:
-    """The path element of `item` in a list that is a set or keyed; raises `ValueError` if it has none."""
+    """Return the path element of `item` in a set or keyed list; raise `ValueError` if it has none."""
     keys = schema.keys
     if not keys:
         if isinstance(item, dict):
@@ -58,7 +58,7 @@ def list_element(item: Any, schema: MergeSchema) -> str:
 
 
 def validate(value: Any, schema: MergeSchema, *, allow_duplicates: bool = False) -> None:
-    """Raise `TypedError` unless `value` fits `schema`: types, declared fields, list keys, duplicates."""
+    """Raise `TypedError` unless `value` matches `schema`: types, declared fields, list keys, duplicates."""
     errors: list[tuple[str, str]] = []
     _validate(value, schema, "", errors, allow_duplicates)
     if errors:
@@ -133,12 +133,12 @@ def _scalar_problem(value: Any, schema: MergeSchema) -> str | None:
 
 
 def to_fieldset(value: Any, schema: MergeSchema) -> Tree:
-    """The fields that an applied configuration mentions: its leaves, list elements and map entries."""
+    """Return the fields of an applied configuration: its leaves, list elements and map entries."""
     return _fields(value, schema) or {}
 
 
 def _fields(value: Any, schema: MergeSchema) -> Tree | None:
-    """The node for a value; `None` if nothing in it is a field (an empty list, a null map)."""
+    """Return the node for a value; `None` if it contains no field (an empty list, a null map)."""
     kind = schema.kind_of(value)
     if kind == SCALAR:
         return LEAF
@@ -168,7 +168,7 @@ def _list_fields(items: list[Any], schema: MergeSchema) -> Tree | None:
     for item in items:
         element = list_element(item, schema)
         if element in tree:
-            # Two elements with one key can only be owned together, as a whole.
+            # Elements with the same key are owned as a whole.
             tree[element] = LEAF
         else:
             node = _fields(item, schema.element)
@@ -177,7 +177,7 @@ def _list_fields(items: list[Any], schema: MergeSchema) -> Tree | None:
 
 
 def name_declared_fields(tree: Tree, schema: MergeSchema | None) -> Tree:
-    """The set with every named field on the way to a member added; keys of maps are left as they are."""
+    """Return the set with all declared fields above a member added; map keys are not added."""
     result: Tree = {}
     for key, node in tree.items():
         if not node:
@@ -200,7 +200,7 @@ def name_declared_fields(tree: Tree, schema: MergeSchema | None) -> Tree:
 
 
 def remove_items(value: Any, tree: Tree, schema: MergeSchema) -> Any:
-    """`value` without the members of `tree`. A container that loses everything becomes null."""
+    """Return `value` without the members of `tree`. A container that becomes empty is null."""
     if not tree:
         return value
     kind = schema.kind_of(value)
@@ -234,7 +234,7 @@ def _remove_entries(value: dict[str, Any], tree: Tree, schema: MergeSchema) -> d
 
 
 def extract_items(value: Any, tree: Tree, schema: MergeSchema, *, with_keys: bool = False) -> Any:
-    """Only the members of `tree` out of `value`; `with_keys` keeps the key fields of list elements too."""
+    """Return the members of `tree` in `value`; `with_keys` also keeps the key fields of list elements."""
     if with_keys:
         tree = _with_key_fields(tree)
     return _extract(value, tree, schema)
@@ -278,7 +278,7 @@ def _with_key_fields(tree: Tree) -> Tree:
 
 
 def reconcile(tree: Tree, schema: MergeSchema) -> Tree:
-    """The set after fields became atomic: whoever owned a part of such a field owns the whole of it."""
+    """Adapt a set to fields that became atomic: an owner of a part becomes owner of the whole."""
     if schema.map:
         if schema.deduced:
             return tree
@@ -320,12 +320,12 @@ _STRUCTS = frozenset(
         *("acceptedNames", "names", "scaleTargetRef", "source", "taint", "target", "user", "userInfo"),
     )
 )
-"""Fields of built-in types that are structs in Go: they are never absent, only empty."""
+"""Fields of built-in types that are structs in Go, which are empty but never absent."""
 _ZERO_SCALARS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 def zero_value(node: Node) -> dict[str, Any]:
-    """An object of a built-in type without any content, as a Go server sees it.
+    """Return the zero value of a built-in type, as in Go.
 
     Struct fields are there but empty, required lists and maps are null. A new object is compared with this,
     so that nobody owns the structs themselves.
@@ -340,7 +340,7 @@ def zero_value(node: Node) -> dict[str, Any]:
 
 
 def _is_pointer(node: Node, name: str) -> bool:
-    """The fields whose name is that of a struct in another type, but which may be absent."""
+    """Return the fields that have the name of a struct field of another type but may be absent."""
     if name == "resources":
         return "accessModes" not in node.properties
     selector = node.properties.get("selector")
@@ -348,7 +348,7 @@ def _is_pointer(node: Node, name: str) -> bool:
 
 
 def structs(value: dict[str, Any], schema: MergeSchema) -> Tree:
-    """The fields of a zero value that are structs, as a set; those that are owned as a whole are not."""
+    """Return the set of struct fields of a zero value, without those that are atomic."""
     found: Tree = {}
     for name, item in value.items():
         below = schema.child(name) if isinstance(item, dict) else None

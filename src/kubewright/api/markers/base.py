@@ -1,4 +1,4 @@
-"""What a marker is, and how markers get onto a class. The markers themselves are in `markers`."""
+"""`Marker`, the base class of all markers, and `mark`, which attaches markers to a class."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ StructT = TypeVar("StructT", bound=type)
 
 
 class MarkerError(ValueError):
-    """A marker that does not fit the place where it stands; the text says what to write instead."""
+    """A marker does not support the type that it is applied to; the message names an alternative."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """Base of all markers. `first` ones change the type and are applied before the others."""
+    """Base of all markers. Markers with `first` change the type and are applied before the others."""
 
     targets: ClassVar[tuple[str, ...]] = ()
-    """JSON types that the marker may stand on; empty means any."""
+    """JSON types that the marker supports; empty means all."""
     first: ClassVar[bool] = False
     on_class: ClassVar[bool] = False
-    """Whether `mark` takes it."""
+    """Whether `mark` accepts it."""
 
     def apply(self, schema: Schema) -> None:
-        """Put the marker into `schema`, in place; raise `MarkerError` where it makes no sense."""
+        """Write the marker into `schema`, in place; raise `MarkerError` if the schema does not support it."""
         self._check(schema)
         self._write(schema)
 
     def _write(self, schema: Schema) -> None:
-        """Put the marker into a schema that it fits."""
+        """Write the marker into a schema that supports it."""
 
     def _check(self, schema: Schema) -> None:
-        """Raise `MarkerError` when the marker makes no sense on `schema`."""
+        """Raise `MarkerError` if `schema` does not support the marker."""
         found = schema.get("type")
         if not self.targets or found in self.targets:
             return
@@ -41,7 +41,7 @@ class Marker:
             return
         if found is None:
             found = "int-or-string" if schema.get("x-kubernetes-int-or-string") else "any value"
-        raise MarkerError(f"{type(self).__name__} stands on {_a(found)}; {_instead(self, found)}")
+        raise MarkerError(f"{type(self).__name__} is applied to {_a(found)}; {_instead(self, found)}")
 
 
 def _a(noun: str) -> str:
@@ -65,12 +65,14 @@ def _instead(marker: Marker, found: str) -> str:
         return f"write {_SIZES[found][name in _UPPER]} to bound {_a(found)}"
     if found == "array" and "array" not in marker.targets:
         return f"to describe the items, write list[Annotated[<item type>, {name}(...)]]"
-    return f"it fits {' or '.join(marker.targets)} only: change the field's type or remove it"
+    return (
+        f"it supports {' or '.join(marker.targets)} only; change the type of the field or remove the marker"
+    )
 
 
 @dataclass(frozen=True)
 class Flag(Marker):
-    """A marker without arguments; use the constant that stands for it."""
+    """A marker without arguments; use its constant."""
 
     keyword: ClassVar[str]
     value: ClassVar[Any] = True
@@ -83,12 +85,12 @@ _MARKED: Final = "__kubewright_markers__"
 
 
 def mark(*markers: Marker) -> Callable[[StructT], StructT]:
-    """Attach markers to a class. What cannot stand on a class is refused at once."""
+    """Attach markers to a class; raise `TypeError` for markers of fields."""
     for marker in markers:
         if not isinstance(marker, Marker):
-            raise TypeError(f"mark() takes markers such as Cel(...), not {marker!r}")
+            raise TypeError(f"mark() accepts markers such as Cel(...), not {marker!r}")
         if not marker.on_class:
-            raise TypeError(f"{type(marker).__name__} belongs in Annotated[...] on a field, not on a class")
+            raise TypeError(f"{type(marker).__name__} is a marker of fields; write it in Annotated[...]")
 
     def attach(cls: StructT) -> StructT:
         setattr(cls, _MARKED, (*vars(cls).get(_MARKED, ()), *markers))
@@ -98,7 +100,7 @@ def mark(*markers: Marker) -> Callable[[StructT], StructT]:
 
 
 def class_markers(cls: type) -> tuple[Marker, ...]:
-    """The markers on a class and its bases, bases first."""
+    """Return the markers of a class and its bases, bases first."""
     found: list[Marker] = []
     for base in reversed(cls.__mro__):
         found.extend(vars(base).get(_MARKED, ()))

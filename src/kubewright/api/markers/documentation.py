@@ -11,7 +11,7 @@ from .base import Marker, MarkerError, Schema
 
 @dataclass(frozen=True)
 class Example(Marker):
-    """An example value for readers of the schema."""
+    """An example value."""
 
     value: Any
     on_class: ClassVar = True
@@ -25,7 +25,7 @@ class Example(Marker):
 
 @dataclass(frozen=True)
 class Title(Marker):
-    """A short heading for readers of the schema."""
+    """A short title."""
 
     text: str
     on_class: ClassVar = True
@@ -58,7 +58,7 @@ class ExternalDocs(Marker):
 
 @dataclass(frozen=True)
 class Description(Marker):
-    """The description, where a docstring cannot say it; an empty text removes it."""
+    """The description; it overrides the docstring, and an empty string removes it."""
 
     text: str
 
@@ -68,9 +68,9 @@ class Description(Marker):
 
 @dataclass(frozen=True)
 class MaxDescription(Marker):
-    """Cut the descriptions from this field down to so many characters, at a sentence end; 0 drops them."""
+    """Truncate the descriptions of a field and below to `length` characters; 0 removes them."""
 
     length: int
 
     def _write(self, schema: Schema) -> None:
-        """Done last, over the whole subtree, by the schema builder."""
+        """Do nothing; the schema builder truncates the descriptions at the end."""

@@ -1,4 +1,4 @@
-"""Markers that become CEL rules: rules themselves, what never changes, how many of some fields are set."""
+"""Markers that become CEL validation rules: `Cel`, `Immutable` and unions of fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired
 @explain_keywords
 @dataclass(frozen=True)
 class Cel(Marker):
-    """A rule in CEL: `self` is the value here, `oldSelf` the value before an update."""
+    """A CEL rule: `self` is the value, `oldSelf` the value before an update."""
 
     rule: str
     _: KW_ONLY
@@ -28,9 +28,9 @@ class Cel(Marker):
 
     def _write(self, schema: Schema) -> None:
         if self.message is not None and "\n" in self.message:
-            raise MarkerError("the message of a Cel rule must stay on one line")
+            raise MarkerError("the message of a Cel rule must be one line")
         if self.message is None and "\n" in self.rule:
-            raise MarkerError("a Cel rule of several lines needs a message=")
+            raise MarkerError("a Cel rule of several lines requires message=")
         rule: Schema = {}
         for key, value in (
             ("fieldPath", self.field_path),
@@ -54,12 +54,12 @@ class _Immutable(Flag):
 
 
 Immutable: Final = _Immutable()
-"""The value never changes; an optional field may still be set once, and is then kept."""
+"""The value cannot be changed; an optional field can be set once."""
 
 
 @dataclass(frozen=True)
 class OneOf(Marker):
-    """How many of some optional fields may be set. Names are those of the Python fields."""
+    """Base of the union markers; `fields` are names of Python attributes."""
 
     fields: tuple[str, ...]
     targets: ClassVar = ("object",)
@@ -67,15 +67,15 @@ class OneOf(Marker):
     comparison: ClassVar[str]
     message: ClassVar[str]
     rank: ClassVar[int]
-    """Rules of these families stand after all others, in this order."""
+    """Order of union rules, which follow all other rules."""
 
     def __init__(self, *fields: str) -> None:
         if len(set(fields)) < 2:
-            raise MarkerError(f"{type(self).__name__} needs the names of at least two different fields")
+            raise MarkerError(f"{type(self).__name__} requires the names of at least two different fields")
         object.__setattr__(self, "fields", fields)
 
     def rule(self, wire_names: list[str]) -> Cel:
-        """The CEL rule over the names that the fields have on the wire."""
+        """Return the CEL rule for the JSON names of the fields."""
         tests = [f"has(self.{name})" for name in wire_names]
         if self.comparison:
             expression = "+".join(f"({test}?1:0)" for test in tests) + self.comparison
@@ -88,7 +88,7 @@ class OneOf(Marker):
 
 
 class AtMostOneOf(OneOf):
-    """None or one of the fields."""
+    """At most one of the fields is set."""
 
     comparison: ClassVar = " <= 1"
     rank: ClassVar = 1
@@ -96,7 +96,7 @@ class AtMostOneOf(OneOf):
 
 
 class ExactlyOneOf(OneOf):
-    """One of the fields."""
+    """Exactly one of the fields is set."""
 
     comparison: ClassVar = " == 1"
     rank: ClassVar = 2
@@ -104,7 +104,7 @@ class ExactlyOneOf(OneOf):
 
 
 class AtLeastOneOf(OneOf):
-    """One or more of the fields."""
+    """At least one of the fields is set."""
 
     comparison: ClassVar = ""
     rank: ClassVar = 3

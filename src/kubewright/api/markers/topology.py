@@ -24,9 +24,9 @@ class ListType(Marker):
 
 
 def ListMap(*keys: str) -> ListType:  # noqa: N802  (reads as a type among its siblings)
-    """A list whose items are told apart by these fields (names on the wire)."""
+    """A list whose items are identified by these fields (JSON names)."""
     if not keys:
-        raise MarkerError('ListMap needs the names of the key fields: ListMap("name")')
+        raise MarkerError('ListMap requires the names of the key fields: ListMap("name")')
     return ListType("map", keys)
 
 

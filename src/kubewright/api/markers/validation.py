@@ -14,7 +14,9 @@ NUMERIC: Final = ("integer", "number")
 def _integral(marker: Marker, value: float, schema: Schema) -> int | float:
     if schema.get("type") == "integer":
         if not math.isfinite(value) or value != int(value):
-            raise MarkerError(f"{type(marker).__name__}({value}) stands on an integer; write a whole number")
+            raise MarkerError(
+                f"{type(marker).__name__}({value}) is applied to an integer; write a whole number"
+            )
         return int(value)
     return value
 
@@ -36,13 +38,13 @@ class _Number(Marker):
 
 
 class Ge(_Number):
-    """At least `value`."""
+    """The number is at least `value`."""
 
     keyword: ClassVar = "minimum"
 
 
 class Gt(_Number):
-    """More than `value`."""
+    """The number is greater than `value`."""
 
     keyword: ClassVar = "minimum"
 
@@ -52,13 +54,13 @@ class Gt(_Number):
 
 
 class Le(_Number):
-    """At most `value`."""
+    """The number is at most `value`."""
 
     keyword: ClassVar = "maximum"
 
 
 class Lt(_Number):
-    """Less than `value`."""
+    """The number is less than `value`."""
 
     keyword: ClassVar = "maximum"
 
@@ -68,7 +70,7 @@ class Lt(_Number):
 
 
 class MultipleOf(_Number):
-    """A multiple of `value`."""
+    """The number is a multiple of `value`."""
 
     keyword: ClassVar = "multipleOf"
 
@@ -89,35 +91,35 @@ class _Size(Marker):
 
 
 class MinLen(_Size):
-    """A string of at least so many characters."""
+    """The string has at least `value` characters."""
 
     targets: ClassVar = ("string",)
     keyword: ClassVar = "minLength"
 
 
 class MaxLen(_Size):
-    """A string of at most so many characters."""
+    """The string has at most `value` characters."""
 
     targets: ClassVar = ("string",)
     keyword: ClassVar = "maxLength"
 
 
 class MinItems(_Size):
-    """A list of at least so many items."""
+    """The list has at least `value` items."""
 
     targets: ClassVar = ("array",)
     keyword: ClassVar = "minItems"
 
 
 class MaxItems(_Size):
-    """A list of at most so many items."""
+    """The list has at most `value` items."""
 
     targets: ClassVar = ("array",)
     keyword: ClassVar = "maxItems"
 
 
 class MinProperties(_Size):
-    """A map or struct with at least so many entries."""
+    """The map or struct has at least `value` entries."""
 
     targets: ClassVar = ("object",)
     keyword: ClassVar = "minProperties"
@@ -125,7 +127,7 @@ class MinProperties(_Size):
 
 
 class MaxProperties(_Size):
-    """A map or struct with at most so many entries."""
+    """The map or struct has at most `value` entries."""
 
     targets: ClassVar = ("object",)
     keyword: ClassVar = "maxProperties"
@@ -134,7 +136,7 @@ class MaxProperties(_Size):
 
 @dataclass(frozen=True)
 class Pattern(Marker):
-    """A string that an RE2 regular expression finds a match in; anchor it with `^` and `$` for the whole."""
+    """The string matches an RE2 regular expression; anchor it with `^` and `$` to match all of it."""
 
     regex: str
     targets: ClassVar = ("string",)
@@ -149,7 +151,7 @@ class Pattern(Marker):
         except re2.error as error:
             why = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
             raise MarkerError(
-                f"Pattern({self.regex!r}) is not a regular expression of RE2 (no look-around, no "
+                f"Pattern({self.regex!r}) is not a valid RE2 regular expression (no look-around, no "
                 f"back-references): {why}"
             ) from None
         schema["pattern"] = self.regex
@@ -157,7 +159,7 @@ class Pattern(Marker):
 
 @dataclass(frozen=True)
 class Format(Marker):
-    """A named format such as `date-time`, `ipv4`, `uri`; unknown names are kept but not enforced."""
+    """A format such as `date-time`, `ipv4` or `uri`; unknown formats are not validated."""
 
     name: str
 
@@ -167,7 +169,7 @@ class Format(Marker):
 
 @dataclass(frozen=True)
 class Enum(Marker):
-    """One of these values. `Literal[...]` or an `enum.Enum` says the same and types the field as well."""
+    """The value is one of these; `Literal[...]` or an `enum.Enum` also types the field."""
 
     values: tuple[Any, ...]
 
@@ -180,7 +182,7 @@ class Enum(Marker):
 
 @dataclass(frozen=True)
 class TypeOverride(Marker):
-    """Say the JSON type yourself, for a Python type that writes itself as something else."""
+    """Set the JSON type, for a Python type with an encoding of its own."""
 
     type: Literal["string", "integer", "number", "boolean", "object", "array", ""]
     first: ClassVar = True
@@ -198,7 +200,7 @@ class _UniqueItems(Flag):
     keyword: ClassVar = "uniqueItems"
 
     def _check(self, schema: Schema) -> None:
-        raise MarkerError("API servers refuse uniqueItems: write ListSet (or set[...]) to forbid duplicates")
+        raise MarkerError("API servers reject uniqueItems; write ListSet or set[...] to forbid duplicates")
 
 
 class _PreserveUnknownFields(Flag):
@@ -213,7 +215,7 @@ class _EmbeddedResource(Flag):
 
 
 class _IntOrString(Flag):
-    """Any value that is an integer or a string."""
+    """The value is an integer or a string."""
 
     keyword: ClassVar = "x-kubernetes-int-or-string"
     first: ClassVar = True
@@ -226,7 +228,7 @@ class _IntOrString(Flag):
 
 
 class _Schemaless(Flag):
-    """Leave the value without any schema but its other markers."""
+    """The type adds nothing to the schema."""
 
     keyword: ClassVar = ""
     first: ClassVar = True
@@ -239,7 +241,7 @@ class _Required(Flag):
     keyword: ClassVar = ""
 
     def _write(self, schema: Schema) -> None:
-        """Requiredness belongs to the parent; the schema builder asks for this marker there."""
+        """Do nothing; the schema builder writes `required` of the parent."""
 
 
 class _LocalDefault(_Required):
@@ -247,26 +249,26 @@ class _LocalDefault(_Required):
 
 
 Nullable: Final = _Nullable()
-"""`null` is a value of its own here, kept as such; without it `null` means absent."""
+"""`null` is allowed and stored; without this marker `null` means absent."""
 UniqueItems: Final = _UniqueItems()
-"""Spelled for completeness: API servers refuse it. `ListSet` is what you want."""
+"""Rejected by API servers; use `ListSet`."""
 PreserveUnknownFields: Final = _PreserveUnknownFields()
-"""Do not prune what the schema does not name."""
+"""Fields without a schema are not pruned."""
 EmbeddedResource: Final = _EmbeddedResource()
-"""A whole object with `apiVersion`, `kind` and `metadata`."""
+"""The value is a complete object with `apiVersion`, `kind` and `metadata`."""
 AsIntOrString: Final = _IntOrString()
-"""Integer or string, for a type of your own; `int | str` says it for a field."""
+"""An integer or string, for a custom type; for a field, write `int | str`."""
 Schemaless: Final = _Schemaless()
-"""Emit nothing of the type; combine with `PreserveUnknownFields` or `TypeOverride` to stay structural."""
+"""Omit the schema of the type; combine with `PreserveUnknownFields` or `TypeOverride`."""
 Required: Final = _Required()
-"""The wire must carry the field although the class has a default for it."""
+"""The field is required in the schema although it has a default in Python."""
 LocalDefault: Final = _LocalDefault()
-"""The default is this program's own: the schema says optional, and the server fills in nothing."""
+"""The default is used in Python only; in the schema the field is optional without a default."""
 
 
 @dataclass(frozen=True)
 class Default(Marker):
-    """The value that the server fills in, where it is not the field's own default (plain JSON data)."""
+    """The default in the schema, as plain JSON data, if it differs from the default in Python."""
 
     value: Any
 
@@ -278,8 +280,8 @@ class Default(Marker):
 
 
 Int32 = Annotated[int, Format("int32")]
-"""An integer of 32 bits; plain `int` has 64."""
+"""A 32-bit integer; `int` is a 64-bit integer."""
 Int64 = Annotated[int, Format("int64")]
-"""An integer of 64 bits, as plain `int`."""
+"""A 64-bit integer, the same as `int`."""
 Float = Annotated[float, Format("float")]
-"""A number of single precision; fields of numbers with a fraction must be allowed explicitly."""
+"""A single-precision float; floats must be allowed explicitly."""
