@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from kubewright.apiserver.encoding.json_errors import json_complaint
+from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.yaml import load_yaml
 
 
@@ -74,11 +74,11 @@ def test_json_is_yaml_and_repeated_keys_are_still_seen() -> None:
     ],
 )
 def test_text_that_is_no_json(text: str, complaint: str) -> None:
-    assert json_complaint(text.encode(), ValueError("nothing")) == complaint
+    assert json_error(text.encode(), ValueError("nothing")) == complaint
 
 
 @pytest.mark.parametrize(
     "text", ["{}", "[]", ' [1, -2.5e+3, "\\u00e9\\n", {"a": [true, null, false]}] ', "0"]
 )
 def test_json_is_not_complained_about(text: str) -> None:
-    assert json_complaint(text.encode(), ValueError("too deep")) == "too deep"
+    assert json_error(text.encode(), ValueError("too deep")) == "too deep"

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from kubewright.apiserver.rest.list import make_continue, read_continue
+from kubewright.apiserver.rest.list import decode_continue, encode_continue
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -65,9 +65,9 @@ async def test_an_expired_token_names_the_way_on(talk, server, widget, base, fiv
 
 
 def test_tokens_cannot_leave_the_range():
-    assert read_continue(make_continue(7, "ns/a")) == (7, "ns/a\0")
+    assert decode_continue(encode_continue(7, "ns/a")) == (7, "ns/a\0")
     with pytest.raises(Exception, match="continue key is not valid"):
-        read_continue(make_continue(7, "../../secrets/a"))
+        decode_continue(encode_continue(7, "../../secrets/a"))
 
 
 async def test_selectors(talk, base, five):

@@ -120,6 +120,11 @@ class AdmissionChain:
         self._final = tuple(plugin for plugin in validating if plugin.final)
 
     @property
+    def enabled(self) -> bool:
+        """Whether there are any plug-ins."""
+        return bool(self.plugins)
+
+    @property
     def has_mutating(self) -> bool:
         """Whether any plug-in mutates."""
         return bool(self._mutating)

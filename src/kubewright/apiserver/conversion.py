@@ -11,22 +11,22 @@ from .objects import Object
 
 
 class VersionConverter(Protocol):
-    """Converts between versions of one resource. Implement `convert` as a plain or an async function."""
+    """Converts objects between versions of one resource. `convert` is a plain or an async function."""
 
     def convert(
         self, objects: list[Object], from_version: str, to_version: str
     ) -> list[Object] | Awaitable[list[Object]]:
-        """New objects in `to_version`, in order. The given ones belong to the callee."""
+        """Return the objects in `to_version`, in order. The converter may change the given objects."""
 
 
 class NoConversion:
-    """All versions share one shape; only `apiVersion` differs."""
+    """Converter of versions with equal schemas: only `apiVersion` differs."""
 
     def __init__(self, group: str) -> None:
         self.group = group
 
     def convert(self, objects: list[Object], from_version: str, to_version: str) -> list[Object]:
-        """Rewrite `apiVersion`."""
+        """Set `apiVersion`."""
         api_version = str(GroupVersion(self.group, to_version))
         for obj in objects:
             obj["apiVersion"] = api_version
@@ -34,10 +34,10 @@ class NoConversion:
 
 
 class HubConverter:
-    """Converts through a hub: each other version says how to get to the hub and back.
+    """Converter with a hub version: each other version has a function to the hub and one from it.
 
-    `to_hub` and `from_hub` map a version to a function from dict to dict. `apiVersion`, `kind` and
-    `metadata` need not be touched: they are carried over.
+    The functions convert a dict to a dict. They can ignore `apiVersion`, `kind` and `metadata`, which are set
+    afterwards.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class HubConverter:
         self.from_hub = dict(from_hub)
 
     def convert(self, objects: list[Object], from_version: str, to_version: str) -> list[Object]:
-        """Convert by way of the hub."""
+        """Convert through the hub."""
         steps = []
         if from_version != self.hub:
             steps.append(self.to_hub[from_version])

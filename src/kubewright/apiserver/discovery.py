@@ -30,30 +30,18 @@ def _verbs(verbs: Iterable[str]) -> list[str]:
     return sorted(verbs)
 
 
-def _shown_verbs(resource: Resource) -> list[str]:
-    if resource.shown_verbs is not None:
-        return list(resource.shown_verbs)
+def _discovery_verbs(resource: Resource) -> list[str]:
+    if resource.discovery_verbs is not None:
+        return list(resource.discovery_verbs)
     return _verbs({*resource.verbs, *resource.handlers})
 
 
-_STORED_ELSEWHERE = {
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): ("admissionregistration.k8s.io", "v1beta1"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): (
-        "admissionregistration.k8s.io",
-        "v1beta1",
-    ),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): ("apiextensions.k8s.io", "v1beta1"),
-    ("events.k8s.io", "Event"): ("", "v1"),
-}
-"""Kinds that clusters store in a version that is not the one they are served in."""
-
-
 def storage_version_hash(resource: Resource) -> str:
-    """How clients notice that the storage version of a resource has changed."""
-    group, version = _STORED_ELSEWHERE.get(
-        (resource.group, resource.kind), (resource.group, resource.storage_version)
-    )
-    text = f"{group}/{version}/{resource.kind}"
+    """Return the hash by which clients notice a change of the storage version."""
+    stored = resource.hashed_group_version or str(GroupVersion(resource.group, resource.storage_version))
+    if "/" not in stored:
+        stored = f"/{stored}"
+    text = f"{stored}/{resource.kind}"
     return b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
@@ -191,7 +179,7 @@ class Discovery:
                 "singularName": resource.singular,
                 "namespaced": resource.namespaced,
                 "kind": resource.kind,
-                "verbs": _shown_verbs(resource),
+                "verbs": _discovery_verbs(resource),
             }
             if resource.short_names:
                 entry["shortNames"] = list(resource.short_names)
@@ -266,7 +254,7 @@ class Discovery:
                 "responseKind": _response_kind(resource, resource.gvk(version)),
                 "scope": "Namespaced" if resource.namespaced else "Cluster",
                 "singularResource": resource.singular,
-                "verbs": _shown_verbs(resource),
+                "verbs": _discovery_verbs(resource),
             }
             if resource.short_names:
                 entry["shortNames"] = list(resource.short_names)

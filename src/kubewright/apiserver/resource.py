@@ -1,22 +1,20 @@
-"""How a resource is declared: names, versions, conversion, hooks and subresources.
+"""Declaration of resources: names, versions, columns, and what serves them.
 
-A `Resource` is one kind of stored object in all its versions. Objects are plain dicts (decoded JSON).
-A write walks through it like this:
+A `Resource` is one kind of object in all its versions; its `Strategy` has the hooks, its `Subresource`s the
+further endpoints. Objects are plain dicts (decoded JSON). A create or update passes these steps:
 
     body in the requested version
       -> prune unknown fields, apply defaults                    (the version's schema)
       -> managedFields, mutating admission, defaults again       (requested version)
-      -> the hub version, if the resource names one
+      -> conversion to the hub version, if the resource has one
       -> Strategy.prepare_for_create / prepare_for_update
       -> schema and metadata validation, Strategy.validate...    (hub version)
       -> Strategy.canonicalize
       -> validating admission                                    (requested version)
-      -> the storage version, stored
+      -> conversion to the storage version, stored
 
-Without a hub version, hooks and validation see the requested version, which is what custom resource
-definitions do. With one, they are written once, for the hub, as in Go API servers.
-
-Every hook may be a plain or an async function. Hooks may change the object they are given in place.
+Without a hub version, hooks and validation see the requested version, as for CustomResourceDefinitions. With
+one, they are written once, for the hub, as in Go API servers.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.gvk import GroupKind, GroupResource, GroupVersionKind, version_priority
 from kubewright.schema.structural import Node
 from kubewright.schema.version import SchemaVersion
@@ -32,12 +31,11 @@ from kubewright.schema.version import SchemaVersion
 from .conversion import NoConversion, VersionConverter
 from .objects import Object
 from .strategy import Strategy
-from .subresource import Subresource
+from .subresource import Subresource, SubresourceRequest
 
 if TYPE_CHECKING:
     from .http.messages import HTTPResponse
     from .rest.store import ResourceStore
-
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 PATCH_TYPES = (
@@ -51,6 +49,9 @@ CUSTOM_PATCH_TYPES = (
     "application/merge-patch+json",
     "application/apply-patch+yaml",
 )
+
+VerbFunction = Callable[[SubresourceRequest], Awaitable["HTTPResponse | Object"]]
+"""Serves a verb; see `Resource.handlers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,35 +77,34 @@ class Version:
 
     name: str
     schema: Node | None = None
-    """What objects look like: decides pruning, defaults, validation, patches and apply. `None`: anything
-    goes."""
+    """Structural schema, for pruning, defaulting, validation, patches and apply; `None` accepts anything."""
     checks: SchemaVersion | None = None
-    """The compiled form of `schema`; made from it when not given."""
+    """The compiled schema; compiled from `schema` if not given."""
     validates: bool = True
-    """Whether the schema's own rules are enforced; kinds that are validated by code say no."""
+    """Whether the schema's rules are enforced; false for kinds that only the strategy validates."""
     type: type | None = None
-    """The Python class this version was declared with, if any."""
+    """The Python class that declares this version, if any."""
     served: bool = True
     deprecated: bool = False
     deprecation_warning: str = ""
-    """Sent with every request to a deprecated version; made up when empty."""
+    """Warning of every request to a deprecated version; generated if empty."""
     columns: Sequence[TableColumn] | None = None
-    """Table columns after the name; `None` means just the age."""
+    """Table columns after the name; `None`: the age only."""
     cells: Callable[[Object], list[Any]] | None = None
-    """Makes a whole row at once (with the name); `columns` then must include the name's."""
+    """Returns a whole row, including the name; `columns` must then include the name's."""
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)
-    """Selectable fields beyond `metadata.name` and `metadata.namespace`: a label to its dotted path or
+    """Selectable fields besides `metadata.name` and `metadata.namespace`: label to dotted path or
     function."""
     wire: Any = None
-    """The protobuf table of this kind, where clients may send protobuf."""
+    """Protobuf codec of the kind, if clients can use protobuf."""
     published_as: str = ""
-    """What the names of its schemas begin with in OpenAPI (`io.k8s.api.apps.v1`), where they are built in."""
+    """Prefix of the OpenAPI definition names of a built-in version (`io.k8s.api.apps.v1`)."""
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Top-level fields that objects always show, with their empty values; typed kinds have them."""
-        return _NOTHING
+        """Top-level fields that are never omitted, with their empty values; built-in kinds have them."""
+        return _NO_FIELDS
 
     def __post_init__(self) -> None:
         if self.checks is None and self.schema is not None:
@@ -113,7 +113,7 @@ class Version:
             self.schema = self.checks.node
 
 
-_NOTHING: Mapping[str, Any] = {}
+_NO_FIELDS: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,57 +132,74 @@ class Resource:
     storage_version: str = ""
     """The version that is stored; the preferred one if not given."""
     hub_version: str = ""
-    """The version that hooks and validation see; empty: the one requested."""
+    """The version that hooks and validation see; the requested one if empty."""
     converter: VersionConverter | None = None
     strategy: Strategy = field(default_factory=Strategy)
     verbs: tuple[str, ...] = ALL_VERBS
-    shown_verbs: tuple[str, ...] | None = None
-    """What discovery says instead of `verbs` (a resource on its way out takes more than it shows)."""
+    discovery_verbs: tuple[str, ...] | None = None
+    """The verbs in discovery, if not `verbs` (a custom resource that is being removed accepts more)."""
     patch_types: tuple[str, ...] = CUSTOM_PATCH_TYPES
     custom: bool = True
-    """Follow the manners of custom resources where Kubernetes' own kinds differ: list items carry their kind,
-    bodies must name it, unknown subresources answer as unknown objects."""
+    """Behave like a custom resource where built-in resources differ: list items have a kind, bodies must name
+    theirs, unknown subresources respond like unknown objects."""
     storage_prefix: str = ""
-    """Where in storage the objects are, after the server's own prefix; `<group>/<plural>` by default."""
-    shown_prefix: str = ""
-    """What messages say instead of `storage_prefix`."""
+    """Storage prefix of the objects, below that of the server; `<group>/<plural>` by default."""
+    message_prefix: str = ""
+    """Storage prefix in error messages, if not `storage_prefix`."""
     schema_revision: int = 0
-    """Objects last written at or before this revision may follow an older schema: they are pruned and
-    defaulted when read. Later ones are served as they are stored."""
+    """Objects last written at or before this revision may follow an earlier schema: they are pruned and
+    defaulted when they are read. Later ones are served as stored."""
     group_priority: int = 1000
     version_priority: int = 100
-    handlers: Mapping[str, Callable[[Any], Awaitable[HTTPResponse | Object]]] = field(default_factory=dict)
-    """Whole verbs answered by a function instead of storage (reviews): verb to handler of a
-    SubresourceRequest."""
+    handlers: Mapping[str, VerbFunction] = field(default_factory=dict)
+    """Functions that serve verbs instead of storage, such as `create` of a review: verb to function.
+
+    A verb must also be in `verbs`. The function receives a `SubresourceRequest`, without a body for `get` and
+    `list`, with the decoded body otherwise; `create` of a built-in kind passes admission first. It returns an
+    object or an `HTTPResponse`. `watch` is always served from storage."""
     body_limit: int = 0
-    """Bytes that a body may have; 0: the server's limit."""
+    """Maximum size of a body in bytes; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None
-    """Asked before every create; an exception that it returns is raised (a definition being removed)."""
+    """Called before every create; an exception that it returns is raised (a CRD that is being deleted)."""
     storage_version_hash: bool = True
+    """Whether discovery contains the hash of the storage version."""
+    hashed_group_version: str = ""
+    """The group version in that hash, where kube-apiserver stores another one."""
+    kind_error: Callable[[GroupVersionKind, GroupVersionKind], APIError] | None = None
+    """Returns the error for a body of another kind: the given and the expected kind. Built-in kinds only."""
 
     def __post_init__(self) -> None:
         if not self.versions:
             raise ValueError(f"resource {self.plural}.{self.group} has no versions")
         names = [version.name for version in self.versions]
         if len(set(names)) != len(names):
-            raise ValueError(f"resource {self.plural}.{self.group} names a version twice: {names}")
+            raise ValueError(f"resource {self.plural}.{self.group} has a duplicate version: {names}")
         self.singular = self.singular or self.kind.lower()
         self.list_kind = self.list_kind or self.kind + "List"
         self.storage_version = self.storage_version or min(names, key=version_priority)
         for role, name in (("storage", self.storage_version), ("hub", self.hub_version)):
             if name and name not in names:
                 raise ValueError(
-                    f"{role} version {name!r} of {self.plural}.{self.group} is not among {names}"
+                    f"{role} version {name!r} of {self.plural}.{self.group} is not one of {names}"
                 )
         if not self.storage_prefix:
             self.storage_prefix = f"{self.group}/{self.plural}" if self.group else self.plural
-        self.shown_prefix = self.shown_prefix or self.storage_prefix
+        self.message_prefix = self.message_prefix or self.storage_prefix
         if self.converter is None:
             self.converter = NoConversion(self.group)
 
-    def attached(self, store: ResourceStore) -> None:
-        """Called when a server begins to serve the resource."""
-        self.strategy.attached(store)
+    def on_attach(self, store: ResourceStore) -> None:
+        """Called when a server starts to serve the resource."""
+        self.strategy.on_attach(store)
+
+    def kind_mismatch(self, given: GroupVersionKind, wanted: GroupVersionKind) -> APIError:
+        """Return the 400 for a body of another kind than `wanted`."""
+        if self.kind_error is not None:
+            return self.kind_error(given, wanted)
+        return BadRequest(
+            f'{given.kind} in version "{given.version}" cannot be handled as a {wanted.kind}: '
+            f'no kind "{given.kind}" is registered for version "{given.api_version}"'
+        )
 
     @property
     def group_resource(self) -> GroupResource:
@@ -195,12 +212,12 @@ class Resource:
         return GroupKind(self.group, self.kind)
 
     def version(self, name: str) -> Version | None:
-        """The version of that name, served or not."""
+        """Return a version by name, served or not."""
         for version in self.versions:
             if version.name == name:
                 return version
         return None
 
     def gvk(self, version: str) -> GroupVersionKind:
-        """The kind at one version."""
+        """Return the kind at one version."""
         return GroupVersionKind(self.group, version, self.kind)

@@ -147,7 +147,7 @@ class APIServer:
             self._forget(old)
         store = ResourceStore(self, resource)
         self._resources[key] = store
-        resource.attached(store)
+        resource.on_attach(store)
         for version in resource.versions:
             if version.served:
                 self._endpoints[resource.group, version.name, resource.plural] = ResourceEndpoint(

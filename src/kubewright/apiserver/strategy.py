@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from .rest.store import ResourceStore
 
 MaybeAwait = Awaitable[None] | None
+"""The result of a hook that is a plain or an async function."""
 
 
 @dataclass(slots=True)
 class Operation:
-    """One write as hooks see it."""
+    """One write, as hooks see it."""
 
     verb: Literal["create", "update", "patch", "delete"]
-    """`patch` covers all four kinds of patches; a create through PUT or apply is `create`."""
+    """`patch` for all patch types; a create through PUT or apply is `create`."""
     resource: Resource
     version: Version
-    """The version that the client speaks."""
+    """The requested version."""
     namespace: str
     name: str
-    """The name in the URL, or that of the object; empty while a generated name is outstanding."""
+    """The name in the URL, or that of the object; empty until a generated name is known."""
     subresource: str
     user: User
     dry_run: bool
@@ -41,84 +42,90 @@ class Operation:
     warnings: list[str]
     field_manager: str = ""
     collective: bool = False
-    """Part of deleting many, a request that names no object."""
-    _undoings: list[Callable[[], Awaitable[object]]] | None = None
+    """Whether the object is deleted as part of a collection."""
+    _undo_steps: list[Callable[[], Awaitable[object]]] | None = None
 
     def warn(self, text: str) -> None:
-        """Send a `Warning` header, once."""
+        """Add a `Warning` header, once."""
         if text and text not in self.warnings:
             self.warnings.append(text)
 
-    def undo_with(self, undo: Callable[[], Awaitable[object]]) -> None:
-        """Call this if the write comes to nothing after all."""
-        self._undoings = [*(self._undoings or ()), undo]
+    def on_failure(self, undo: Callable[[], Awaitable[object]]) -> None:
+        """Call a function if the write fails later, such as the release of an allocated address."""
+        self._undo_steps = [*(self._undo_steps or ()), undo]
 
     async def undo(self) -> None:
-        """Take back what was done for a write that has come to nothing."""
-        undoings, self._undoings = self._undoings or (), None
-        for undo in undoings:
+        """Call the functions of `on_failure`; called when the write has failed."""
+        steps, self._undo_steps = self._undo_steps or (), None
+        for undo in steps:
             await undo()
 
 
 class Strategy:
-    """What is particular about a resource. Override what differs; the defaults suit custom resources.
+    """Hooks and options of a resource. Override what differs; the defaults are those of custom resources.
 
-    Methods may be async where the signature says `MaybeAwait`.
+    Hooks may change the object they receive. Those that return `MaybeAwait` may be async functions.
     """
 
     allow_create_on_update = False
-    """PUT of a missing object creates it."""
+    """Whether PUT of a missing object creates it."""
     allow_unconditional_update = False
-    """PUT without a resourceVersion overwrites whatever is there."""
+    """Whether PUT without a resourceVersion replaces the object."""
     checks_whole_on_update = False
-    """An update is checked by the rules for new objects, too, which then name bad metadata once more."""
+    """Whether updates are also validated as new objects, which repeats errors in metadata."""
     rechecks_metadata = True
-    """The rules of the kind look at the metadata of an update again, and name what is bad about it again."""
+    """Whether metadata of an update is validated twice, which repeats its errors."""
     returns_deleted_object = False
-    """DELETE answers with the object instead of a Status."""
+    """Whether DELETE responds with the object instead of a Status."""
     row_order: Callable[[Object], Any] | None = None
-    """What the rows of tables are sorted by, where that is not the name."""
-    annotation_of_whole = ""
-    """An annotation that stands for a field of one version: tables, which show no version, leave it out."""
-    checks_deletion_itself = False
-    """Preconditions of a deletion that fail are told in the words of kinds with a deletion of their own."""
+    """Sort key of Table rows; by name if `None`."""
+    table_hidden_annotation = ""
+    """An annotation that Tables omit, because it stands for a field of one version."""
+    custom_delete_preconditions = False
+    """Whether failed preconditions of a delete are reported as by kinds with their own delete."""
     default_propagation: Literal["Background", "Orphan", "Foreground", "Unsupported"] = "Background"
-    """What happens to dependents where nobody says; objects of some kinds have none (`Unsupported`)."""
+    """Propagation policy of a delete without one; `Unsupported` for kinds without dependents."""
     ttl: int | None = None
-    """Seconds after which objects vanish (events)."""
+    """Seconds until objects expire (events)."""
     track_managed_fields = True
     error_group: str | None = None
-    """The group that errors name, where it is not the resource's own."""
+    """The group in error messages, if not that of the resource."""
     status_fields: tuple[str, ...] = ("status",)
-    """Top-level fields that belong to the `status` subresource where the version has one."""
+    """Top-level fields that belong to the `status` subresource, if the version has one."""
     status_subresources: tuple[str, ...] = ("status",)
-    """Subresources through which those fields may be written."""
+    """Subresources that write these fields."""
     status_on_create = False
-    """Whether a new object may bring its status along (nodes do)."""
+    """Whether a new object keeps its status (nodes do)."""
+    graceful = False
+    """Whether DELETE keeps the object for a grace period (`grace_period`)."""
+    unsupported_field_message = ""
+    """Format of the error for a field that cannot be selected, with `{label}` and `{gvk}`, if it is not the
+    usual one."""
 
-    def attached(self, store: ResourceStore) -> None:
-        """Called when a server begins to serve the resource, for strategies that look at other objects."""
+    def on_attach(self, store: ResourceStore) -> None:
+        """Called when a server starts to serve the resource, for strategies that read other objects."""
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """What is wrong with a name (`prefix`: with a generateName); DNS-1123 subdomains by default."""
+        """Validate a name, or a generateName (`prefix`); DNS-1123 subdomains by default."""
         return check_dns_subdomain(name, prefix=prefix)
 
     def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
-        """What is wrong with finalizers, beyond that they are qualified names."""
+        """Validate finalizers, which are known to be qualified names."""
         return ()
 
     def prepare_for_create(self, op: Operation, obj: Object) -> MaybeAwait:
-        """Drop what clients may not set, fill in what the server decides."""
+        """Remove what clients cannot set, set what the server decides."""
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> MaybeAwait:
-        """The same for an update. `status` is already taken from `old` where it has its own subresource."""
+        """Do the same for an update. A status with its own subresource is already that of `old`."""
 
     def initial_generation(self, obj: Object) -> int | None:
-        """The generation of a new object; `None` leaves what the client sent."""
+        """Return the generation of a new object; `None` keeps what the client sent."""
         return 1
 
     def generation_changes(self, op: Operation, obj: Object, old: Object) -> bool:
-        """Whether this update is a new generation: anything outside metadata and status, by default."""
+        """Whether an update increments the generation: by default, if more than metadata and status
+        changed."""
         skip = {"metadata", "apiVersion", "kind"}
         if "status" in op.version.subresources:
             skip.update(self.status_fields)
@@ -126,53 +133,49 @@ class Strategy:
         return any(obj.get(key) != old.get(key) for key in keys)
 
     def default(self, version: Version, obj: Object) -> None:
-        """Defaults that a schema cannot express; runs after the schema's, on an object of that version."""
+        """Apply defaults that a schema cannot express; called after the schema's defaults."""
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError] | Awaitable[Iterable[FieldError]]:
-        """Errors of a new object, beyond its schema."""
+        """Validate a new object, beyond its schema."""
         return ()
 
     def validate_update(
         self, op: Operation, obj: Object, old: Object
     ) -> Iterable[FieldError] | Awaitable[Iterable[FieldError]]:
-        """Errors of an update, beyond the schema."""
+        """Validate an update, beyond the schema."""
         return ()
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """Warnings about a valid object."""
+        """Return warnings about a valid object."""
         return ()
 
     def canonicalize(self, obj: Object) -> None:
         """Bring a valid object into its stored form."""
 
-    graceful = False
-    """Whether DELETE may leave the object for a while (`grace_period`)."""
-
     def row_conditions(self, obj: Object) -> list[Object]:
-        """What tables say about an object beside its cells."""
+        """Return the conditions of a Table row."""
         return []
 
     def grace_period(self, op: Operation, obj: Object, requested: int | None) -> int:
-        """Seconds between DELETE and removal; 0 removes at once. Pods are why this exists."""
+        """Return the seconds between DELETE and removal; 0 removes immediately."""
         return 0
 
-    def deletion_asked(self, op: Operation) -> None:
-        """Before anything is looked for: somebody asks to delete one object or many (then without a name)."""
+    def before_delete_request(self, op: Operation) -> None:
+        """Called before the object of a DELETE is read; without a name for a collection."""
 
     def before_delete(self, op: Operation, obj: Object) -> MaybeAwait:
-        """Change an object that stays for finalizers or grace; may also add finalizers."""
+        """Change an object that is marked for deletion; may add finalizers."""
 
-    def may_vanish(self, obj: Object) -> bool:
-        """Whether an object that is being deleted may go once its finalizers are gone (namespaces have
-        more)."""
+    def may_be_removed(self, obj: Object) -> bool:
+        """Whether a deleted object without finalizers can be removed (namespaces have `spec.finalizers`)."""
         return True
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Fields, as dotted paths, that managers never own through this endpoint."""
+        """Return the fields, as dotted paths, that managers cannot own through this endpoint."""
         return ("metadata", "spec") if subresource == "status" else ("status",)
 
-    def stored(self, op: Operation, obj: Object, old: Object | None) -> MaybeAwait:
-        """Called after a write has been stored (`obj` with its resourceVersion); not on dry runs."""
+    def after_store(self, op: Operation, obj: Object, old: Object | None) -> MaybeAwait:
+        """Called after a write is stored (`obj` has its resourceVersion); not for dry runs."""
 
-    def deleted(self, op: Operation, obj: Object) -> MaybeAwait:
-        """Called after an object has been removed from storage."""
+    def after_delete(self, op: Operation, obj: Object) -> MaybeAwait:
+        """Called after an object is removed from storage; not for dry runs."""

@@ -1,4 +1,4 @@
-"""Subresources: status, scale and those answered by a function."""
+"""Declaration of subresources: status, scale and those that a function serves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
 @dataclass(slots=True)
 class SubresourceRequest:
-    """A request to a custom subresource. `store` reads and writes the parent."""
+    """A request that a function serves. `store` reads and writes the object."""
 
     request: HTTPRequest
     resource: Resource
@@ -31,13 +31,13 @@ class SubresourceRequest:
     name: str
     subresource: str
     path: str
-    """What follows the subresource in the URL, for handlers that proxy."""
+    """The rest of the URL after the subresource, for proxies."""
     body: Object | None
-    """The decoded body of POST and PUT, if `Subresource.decodes` is set and there is one."""
+    """The decoded body of POST and PUT, unless `Subresource.decodes` is false."""
     operation: Operation
 
     async def get(self) -> Object:
-        """The parent in the requested version; raises `NotFound`."""
+        """Return the object in the requested version; raises `NotFound`."""
         return await self.store.get_object(self.version, self.namespace, self.name)
 
 
@@ -46,46 +46,48 @@ SubresourceHandler = Callable[[SubresourceRequest], Awaitable["HTTPResponse | Ob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """A custom subresource: `handler` answers with an object, or with a `HTTPResponse` (stream, WebSocket).
-
-    `kind` is what it speaks, for discovery; `None` means the parent's own kind.
-    """
+    """A subresource. `handler` returns an object or an `HTTPResponse` (stream, WebSocket); without a handler,
+    the subresource reads and writes the stored object."""
 
     handler: SubresourceHandler | None = None
     verbs: tuple[str, ...] = ("get",)
     kind: GroupVersionKind | None = None
+    """The kind of its bodies, if not that of the resource."""
+    body_versions: tuple[str, ...] = ()
+    """Further apiVersions that a body may name, which are decoded as `kind`."""
     decodes: bool = True
+    """Whether bodies are decoded before the handler is called."""
     connects: bool = False
-    """Whether admission sees it as CONNECT (exec, proxy) and the request may run for long."""
+    """Whether admission sees CONNECT (exec, proxy) and the request has no timeout."""
     status_code: int = 200
-    """Of an object answered to POST; 201 where it is a creation."""
+    """The status of a response to POST with an object; 201 for creations."""
     wire: Any = None
+    """Protobuf codec of the bodies."""
     checks: Any = None
-    """Reads bodies of `kind` (as `SchemaVersion.decode` does); without it, they are taken as they come."""
+    """Decodes bodies of `kind` (as `SchemaVersion.decode`); without it, they are not checked."""
     prepare: Callable[[SubresourceRequest], Awaitable[None]] | None = None
-    """Fills in what admission is to see of a POST."""
+    """Completes the body of a POST before admission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSubresource(Subresource):
-    """`/status`: reads the object, writes only its status. `preserve` names what an update keeps from the old
-    object besides; by default everything outside the status fields and managedFields."""
+    """`/status`: reads the object, writes only its status fields."""
 
     verbs: tuple[str, ...] = ("get", "patch", "update")
     keeps_metadata: bool = True
-    """Whether labels, annotations and the rest of metadata stay as they were (custom resources)."""
+    """Whether updates ignore changes of metadata other than managedFields (custom resources)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleSubresource(Subresource):
-    """`/scale`: an `autoscaling/v1` Scale read from and written to dotted paths of the parent."""
+    """`/scale`: an `autoscaling/v1` Scale of dotted paths of the object."""
 
     spec_replicas_path: str = ".spec.replicas"
     status_replicas_path: str = ".status.replicas"
     label_selector_path: str = ""
     selector: Callable[[Object], str] | None = None
-    """The selector as text, where it is not simply a string at `label_selector_path`."""
+    """Returns the selector, if it is not a string at `label_selector_path`."""
     default_replicas: int | None = None
-    """What an absent replica count means; `None` makes reading it an error, as for custom resources."""
+    """The meaning of absent replicas; with `None`, reading them is an error, as for custom resources."""
     verbs: tuple[str, ...] = ("get", "patch", "update")
     kind: GroupVersionKind | None = SCALE

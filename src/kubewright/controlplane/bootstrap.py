@@ -38,7 +38,7 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
         key = store.key(metadata.get("namespace", ""), metadata["name"])
         if key not in present:
             metadata = {**metadata, "uid": str(uuid.uuid4()), "creationTimestamp": now}
-            waiting.append(store.storage.create(key, store.layout.pack({**obj, "metadata": metadata})))
+            waiting.append(store.storage.create(key, store.codec.pack({**obj, "metadata": metadata})))
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         if isinstance(result, int):
             store.written = max(store.written, result)

@@ -28,6 +28,7 @@ from kubewright.schema.version import TooDeepError, Verdict
 
 from .kinds import Kind, find_kind
 from .kinds.kind import STATUS
+from .kinds.retired_versions import kind_mismatch
 
 _ROOT_PREFIXES = frozenset(("apiextensions.k8s.io", "apiregistration.k8s.io"))
 """Groups whose storage prefix contains the group; that of other groups is the plural name alone."""
@@ -194,16 +195,20 @@ class BuiltinDeclaration(Resource):
     strategy = _Lazy(lambda resource: resource._build_strategy())
     converter = _Lazy(lambda resource: resource.declaration.converter)
     handlers = _Lazy(lambda resource: {**resource.declaration.kind.verbs, **resource.extra_handlers})
-    shown_prefix = _Lazy(lambda resource: resource.declaration.kind.display_prefix or resource.storage_prefix)
+    message_prefix = _Lazy(
+        lambda resource: resource.declaration.kind.display_prefix or resource.storage_prefix
+    )
 
-    def attached(self, store: ResourceStore) -> None:
+    hashed_group_version = _Lazy(lambda resource: resource.declaration.kind.hashed_group_version)
+
+    def on_attach(self, store: ResourceStore) -> None:
         """Remember the store for the strategy."""
         self.store = store
 
     def _build_strategy(self) -> Strategy:
         strategy = self.declaration.kind.build_strategy()
         if self.store is not None:
-            strategy.attached(self.store)
+            strategy.on_attach(self.store)
         return strategy
 
 
@@ -264,6 +269,7 @@ def _resource(
         storage_prefix=f"{group}/{row.plural}" if group in _ROOT_PREFIXES else row.plural,
         group_priority=priority,
         storage_version_hash={"list", "watch"} <= set(row.verbs),
+        kind_error=kind_mismatch,
     )
 
 

@@ -42,7 +42,7 @@ class Namespaces(Strategy):
     def before_delete(self, op: Any, obj: Object) -> None:
         obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
 
-    def may_vanish(self, obj: Object) -> bool:
+    def may_be_removed(self, obj: Object) -> bool:
         return not (obj.get("spec") or {}).get("finalizers")
 
 

@@ -13,6 +13,7 @@ from kubewright.api.errors import APIError, Forbidden
 from kubewright.api.errors import forbidden as forbidden_object
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
+from kubewright.apiserver.http.request_info import RequestInfo
 
 
 class AuthorizationAttributes(NamedTuple):
@@ -30,6 +31,23 @@ class AuthorizationAttributes(NamedTuple):
     """For non-resource requests; `resource` is empty then."""
     field_selector: str = ""
     label_selector: str = ""
+
+    @classmethod
+    def of(cls, user: User, info: RequestInfo) -> AuthorizationAttributes:
+        """Return the attributes of a request."""
+        return cls(
+            user,
+            info.verb,
+            info.group,
+            info.version,
+            info.resource,
+            info.subresource,
+            info.namespace,
+            info.name,
+            info.path,
+            info.field_selector,
+            info.label_selector,
+        )
 
 
 class Decision(Enum):

@@ -13,7 +13,7 @@ _HEX = b"0123456789abcdefABCDEF"
 _END = "unexpected end of JSON input"
 
 
-def json_complaint(data: bytes, error: Exception) -> str:
+def json_error(data: bytes, error: Exception) -> str:
     """Why `data` is no JSON; what the decoder raised if it seems to be."""
     return _Scan(data).complaint() or str(error)
 

@@ -20,7 +20,7 @@ import msgspec
 from kubewright.api.errors import APIError
 from kubewright.api.gvk import GroupVersion
 from kubewright.apiserver.http.messages import Pieces
-from kubewright.apiserver.rest.object_schema import prune, repair
+from kubewright.apiserver.object_schema import prune, upgrade_stored
 from kubewright.storage.contract import KeyValue
 
 from . import tables
@@ -71,15 +71,19 @@ class Representation:
     """
 
     def __init__(
-        self, layout: StorageCodec, version: Version, accepted: ResponseFormat, include: str = "Metadata"
+        self,
+        codec: StorageCodec,
+        version: Version,
+        response_format: ResponseFormat,
+        include: str = "Metadata",
     ) -> None:
-        resource = layout.resource
-        self.layout = layout
+        resource = codec.resource
+        self.codec = codec
         self.resource = resource
         self.version = version
-        self.transform = accepted.transform.removesuffix("List")
-        self.transform_version = accepted.version
-        self.media = accepted.media
+        self.transform = response_format.transform.removesuffix("List")
+        self.transform_version = response_format.version
+        self.media = response_format.media
         self.include = include
         self.converts = version.name != resource.storage_version
         self.awaits = len(resource.versions) > 1 and inspect.iscoroutinefunction(
@@ -88,9 +92,9 @@ class Representation:
         self.direct = not self.transform and not self.converts and self.media == JSON
         self.api_version = str(GroupVersion(resource.group, version.name))
         self._table = tables.TablePrinter(resource, version, include) if self.transform == "Table" else None
-        self._prefix = layout.prefix
-        self._cut = len(layout.prefix)
-        self._item_prefix = layout.prefix if resource.custom else b'{"metadata":{'
+        self._prefix = codec.prefix
+        self._cut = len(codec.prefix)
+        self._item_prefix = codec.prefix if resource.custom else b'{"metadata":{'
 
     def splice(self, value: bytes, revision: int) -> bytes | None:
         """The object as JSON without decoding it; `None` if it has to be decoded after all."""
@@ -136,11 +140,11 @@ class Representation:
         return self.resource.converter.convert(objects, source, self.version.name)
 
     def _stored(self, value: bytes, revision: int) -> Object:
-        obj = self.layout.unpack(value, revision)
+        obj = self.codec.unpack(value, revision)
         if revision <= self.resource.schema_revision:
             version = self.resource.version(obj["apiVersion"].rpartition("/")[2])
             if version is not None:
-                repair(obj, version, self.resource)
+                upgrade_stored(obj, version, self.resource)
         return obj
 
     def _pruned(self, obj: Object) -> Object:
@@ -158,7 +162,7 @@ class Representation:
                 )
             )
         if self.transform:
-            return encode(partial(obj, self.transform_version))
+            return encode(partial_object_metadata(obj, self.transform_version))
         return encode(obj)
 
     async def one(self, value: bytes, revision: int) -> bytes:
@@ -185,7 +189,7 @@ class Representation:
             return encode(self._table.table(objects, metadata, self.transform_version))
         if self.transform:
             group_version = f"meta.k8s.io/{self.transform_version}"
-            rows = [partial(obj, self.transform_version) for obj in objects]
+            rows = [partial_object_metadata(obj, self.transform_version) for obj in objects]
             return encode(
                 {
                     "kind": "PartialObjectMetadataList",
@@ -234,7 +238,7 @@ class Representation:
                 with_columns=first,
             )
         elif self.transform:
-            shown = partial(obj, self.transform_version)
+            shown = partial_object_metadata(obj, self.transform_version)
         else:
             shown = obj
         return self.frame({"type": type_, "object": shown})
@@ -277,7 +281,7 @@ def _list_metadata(obj: Object) -> Object:
     return {"resourceVersion": version} if version else {}
 
 
-def partial(obj: Object, version: str = "v1") -> Object:
+def partial_object_metadata(obj: Object, version: str = "v1") -> Object:
     """Only the metadata of an object."""
     return {
         "kind": "PartialObjectMetadata",

@@ -22,7 +22,7 @@ class TablePrinter:
     def __init__(self, resource: Resource, version: Version, include: str) -> None:
         self.include = include
         self._order = resource.strategy.row_order
-        self._left_out = resource.strategy.annotation_of_whole
+        self._hidden_annotation = resource.strategy.table_hidden_annotation
         self._conditions = resource.strategy.row_conditions
         self._no_rows: list[Object] | None
         columns = version.columns
@@ -68,10 +68,10 @@ class TablePrinter:
         return row
 
     def _metadata(self, metadata: Object) -> Object:
-        left_out = self._left_out
-        if not left_out or left_out not in (metadata.get("annotations") or {}):
+        hidden = self._hidden_annotation
+        if not hidden or hidden not in (metadata.get("annotations") or {}):
             return metadata
-        annotations = {key: value for key, value in metadata["annotations"].items() if key != left_out}
+        annotations = {key: value for key, value in metadata["annotations"].items() if key != hidden}
         rest = {key: value for key, value in metadata.items() if key != "annotations"}
         return {**rest, "annotations": annotations} if annotations else rest
 

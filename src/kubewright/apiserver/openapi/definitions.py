@@ -33,6 +33,12 @@ _UNKNOWN_TO_CUSTOM: Final = frozenset(
 )
 """Groups of such kinds that documents of custom resources leave out."""
 
+_METADATA_DESCRIPTION: Final = (
+    "Standard object's metadata. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+"""The text of kube-apiserver for custom resources."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -151,7 +157,7 @@ class Definitions:
             "apiVersion": {"type": "string", "description": texts["apiVersion"]},
             "kind": {"type": "string", "description": texts["kind"]},
             "metadata": {
-                "description": texts["metadata"],
+                "description": _METADATA_DESCRIPTION,
                 **(reference if self._v2 else {"allOf": [reference]}),
             },
         }

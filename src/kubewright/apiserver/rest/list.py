@@ -1,28 +1,26 @@
-"""LIST: selectors, pages, and which version of the world is shown."""
+"""GET of a collection: selectors, pages, resource versions."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import string
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from kubewright.api.errors import APIError, BadRequest, Expired, NotAcceptable
+from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_resource_version
 from kubewright.apiserver.encoding.negotiation import encode, respond
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.storage.contract import Compacted, FutureRevision, Page
 
 from .options import ListOptions, parse_list_options, parse_version
-from .selection import Selection, selection_of
-
-if TYPE_CHECKING:
-    from .endpoint import ResourceEndpoint
+from .scope import EndpointScope
+from .selection import Selection, make_selection
 
 _URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
-_GONE = (
+_CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "
     "list without the continue parameter, or use the continue token in this response to retrieve the "
     "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
@@ -31,14 +29,101 @@ _GONE = (
 )
 
 
-def make_continue(revision: int, after: str) -> str:
-    """The token that goes on after a key (relative to the range)."""
+class ListHandler:
+    """Serves GET of a collection."""
+
+    def __init__(self, scope: EndpointScope) -> None:
+        self._scope = scope
+
+    async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        """List the selected objects, or one page of them."""
+        scope = self._scope
+        response_format = scope.negotiate(request)
+        if response_format.transform == "PartialObjectMetadata":
+            raise NotAcceptable(
+                f"you requested PartialObjectMetadata, but the requested object is a list "
+                f"({scope.go_type(scope.resource.list_kind)})"
+            )
+        representation = scope.representation(request, response_format)
+        page, options = await self.read_page(request, info)
+        metadata = self.list_metadata(info, page)
+        if page.more:
+            if options.labels is None and options.fields is None:
+                metadata["remainingItemCount"] = page.remaining
+        elif scope.resource.custom and not response_format.transform:
+            metadata["continue"] = ""
+        return respond(request, response_format, await representation.many(page.items, metadata))
+
+    async def read_page(self, request: HTTPRequest, info: RequestInfo) -> tuple[Page, ListOptions]:
+        """Read the stored objects that a collection request selects."""
+        scope = self._scope
+        options = parse_list_options(request)
+        selection = make_selection(scope.resource, scope.version, options.labels, options.fields)
+        namespace = scope.namespace(info)
+        if options.continue_:
+            return await self._next_page(namespace, options, selection), options
+        wanted = parse_version(options.resource_version, "invalid resource version")
+        if options.fields is not None and options.fields.exact("metadata.name") is not None:
+            # At most one object matches, so a limit has no effect.
+            options = options._replace(limit=0) if namespace or not scope.resource.namespaced else options
+        exact = wanted if options.match == "Exact" or (wanted and options.limit and not options.match) else 0
+        dispatcher = scope.server.dispatcher
+        if wanted and wanted > dispatcher.revision:
+            await dispatcher.wait_for_storage_revision(wanted, scope.server.freshness_timeout)
+        try:
+            page = await scope.store.list_page(
+                namespace, start=None, limit=_limit(options), revision=exact, selection=selection
+            )
+        except Compacted:
+            raise Expired("The resourceVersion for the provided list is too old.") from None
+        except FutureRevision as error:
+            raise too_large_resource_version(error.revision, error.current) from None
+        return page, options
+
+    async def _next_page(self, namespace: str, options: ListOptions, selection: Selection | None) -> Page:
+        if options.resource_version not in ("", "0"):
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        revision, start = decode_continue(options.continue_)
+        store = self._scope.store
+        try:
+            return await store.list_page(
+                namespace,
+                start=store.range(namespace) + start,
+                limit=_limit(options),
+                revision=max(revision, 0),
+                selection=selection,
+            )
+        except Compacted:
+            error = Expired(_CONTINUE_EXPIRED)
+            status = error.to_status()
+            status["metadata"] = {"continue": encode_continue(-1, start.removesuffix("\0"))}
+            error.to_status = lambda: status  # type: ignore[method-assign]
+            raise error from None
+        except FutureRevision as error:
+            raise too_large_resource_version(error.revision, error.current) from None
+
+    def list_metadata(self, info: RequestInfo, page: Page) -> dict[str, Any]:
+        """Return the ListMeta of a page: its resource version and the token of the next page."""
+        metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
+        if page.more:
+            prefix = self._scope.store.range(self._scope.namespace(info))
+            metadata["continue"] = encode_continue(page.revision, page.items[-1].key.removeprefix(prefix))
+        return metadata
+
+
+def _limit(options: ListOptions) -> int:
+    """Return the page size; kube-apiserver ignores `limit` for resourceVersion 0."""
+    return 0 if options.resource_version == "0" else options.limit
+
+
+def encode_continue(revision: int, after: str) -> str:
+    """Encode the token of the page after a key, which is relative to the range."""
     token = encode({"v": "meta.k8s.io/v1", "rv": revision, "start": after + "\0"})
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
-def read_continue(token: str) -> tuple[int, str]:
-    """The revision (-1: any) and the first key of the next page; raises `BadRequest`."""
+def decode_continue(token: str) -> tuple[int, str]:
+    """Decode a token: the revision (-1: the current one) and the first key; raises `BadRequest`."""
     wrong = next((place for place, char in enumerate(token) if char not in _URL_SAFE), -1)
     if wrong < 0 and len(token) % 4 == 1:
         wrong = len(token) - 1
@@ -68,98 +153,3 @@ def read_continue(token: str) -> tuple[int, str]:
     except (ValueError, AttributeError, TypeError, binascii.Error) as error:
         raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
     return revision, start
-
-
-async def collect(
-    endpoint: ResourceEndpoint, request: HTTPRequest, info: RequestInfo
-) -> tuple[Page, ListOptions]:
-    """The stored objects that a collection request selects."""
-    options = parse_list_options(request)
-    selection = selection_of(endpoint.resource, endpoint.version, options.labels, options.fields)
-    namespace = info.namespace if endpoint.resource.namespaced else ""
-    if options.continue_:
-        return await _next_page(endpoint, namespace, options, selection), options
-    wanted = parse_version(options.resource_version, "invalid resource version")
-    if options.fields is not None and options.fields.exact("metadata.name") is not None:
-        # One object at most: there is no next page.
-        options = options._replace(limit=0) if namespace or not endpoint.resource.namespaced else options
-    exact = wanted if options.match == "Exact" or (wanted and options.limit and not options.match) else 0
-    if wanted and wanted > endpoint.server.dispatcher.revision:
-        await endpoint.server.dispatcher.wait_for_storage_revision(wanted, endpoint.server.freshness_timeout)
-    try:
-        page = await endpoint.store.list_page(
-            namespace, start=None, limit=_limit(options), revision=exact, selection=selection
-        )
-    except Compacted:
-        raise Expired("The resourceVersion for the provided list is too old.") from None
-    except FutureRevision as error:
-        raise _too_large(error) from None
-    return page, options
-
-
-def _limit(options: ListOptions) -> int:
-    """A client that takes any state gets all of it at once."""
-    return 0 if options.resource_version == "0" else options.limit
-
-
-async def _next_page(
-    endpoint: ResourceEndpoint, namespace: str, options: ListOptions, selection: Selection | None
-) -> Page:
-    if options.resource_version not in ("", "0"):
-        raise BadRequest("specifying resource version is not allowed when using continue")
-    revision, start = read_continue(options.continue_)
-    prefix = endpoint.store.range(namespace)
-    try:
-        return await endpoint.store.list_page(
-            namespace,
-            start=prefix + start,
-            limit=_limit(options),
-            revision=max(revision, 0),
-            selection=selection,
-        )
-    except Compacted:
-        error = Expired(_GONE)
-        status = error.to_status()
-        status["metadata"] = {"continue": make_continue(-1, start.removesuffix("\0"))}
-        error.to_status = lambda: status  # type: ignore[method-assign]
-        raise error from None
-    except FutureRevision as error:
-        raise _too_large(error) from None
-
-
-def _too_large(error: FutureRevision) -> APIError:
-    from kubewright.api.errors import too_large_resource_version
-
-    return too_large_resource_version(error.revision, error.current)
-
-
-def list_metadata(endpoint: ResourceEndpoint, info: RequestInfo, page: Page) -> dict[str, Any]:
-    """The version of a page, and the token for the next one."""
-    metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
-    if page.more:
-        namespace = info.namespace if endpoint.resource.namespaced else ""
-        last = page.items[-1].key.removeprefix(endpoint.store.range(namespace))
-        metadata["continue"] = make_continue(page.revision, last)
-    return metadata
-
-
-async def list_collection(
-    endpoint: ResourceEndpoint, request: HTTPRequest, info: RequestInfo
-) -> HTTPResponse:
-    """Answer a LIST."""
-    accepted = endpoint.accepted(request)
-    if accepted.transform == "PartialObjectMetadata":
-        raise NotAcceptable(
-            f"you requested PartialObjectMetadata, but the requested object is a list "
-            f"({endpoint.go_type(endpoint.resource.list_kind)})"
-        )
-    include = endpoint.include(request, accepted)
-    page, options = await collect(endpoint, request, info)
-    metadata = list_metadata(endpoint, info, page)
-    if page.more:
-        if options.labels is None and options.fields is None:
-            metadata["remainingItemCount"] = page.remaining
-    elif endpoint.resource.custom and not accepted.transform:
-        metadata["continue"] = ""
-    representation = endpoint.store.representation(endpoint.version, accepted, include)
-    return respond(request, accepted, await representation.many(page.items, metadata))

@@ -1,9 +1,11 @@
-"""Metadata of objects that are updated: what clients cannot change, and what they must not."""
+"""Metadata of created and updated objects: immutable fields, owner references, finalizers."""
 
 from __future__ import annotations
 
 from kubewright.api.field_errors import FieldError
+from kubewright.api.go_format import format_strings
 from kubewright.apiserver.objects import Object
+from kubewright.apiserver.strategy import Operation
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import manager_errors, validate_common_metadata, validate_notes
 
@@ -17,8 +19,34 @@ _IMMUTABLE = (
 )
 
 
+def drop_duplicate_owners(op: Operation, metadata: Object, *, after_admission: bool = False) -> None:
+    """Remove owner references that equal an earlier one, with a warning; those that share only a uid stay.
+
+    Created and replaced objects are checked as sent and again after mutating admission, patched ones only
+    then.
+    """
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) == 1:
+        return
+    unique: list[Object] = []
+    duplicates: list[str] = []
+    for owner in owners:
+        if owner in unique:
+            duplicates.append(owner.get("uid", ""))
+        else:
+            unique.append(owner)
+    if duplicates:
+        metadata["ownerReferences"] = unique
+        when = " after mutating admission happens" if after_admission else ""
+        op.warn(
+            f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references "
+            "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+            f"duplicate UID(s) observed: {', '.join(duplicates)}"
+        )
+
+
 def restore_metadata(metadata: Object, old: Object, *, namespaced: bool) -> None:
-    """What clients cannot change is put back, as if they had not tried."""
+    """Restore the fields that clients cannot change from the old object."""
     if not metadata.get("uid"):
         metadata["uid"] = old["uid"]
     if "creationTimestamp" in old:
@@ -38,18 +66,17 @@ def restore_metadata(metadata: Object, old: Object, *, namespaced: bool) -> None
 
 
 def metadata_update_errors(metadata: Object, old: Object, times: int) -> list[FieldError]:
-    """The rules for every object, those for updates, and the latter as often as the kind has them run."""
+    """Validate the metadata of an update. kube-apiserver runs the update rules once or twice (`times`)."""
     errors: list[FieldError] = []
     if "deletionTimestamp" in old:
         known = set(old.get("finalizers") or ())
         added = [name for name in metadata.get("finalizers") or () if name not in known]
         if added:
-            listed = "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
             errors.append(
                 fe.forbidden(
                     "metadata.finalizers",
                     f"no new finalizers can be added if the object is being deleted, found new finalizers "
-                    f"{listed}",
+                    f"{format_strings(added)}",
                 )
             )
     for field in _IMMUTABLE:

@@ -1,13 +1,13 @@
-"""PATCH requests: from the body of a patch to the object that is written.
+"""PATCH: from a patch to the object that is stored.
 
-The four kinds of patch are in `patching`. Here is what surrounds them: which kinds a resource takes, what
-the result has to look like, and what a client is told about fields that nobody knows.
+`patch_body` decodes the four patch types; `PatchHandler` applies them and decodes the result as if it had
+been sent, with the errors and warnings of kube-apiserver.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kubewright.api.builtin_schemas import in_type_order
 from kubewright.api.errors import APIError, BadRequest, UnsupportedMediaType, internal_error
@@ -15,22 +15,21 @@ from kubewright.api.go_format import format_value
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
 from kubewright.apiserver.encoding.negotiation import encode
 from kubewright.apiserver.encoding.request_body import (
+    check_builtin_type,
     check_name,
     check_namespace,
-    check_typed,
-    encode_as_shown,
-    report,
-    shape,
+    decode_fields,
+    encode_for_message,
+    report_strict_errors,
     strict_patch_error,
-    type_problem,
+    type_meta_error,
 )
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.strategy import Operation
 
-from . import writes
-from .options import parse_write_options
+from .options import WriteOptions, parse_write_options
 from .patch_body import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -40,210 +39,209 @@ from .patch_body import (
     patch_invalid,
     unsupported_patch,
 )
-
-if TYPE_CHECKING:
-    from .endpoint import ResourceEndpoint
+from .scope import EndpointScope
 
 
-async def patch_object(
-    endpoint: ResourceEndpoint, request: HTTPRequest, info: RequestInfo, subresource: str
-) -> HTTPResponse:
-    """Patch an object, or one of its subresources."""
-    accepted = endpoint.accepted(request)
-    media = request.headers.get("Content-Type", "").partition(";")[0].strip()
-    if media not in endpoint.resource.patch_types:
-        if not endpoint.resource.custom:
-            raise UnsupportedMediaType("415: Unsupported Media Type", details={})
-        raise unsupported_patch(endpoint.resource.patch_types)
-    applying = media == APPLY_PATCH
-    options = parse_write_options(request, "PatchOptions", apply=applying)
-    data = await endpoint.body(request)
-    try:
-        patch = PatchBody(media, data, endpoint.version.schema)
-    except BadRequest:
-        if not applying:
-            await endpoint.store.read(info.namespace, info.name)  # what is missing is said first
-        raise
-    if not endpoint.resource.custom and media in (STRATEGIC_PATCH, APPLY_PATCH):
-        patch.body = _with_whole_numbers(patch.body)
-    op = endpoint.operation(
-        request,
-        info,
-        "patch",
-        dry_run=options.dry_run,
-        options=options.to_object("PatchOptions"),
-        manager=options.field_manager,
-    )
-    validation = options.field_validation
+class PatchHandler:
+    """Serves PATCH of an object, or of a subresource that is stored with it."""
 
-    async def compute(live: Object | None) -> Object:
-        if applying:
-            new = await _applied(endpoint, op, patch.body, live, subresource, bool(options.force))
-            _report_repeated(request, patch, validation)
+    def __init__(self, scope: EndpointScope) -> None:
+        self._scope = scope
+
+    async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        """Patch the object; an apply configuration creates it if it does not exist."""
+        scope = self._scope
+        response_format = scope.negotiate(request)
+        media = request.headers.get("Content-Type", "").partition(";")[0].strip()
+        if media not in scope.resource.patch_types:
+            if not scope.resource.custom:
+                raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+            raise unsupported_patch(scope.resource.patch_types)
+        is_apply = media == APPLY_PATCH
+        options = parse_write_options(request, "PatchOptions", apply=is_apply)
+        patch = await self._decode(request, info, media)
+        op = scope.write_operation(request, info, "patch", options, "PatchOptions")
+        obj, created = await scope.store.updater.update(
+            op,
+            _Patching(scope, request, op, patch, options).compute,
+            allow_create=is_apply and not info.subresource,
+            authorize_create=scope.authorize(request, info, "create"),
+            track_fields=not is_apply,
+        )
+        return scope.respond(request, response_format, obj, 201 if created else 200)
+
+    async def _decode(self, request: HTTPRequest, info: RequestInfo, media: str) -> PatchBody:
+        scope = self._scope
+        data = await scope.read_body(request)
+        try:
+            patch = PatchBody(media, data, scope.version.schema)
+        except BadRequest:
+            if media != APPLY_PATCH:
+                await scope.store.read(info.namespace, info.name)  # 404 comes before 400
+            raise
+        if not scope.resource.custom and media in (STRATEGIC_PATCH, APPLY_PATCH):
+            patch.body = _with_whole_numbers(patch.body)
+        return patch
+
+
+class _Patching:
+    """One PATCH request: computes the patched object, again for each attempt of the update."""
+
+    def __init__(
+        self,
+        scope: EndpointScope,
+        request: HTTPRequest,
+        op: Operation,
+        patch: PatchBody,
+        options: WriteOptions,
+    ) -> None:
+        self.scope = scope
+        self.resource = scope.resource
+        self.request = request
+        self.op = op
+        self.patch = patch
+        self.options = options
+        self.is_apply = patch.kind == APPLY_PATCH
+
+    async def compute(self, live: Object | None) -> Object:
+        """Return the patched object, decoded and checked."""
+        if self.is_apply:
+            new = await self._apply_configuration(live)
+            self._report_duplicate_keys()
         else:
             assert live is not None
-            new = patch.apply(live)
-        return _patched(endpoint, op, deep_copy(new), live, patch, validation, subresource, applying)
+            new = self.patch.apply(live)
+        new = deep_copy(new)
+        self._check_type(new)
+        self._decode_result(new)
+        check_name(new, self.op.name)
+        check_namespace(new, self.op.namespace)
+        return self.scope.restrict_to_subresource(new, live, self.op.subresource)
 
-    obj, created = await writes.update(
-        endpoint.store,
-        op,
-        compute,
-        create_missing=applying and not subresource,
-        may_create=endpoint.permission(request, info, "create"),
-        own_fields=not applying,
-    )
-    return endpoint.answer(request, accepted, obj, 201 if created else 200)
-
-
-def _report_repeated(request: HTTPRequest, patch: PatchBody, validation: str) -> None:
-    """Keys that an applied configuration has twice; conflicts are said before."""
-    if patch.repeated and validation == "Strict":
-        listed = "".join(f"\n  {text}" for text in patch.repeated)
-        complaint = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
-        raise BadRequest(f"error strict decoding YAML: {complaint}")
-    if validation == "Warn":
-        for text in patch.repeated:
-            if text not in request.warnings:
-                request.warn(text)
-
-
-async def _applied(
-    endpoint: ResourceEndpoint,
-    op: Operation,
-    config: Object,
-    live: Object | None,
-    subresource: str,
-    force: bool,
-) -> Object:
-    metadata = config.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        raise BadRequest("metadata must be an object")
-    given = (metadata or {}).get("name")
-    if given or live is None:
-        check_name(config, op.name)
-    config = {**config, "metadata": {**(metadata or {}), "name": op.name}}
-    wanted, now = config, datetime.now(UTC)
-    new = await endpoint.store.own(
-        endpoint.version,
-        subresource,
-        lambda owner: owner.apply(live, wanted, op.field_manager, now, force=force),
-    )
-    if live is None:
-        new = {**new, "metadata": {**new["metadata"]}}
-        if endpoint.resource.namespaced:
-            new["metadata"].setdefault("namespace", op.namespace)
-    return new
-
-
-def _patched(
-    endpoint: ResourceEndpoint,
-    op: Operation,
-    new: Object,
-    live: Object | None,
-    patch: PatchBody,
-    validation: str,
-    subresource: str,
-    applying: bool,
-) -> Object:
-    """Read the result of a patch as if it had been sent."""
-    request = op.request
-    assert request is not None
-    api_version = endpoint.plain.api_version
-    problem = type_problem(new)
-    if problem:
-        raise patch_invalid(_shown(endpoint, patch, new), problem)
-    if not endpoint.resource.custom:
-        if patch.kind in (JSON_PATCH, MERGE_PATCH):
-            _check_still_itself(endpoint, patch, new)
-        new["apiVersion"], new["kind"] = api_version, endpoint.resource.kind
-    elif not new.get("kind"):
-        shown = _shown(endpoint, patch, new)
-        raise patch_invalid(shown, f"Object 'Kind' is missing in '{shown}'")
-    elif not new.get("apiVersion"):
-        raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-    before = _shown(endpoint, patch, new) if validation == "Strict" and not applying else ""
-    try:
-        unknown = shape(
-            new,
-            endpoint.resource,
-            endpoint.version,
-            endpoint.resource.kind,
-            keep_nulls=applying and endpoint.resource.custom,
+    async def _apply_configuration(self, live: Object | None) -> Object:
+        scope, op, config = self.scope, self.op, self.patch.body
+        metadata = config.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            raise BadRequest("metadata must be an object")
+        if live is None or (metadata or {}).get("name"):
+            check_name(config, op.name)
+        config = {**config, "metadata": {**(metadata or {}), "name": op.name}}
+        now, force = datetime.now(UTC), bool(self.options.force)
+        new = await scope.store.track_fields(
+            scope.version,
+            op.subresource,
+            lambda manager: manager.apply(live, config, op.field_manager, now, force=force),
         )
-    except BadRequest as error:
-        converted = getattr(error.__cause__, "converted", "")
-        if applying:
-            if endpoint.resource.custom or not converted:
-                raise
-            raise _inconvertible(endpoint, patch.body, converted) from None
-        if patch.kind == STRATEGIC_PATCH and converted:
-            raise patch_invalid(format_value(patch.body), converted) from None
-        shown = _shown(endpoint, patch, new)
-        raise patch_invalid(shown, str(error.message).partition(": ")[2]) from None
-    if endpoint.resource.custom and new["apiVersion"] != api_version:
-        unknown += _unknown_elsewhere(endpoint, new)
-    if (unknown or patch.repeated) and not applying and validation != "Ignore":
+        if live is None:
+            new = {**new, "metadata": {**new["metadata"]}}
+            if self.resource.namespaced:
+                new["metadata"].setdefault("namespace", op.namespace)
+        return new
+
+    def _report_duplicate_keys(self) -> None:
+        """Report duplicate keys of an apply configuration; conflicts are reported before them."""
+        duplicates, validation = self.patch.duplicates, self.options.field_validation
+        if duplicates and validation == "Strict":
+            listed = "".join(f"\n  {text}" for text in duplicates)
+            error = f"error converting YAML to JSON: yaml: unmarshal errors:{listed}"
+            raise BadRequest(f"error strict decoding YAML: {error}")
+        if validation == "Warn":
+            for text in duplicates:
+                self.request.warn(text)
+
+    def _check_type(self, new: Object) -> None:
+        """Check `apiVersion` and `kind` of the result."""
+        problem = type_meta_error(new)
+        if problem:
+            raise patch_invalid(self._message_text(new), problem)
+        if not self.resource.custom:
+            if self.patch.kind in (JSON_PATCH, MERGE_PATCH):
+                self._check_builtin_type(new)
+            new["apiVersion"], new["kind"] = self.scope.api_version, self.resource.kind
+        elif not new.get("kind"):
+            shown = self._message_text(new)
+            raise patch_invalid(shown, f"Object 'Kind' is missing in '{shown}'")
+        elif not new.get("apiVersion"):
+            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
+
+    def _check_builtin_type(self, new: Object) -> None:
+        """Reject a patch that changes the kind of a built-in object; another version is the same kind."""
+        try:
+            check_builtin_type(dict(new), self.resource, self.resource.gvk(self.scope.version.name))
+        except BadRequest as error:
+            text = error.message.partition(": ")[2]
+            if text:
+                raise patch_invalid(self._message_text(new), text) from None
+
+    def _decode_result(self, new: Object) -> None:
+        """Prune and default the result; report unknown fields."""
+        scope, resource, patch = self.scope, self.resource, self.patch
+        validation = self.options.field_validation
+        before = self._message_text(new) if validation == "Strict" and not self.is_apply else ""
+        try:
+            unknown = decode_fields(
+                new,
+                resource,
+                scope.version,
+                resource.kind,
+                keep_nulls=self.is_apply and resource.custom,
+            )
+        except BadRequest as error:
+            raise self._undecodable(new, error) from None
+        if resource.custom and new["apiVersion"] != scope.api_version:
+            unknown += self._unknown_in_version(new)
+        if self.is_apply or validation == "Ignore" or not (unknown or patch.duplicates):
+            return
         if validation == "Strict":
             shown = format_value(patch.body) if patch.kind == STRATEGIC_PATCH else before
-            raise strict_patch_error(shown, patch.repeated + unknown)
-        report(
-            patch.repeated,
-            unknown,
-            endpoint.version.name,
-            endpoint.resource.kind,
-            validation,
-            request.warn,
+            raise strict_patch_error(shown, patch.duplicates + unknown)
+        report_strict_errors(
+            patch.duplicates, unknown, scope.version.name, resource.kind, validation, self.request.warn
         )
-    check_name(new, op.name)
-    check_namespace(new, op.namespace)
-    return endpoint.isolate(new, live, subresource)
 
+    def _undecodable(self, new: Object, error: BadRequest) -> APIError:
+        """Return the error for a result that does not fit the type."""
+        converted = getattr(error.__cause__, "converted", "")
+        if self.is_apply:
+            if self.resource.custom or not converted:
+                return error
+            return self._unconvertible(converted)
+        if self.patch.kind == STRATEGIC_PATCH and converted:
+            return patch_invalid(format_value(self.patch.body), converted)
+        return patch_invalid(self._message_text(new), str(error.message).partition(": ")[2])
 
-def _unknown_elsewhere(endpoint: ResourceEndpoint, patched: Object) -> list[str]:
-    """Nothing is known of the fields that an object has in a version that there is not."""
-    group, version = GroupVersion.parse(patched["apiVersion"])
-    resource = endpoint.resource
-    if (group, patched["kind"]) != (resource.group, resource.kind) or resource.version(version) is not None:
-        return []
-    return [f'unknown field "{name}"' for name in patched if name not in ("apiVersion", "kind", "metadata")]
+    def _unconvertible(self, why: str) -> APIError:
+        """Return the 500 for an apply configuration that fits the schema, but not the type."""
+        metadata, kind = self.patch.body.get("metadata") or {}, self.resource.kind
+        name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+        gvk = f"{self.resource.group}/{self.scope.version.name}, Kind={kind}"
+        return APIError(
+            f"failed to convert new object ({name}; {gvk}) to proper version: "
+            f"unable to convert unstructured object to {gvk}: {why}",
+            code=500,
+        )
+
+    def _unknown_in_version(self, new: Object) -> list[str]:
+        """Return an error for each field of an object whose version is not declared."""
+        group, version = GroupVersion.parse(new["apiVersion"])
+        resource = self.resource
+        if (group, new["kind"]) != (resource.group, resource.kind) or resource.version(version) is not None:
+            return []
+        return [f'unknown field "{name}"' for name in new if name not in ("apiVersion", "kind", "metadata")]
+
+    def _message_text(self, new: Object) -> str:
+        """Encode a patched object as error messages contain it."""
+        if self.resource.custom:
+            return encode_for_message(new, custom=True)
+        gvk = GroupVersionKind(self.resource.group, self.scope.version.name, self.resource.kind)
+        ordered = self.patch.in_message_order(dict(sorted(in_type_order(gvk, new).items())))
+        return encode(ordered).decode()
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """Typed kinds take 2.0 for 2 where plain data becomes theirs without being written as JSON in between."""
+    """Convert 2.0 to 2: built-in types accept it where a patch is converted without JSON in between."""
     if type(value) is dict:
         return {name: _with_whole_numbers(item) for name, item in value.items()}
     if type(value) is list:
         return [_with_whole_numbers(item) for item in value]
     return int(value) if type(value) is float and value.is_integer() and abs(value) < 1 << 63 else value
-
-
-def _shown(endpoint: ResourceEndpoint, patch: PatchBody, patched: Object) -> str:
-    """A patched object as errors show it."""
-    resource = endpoint.resource
-    if resource.custom:
-        return encode_as_shown(patched, True)
-    gvk = GroupVersionKind(resource.group, endpoint.version.name, resource.kind)
-    return encode(patch.as_written(dict(sorted(in_type_order(gvk, patched).items())))).decode()
-
-
-def _inconvertible(endpoint: ResourceEndpoint, config: Object, why: str) -> APIError:
-    """500 for an applied configuration that fits the schema, but not the type."""
-    metadata, kind = config.get("metadata") or {}, endpoint.resource.kind
-    name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-    gvk = f"{endpoint.resource.group}/{endpoint.version.name}, Kind={kind}"
-    return APIError(
-        f"failed to convert new object ({name}; {gvk}) to proper version: "
-        f"unable to convert unstructured object to {gvk}: {why}",
-        code=500,
-    )
-
-
-def _check_still_itself(endpoint: ResourceEndpoint, patch: PatchBody, patched: Object) -> None:
-    """A patch may not turn a typed object into one of another kind; other versions are the same kind."""
-    try:
-        check_typed(dict(patched), endpoint.plain.api_version, endpoint.resource.kind, endpoint.version.name)
-    except BadRequest as error:
-        text = error.message.partition(": ")[2]
-        if text:
-            raise patch_invalid(_shown(endpoint, patch, patched), text) from None

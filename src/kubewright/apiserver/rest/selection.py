@@ -1,7 +1,6 @@
-"""Selectors applied to stored bytes.
+"""Label and field selectors, evaluated on stored bytes.
 
-Only what the selectors ask for is decoded: labels and names come from a partial read of the metadata, other
-fields from the whole object.
+Only what a selector needs is decoded: labels and names from the metadata, other fields from the whole object.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ _header = msgspec.json.Decoder(_Header).decode
 _decode = msgspec.json.Decoder().decode
 
 
-class SelectableFields:
-    """What selectors may ask of one stored object."""
+class SelectableObject:
+    """Labels and selectable fields of one stored object, decoded when they are first needed."""
 
     __slots__ = ("_fields", "_metadata", "_version", "value")
 
@@ -57,17 +56,17 @@ class SelectableFields:
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """Every selectable field."""
+        """All selectable fields."""
         if self._fields is None:
             fields = {"metadata.name": self.metadata.name, "metadata.namespace": self.metadata.namespace}
             if self._version.field_selectors:
-                fields.update(selectable(_decode(self.value), self._version))
+                fields.update(selectable_fields(_decode(self.value), self._version))
             self._fields = fields
         return self._fields
 
 
 class Selection:
-    """Label and field selectors together."""
+    """A label selector and a field selector."""
 
     __slots__ = ("fields", "labels", "version")
 
@@ -76,24 +75,24 @@ class Selection:
         self.labels = labels
         self.fields = fields
 
-    def facts(self, value: bytes) -> SelectableFields:
+    def selectable(self, value: bytes) -> SelectableObject:
         """Wrap a stored object."""
-        return SelectableFields(value, self.version)
+        return SelectableObject(value, self.version)
 
-    def matches(self, facts: SelectableFields) -> bool:
+    def matches(self, obj: SelectableObject) -> bool:
         """Whether the object is selected."""
-        if self.labels is not None and not self.labels.matches(facts.metadata.labels):
+        if self.labels is not None and not self.labels.matches(obj.metadata.labels):
             return False
-        return self.fields is None or self.fields.matches(facts.fields)
+        return self.fields is None or self.fields.matches(obj.fields)
 
 
-def selection_of(
+def make_selection(
     resource: Resource, version: Version, labels: Selector | None, fields: FieldSelector | None
 ) -> Selection | None:
-    """The selection of a request, or `None` for everything; raises `BadRequest` for fields nobody can
-    select."""
+    """Return the selection of a request, `None` for everything; raises `BadRequest` for unsupported
+    fields."""
     if fields is not None:
-        # Kubernetes' own kinds without fields of their own take either field, whether they have it or not.
+        # Built-in kinds without fields of their own accept both common fields, whether they have them or not.
         strict = resource.custom or any(each.field_selectors for each in resource.versions)
         for term in fields.terms:
             if term.field not in version.field_selectors and (
@@ -108,29 +107,28 @@ def selection_of(
 
 
 def unsupported_field(resource: Resource, version: Version, label: str) -> BadRequest:
-    """400 for a field that cannot be selected."""
-    if (resource.group, resource.kind) == ("resource.k8s.io", "ResourceSlice"):
-        return BadRequest(f"field label not supported for {resource.gvk(version.name)}: {label}")
-    if (resource.group, resource.kind) == ("batch", "Job"):
-        return BadRequest(f'field label "{label}" not supported for Job')
-    if resource.custom or any(version.field_selectors for version in resource.versions):
+    """Return the 400 for a field that cannot be selected."""
+    message = resource.strategy.unsupported_field_message
+    if message:
+        return BadRequest(message.format(label=label, gvk=resource.gvk(version.name)))
+    if resource.custom or any(each.field_selectors for each in resource.versions):
         return BadRequest(f"field label not supported: {label}")
     return BadRequest(f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
-def selectable(obj: Object, version: Version) -> dict[str, str]:
-    """The selectable fields of an object, as text."""
+def selectable_fields(obj: Object, version: Version) -> dict[str, str]:
+    """Return the selectable fields of an object as text."""
     found = {}
     for label, source in version.field_selectors.items():
         if callable(source):
             found[label] = source(obj)
         else:
-            value = _dotted(obj, source)
+            value = _get(obj, source)
             found[label] = "" if value is None else format_value(value)
     return found
 
 
-def _dotted(obj: Any, path: str) -> Any:
+def _get(obj: Any, path: str) -> Any:
     for part in path.lstrip(".").split("."):
         if not isinstance(obj, dict):
             return None

@@ -1,4 +1,4 @@
-"""Validation of objects: the schema's word, then the strategy's."""
+"""Validation of objects by their schema and their strategy."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from typing import Any
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupVersion
+from kubewright.apiserver.object_schema import schema_errors
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.strategy import Operation
 from kubewright.schema import field_errors as fe
 
-from .object_schema import schema_errors
-
 
 async def validate_object(op: Operation, obj: Object, old: Object | None, version: str) -> list[FieldError]:
-    """Everything wrong with an object of the given version, except its metadata."""
+    """Validate an object of a version, except its metadata."""
     resource = op.resource
     api_version = str(GroupVersion(resource.group, version))
-    wrong = [
+    errors = [
         fe.invalid(name, obj.get(name), f"must be {wanted}")
         for name, wanted in (("kind", resource.kind), ("apiVersion", api_version))
         if obj.get(name) != wanted
     ]
-    if wrong:
-        return wrong
+    if errors:
+        return errors
     declared = resource.version(version)
     errors = schema_errors(obj, old, declared, op) if declared is not None else []
     strategy = resource.strategy

@@ -76,11 +76,11 @@ class WatchCacheEvent:
         now = before = False
         if event.value is not None:
             if self._new is None:
-                self._new = selection.facts(event.value)
+                self._new = selection.selectable(event.value)
             now = selection.matches(self._new)
         if event.previous is not None:
             if self._old is None:
-                self._old = selection.facts(event.previous.value)
+                self._old = selection.selectable(event.previous.value)
             before = selection.matches(self._old)
         if now:
             return "MODIFIED" if before else "ADDED"
@@ -452,7 +452,7 @@ class WatchCache:
             if self.on_count is not None:
                 self.on_count(-1)
 
-    def check(self, revision: int) -> None:
+    def check_window(self, revision: int) -> None:
         """Raise `Expired` if the window does not reach back to `revision`."""
         if revision < self.oldest:
             raise Expired(f"too old resource version: {revision} ({self.oldest})")

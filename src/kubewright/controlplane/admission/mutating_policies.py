@@ -14,8 +14,8 @@ from kubewright.api.errors import APIError, Forbidden, internal_error
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.object_schema import decode_fields, prune
 from kubewright.apiserver.objects import deep_copy
-from kubewright.apiserver.rest.object_schema import prune, read
 from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
@@ -250,7 +250,7 @@ def _check_known(
     if version is None:
         return
     try:
-        read(deep_copy(new), version, request.definition)
+        decode_fields(deep_copy(new), version, request.definition)
     except (MetadataError, TypedDecodeError, TooDeepError) as error:
         raise internal_error(str(error)) from None
     unknown = prune(deep_copy(new), version)

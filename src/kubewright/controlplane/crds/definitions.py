@@ -26,7 +26,6 @@ from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS
 from kubewright.apiserver.conversion import VersionConverter
 from kubewright.apiserver.objects import deep_copy
 from kubewright.apiserver.resource import Resource
-from kubewright.apiserver.rest.writes import update
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.webhooks.client import WebhookClient
 from kubewright.storage.contract import StorageError
@@ -79,6 +78,7 @@ class CustomResourceDefinitions:
         """Tasks that serve what another process has written."""
         self._finalizing: set[str] = set()
         store.resource.strategy = DefinitionStrategy(self)
+        store.resource.hashed_group_version = "apiextensions.k8s.io/v1beta1"
 
     async def start(self) -> None:
         """Serve every definition in storage, and finish what was interrupted."""
@@ -236,7 +236,7 @@ class CustomResourceDefinitions:
             field_manager="kube-apiserver",
         )
         try:
-            crd, _ = await update(self.store, op, compute)
+            crd, _ = await self.store.updater.update(op, compute)
         except NotFound:
             return None
         return self._known.get(name) and crd
@@ -268,8 +268,8 @@ class CustomResourceDefinitions:
         terminating = conditions.is_terminating(crd)
         served.strategy.terminating = terminating
         verbs = TERMINATING_VERBS if terminating else SERVED_VERBS
-        if served.resource.shown_verbs != verbs:
-            served.resource.shown_verbs = verbs
+        if served.resource.discovery_verbs != verbs:
+            served.resource.discovery_verbs = verbs
             self.server.discovery.changed()
 
     def _unserve(self, name: str) -> None:

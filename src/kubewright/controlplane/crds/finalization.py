@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.field_errors import aggregate
 from kubewright.apiserver import ResourceStore
-from kubewright.apiserver.rest.delete import delete
 from kubewright.apiserver.rest.options import DeletionOptions
 from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import StorageError
@@ -126,7 +125,7 @@ async def _delete_all(store: ResourceStore) -> None:
             warnings=[],
         )
         try:
-            await delete(store, op, options, admit=False)
+            await store.deleter.delete(op, options, admit=False)
         except NotFound:
             continue
         except APIError as error:

@@ -170,6 +170,6 @@ def resource_of_definition(
         converter=converter(crd),
         strategy=strategy,
         verbs=ALL_VERBS,
-        shown_verbs=SERVED_VERBS,
+        discovery_verbs=SERVED_VERBS,
         schema_revision=schema_revision,
     )

@@ -31,7 +31,7 @@ _NOT_KEPT: Final = (CLEANUP, "orphan", "foregroundDeletion")
 class DefinitionStrategy(Strategy):
     """The rules of `customresourcedefinitions`."""
 
-    checks_deletion_itself = True
+    custom_delete_preconditions = True
 
     def __init__(self, owner: CustomResourceDefinitions) -> None:
         self._owner = owner
@@ -100,11 +100,11 @@ class DefinitionStrategy(Strategy):
             "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
         )
 
-    async def stored(self, op: Operation, obj: Object, old: Object | None) -> None:
+    async def after_store(self, op: Operation, obj: Object, old: Object | None) -> None:
         """Serve what is defined before the client hears that it is."""
         await self._owner.definition_stored(op, obj)
 
-    async def deleted(self, op: Operation, obj: Object) -> None:
+    async def after_delete(self, op: Operation, obj: Object) -> None:
         """Serve it no more."""
         await self._owner.definition_deleted(obj)
 

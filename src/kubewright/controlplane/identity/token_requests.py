@@ -171,7 +171,7 @@ class TokenRequests:
     async def _read(self, plural: str, namespace: str, name: str) -> Object:
         store = self._server.store("", plural)
         assert store is not None
-        return store.layout.unpack((item := await store.read(namespace, name)).value, item.mod_revision)
+        return store.codec.unpack((item := await store.read(namespace, name)).value, item.mod_revision)
 
 
 def token_invalidity(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[str]]:
@@ -183,7 +183,7 @@ def token_invalidity(server: APIServer, clock: Callable[[], float]) -> Callable[
         item = await store.storage.get(store.key(namespace, name)) if store is not None else None
         if store is None or item is None:
             return None
-        metadata: Object = store.layout.unpack(item.value, item.mod_revision)["metadata"]
+        metadata: Object = store.codec.unpack(item.value, item.mod_revision)["metadata"]
         return metadata
 
     def is_gone(metadata: Object) -> bool:

@@ -75,6 +75,9 @@ class Kind:
     """Sort key of table rows; by name if `None`."""
     field_selectors: Mapping[str, str | Callable[[Object], str]] = field(default_factory=dict)
     """Selectable fields besides name and namespace: label to a dotted path or a function."""
+    unsupported_field_message: str = ""
+    """Error for a field that cannot be selected, if not the usual one
+    (`Strategy.unsupported_field_message`)."""
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     """Subresources whose behaviour differs from the usual `status` and `scale`."""
     verbs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
@@ -86,6 +89,8 @@ class Kind:
     """Warning returned with every request for the kind."""
     display_prefix: str = ""
     """Storage prefix that messages show, where Kubernetes stores objects under an older name."""
+    hashed_group_version: str = ""
+    """Group version in the storage version hash of discovery, where kube-apiserver stores another one."""
     allow_create_on_update: bool | None = None
     """Whether PUT of a missing object creates it. `None`, here and below: as the strategy's class."""
     allow_unconditional_update: bool | None = None
@@ -109,6 +114,7 @@ class Kind:
         strategy = (self.strategy or KindStrategy)(self)
         strategy.checks_whole_on_update = self.checks_whole_on_update
         strategy.rechecks_metadata = self.rechecks_metadata
+        strategy.unsupported_field_message = self.unsupported_field_message
         return strategy
 
 

@@ -26,7 +26,7 @@ import msgspec
 import yaml
 
 from kubewright.api.errors import APIError, from_response
-from kubewright.apiserver.encoding.json_errors import json_complaint
+from kubewright.apiserver.encoding.json_errors import json_error
 from kubewright.apiserver.encoding.yaml import load_yaml
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _decode(data: bytes) -> Any:
         response = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         if data.lstrip()[:1] == b"{":
-            text = json_complaint(data, error)
+            text = json_error(data, error)
             raise CallError(f"couldn't get version/kind; json parse error: {text}") from None
         try:
             response, _ = load_yaml(data)

@@ -21,8 +21,8 @@ from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.encoding.negotiation import encode
+from kubewright.apiserver.object_schema import decode_fields, prune
 from kubewright.apiserver.objects import Object, deep_copy
-from kubewright.apiserver.rest.object_schema import prune, read
 from kubewright.patch import json_patch
 from kubewright.patch.errors import PatchDoesNotApply
 from kubewright.schema.validation.metadata import MetadataError
@@ -288,7 +288,7 @@ class MutatingWebhooks(_Webhooks):
             if not definition.custom:
                 _check_kind(patched, form.kind)
             try:
-                read(patched, version, definition)
+                decode_fields(patched, version, definition)
             except (MetadataError, TypedDecodeError, TooDeepError) as error:
                 raise internal_error(str(error)) from None
         return patched

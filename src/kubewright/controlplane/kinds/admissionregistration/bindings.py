@@ -105,13 +105,14 @@ def _selector_text(selector: Object) -> str:
     )
 
 
-def _kind(rules: Rules) -> Kind:
+def _kind(rules: Rules, hashed_group_version: str = "") -> Kind:
     return Kind(
         default=Defaults(match_defaults("spec.matchResources", "resourceRules", "excludeResourceRules")),
         validate=rules,
         generation_fields=("spec",),
         allow_unconditional_update=False,
         any_finalizer=True,
+        hashed_group_version=hashed_group_version,
         columns=(
             column("PolicyName", shown("spec.policyName"), description="Name of the policy."),
             column("ParamRef", _param_ref_text, description="Parameters of the policy."),
@@ -122,5 +123,5 @@ def _kind(rules: Rules) -> Kind:
 
 KINDS = {
     "validatingadmissionpolicybindings": _kind(VALIDATING_RULES),
-    "mutatingadmissionpolicybindings": _kind(MUTATING_RULES),
+    "mutatingadmissionpolicybindings": _kind(MUTATING_RULES, "admissionregistration.k8s.io/v1beta1"),
 }

@@ -337,5 +337,7 @@ KINDS = {
         validate_status=UpdateRules(STATUS_RULES),
         status_keeps_metadata=True,
     ),
-    "mutatingadmissionpolicies": _kind(MUTATING_RULES, "mutations"),
+    "mutatingadmissionpolicies": _kind(
+        MUTATING_RULES, "mutations", hashed_group_version="admissionregistration.k8s.io/v1beta1"
+    ),
 }

@@ -37,7 +37,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 class DaemonSetStrategy(KindStrategy):
     """Counts changes of the template in an annotation."""
 
-    annotation_of_whole = _TEMPLATE_GENERATION
+    table_hidden_annotation = _TEMPLATE_GENERATION
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """Start with template generation 1."""

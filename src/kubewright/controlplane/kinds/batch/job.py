@@ -66,7 +66,7 @@ class JobStrategy(KindStrategy):
         selector: Object = spec.setdefault("selector", {})
         selector.setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], obj["metadata"]["uid"])
 
-    def deletion_asked(self, op: Operation) -> None:
+    def before_delete_request(self, op: Operation) -> None:
         """Warn if the request does not choose what happens to the pods."""
         if not {"propagationPolicy", "orphanDependents"} & op.options.keys():
             op.warn(
@@ -257,6 +257,7 @@ KINDS = {
         generation_fields=("spec",),
         checks_whole_on_update=True,
         field_selectors={"status.successful": _succeeded},
+        unsupported_field_message='field label "{label}" not supported for Job',
         columns=(
             NAME,
             column("Status", description="Status of the job."),

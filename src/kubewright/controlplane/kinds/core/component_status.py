@@ -10,7 +10,7 @@ from kubewright.api.errors import not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.rest.options import parse_list_options
-from kubewright.apiserver.rest.selection import selection_of
+from kubewright.apiserver.rest.selection import make_selection
 from kubewright.apiserver.subresource import SubresourceRequest
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import NAME, column, name_of
@@ -43,11 +43,11 @@ async def _get(request: SubresourceRequest) -> Object:
 
 async def _list(request: SubresourceRequest) -> Object:
     options = parse_list_options(request.request)
-    selection = selection_of(request.resource, request.version, options.labels, options.fields)
+    selection = make_selection(request.resource, request.version, options.labels, options.fields)
     items = []
     for name in _CHECKS:
         item = await _status(request, name)
-        if selection is None or selection.matches(selection.facts(json.encode(item))):
+        if selection is None or selection.matches(selection.selectable(json.encode(item))):
             del item["kind"], item["apiVersion"]
             items.append(item)
     return {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}

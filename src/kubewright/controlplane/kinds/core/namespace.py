@@ -21,7 +21,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 class NamespaceStrategy(KindStrategy):
     """Namespaces: a deleted namespace is removed when the namespace controller has deleted its contents."""
 
-    checks_deletion_itself = True
+    custom_delete_preconditions = True
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """Set the phase and add the finalizer of the namespace controller."""
@@ -53,10 +53,10 @@ class NamespaceStrategy(KindStrategy):
     def before_delete(self, op: Operation, obj: Object) -> None:
         """Set the phase until the contents are deleted."""
         obj.setdefault("status", {})["phase"] = "Terminating"
-        if not self.may_vanish(obj):
+        if not self.may_be_removed(obj):
             obj["metadata"].pop("deletionGracePeriodSeconds", None)
 
-    def may_vanish(self, obj: Object) -> bool:
+    def may_be_removed(self, obj: Object) -> bool:
         """Return whether all finalizers of the spec have been removed."""
         return not (obj.get("spec") or {}).get("finalizers")
 

@@ -85,9 +85,9 @@ def _check_json(text: str, path: str) -> Errors:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        from kubewright.apiserver.encoding.json_errors import json_complaint
+        from kubewright.apiserver.encoding.json_errors import json_error
 
-        return [fe.invalid(path, _REDACTED, json_complaint(raw, error))]
+        return [fe.invalid(path, _REDACTED, json_error(raw, error))]
     if isinstance(value, dict) or value is None:
         return []
     name = {bool: "bool", str: "string", list: "array"}.get(type(value), "number")

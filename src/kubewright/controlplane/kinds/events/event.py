@@ -285,6 +285,7 @@ KINDS = {
         validate=lambda obj: NEW_EVENT_RULES(convert_event(obj, CORE)),
         validate_update=lambda new, old: UPDATE_RULES(convert_event(new, CORE), convert_event(old, CORE)),
         validate_name=check_dns_subdomain,
+        hashed_group_version="v1",
         field_selectors={
             **_reference_selectors("regarding"),
             "reason": _selector("reason"),

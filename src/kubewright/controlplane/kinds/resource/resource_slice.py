@@ -225,6 +225,7 @@ KINDS = {
         generation_fields=("spec",),
         returns_deleted_object=True,
         field_selectors={"spec.nodeName": "spec.nodeName", "spec.driver": "spec.driver"},
+        unsupported_field_message="field label not supported for {gvk}: {label}",
         columns=(
             column("Node", shown("spec.nodeName"), description="Node of the devices."),
             column("Driver", shown("spec.driver"), description="Driver of the devices."),

@@ -40,7 +40,7 @@ def _value_errors(obj: Object, path: str) -> Errors:
 class PriorityClassStrategy(KindStrategy):
     """Protects the system classes."""
 
-    def deletion_asked(self, op: Operation) -> None:
+    def before_delete_request(self, op: Operation) -> None:
         """Reject the deletion of a system class."""
         if op.name in SYSTEM_CLASSES:
             text = "this is a system priority class and cannot be deleted"

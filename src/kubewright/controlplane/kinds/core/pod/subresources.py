@@ -118,7 +118,6 @@ def _binding_errors(target: Object) -> Errors:
 
 async def evict(asked: SubresourceRequest) -> Object:
     """Delete a pod if its disruption budget allows it."""
-    from kubewright.apiserver.rest import delete as deletion
     from kubewright.apiserver.rest.options import parse_delete_options
 
     body = asked.body or {}
@@ -146,7 +145,7 @@ async def evict(asked: SubresourceRequest) -> Object:
         )
     operation = asked.operation
     operation.verb, operation.dry_run, operation.subresource = "delete", dry_run, ""
-    await deletion.delete(asked.store, operation, options, admit=False)
+    await asked.store.deleter.delete(operation, options, admit=False)
     return {**SUCCESS, "code": 201}
 
 
@@ -331,7 +330,11 @@ def _options(kind: str) -> GroupVersionKind:
 SUBRESOURCES = {
     "binding": Subresource(handler=bind, verbs=("create",), kind=_options("Binding"), status_code=201),
     "eviction": Subresource(
-        handler=evict, verbs=("create",), kind=GroupVersionKind("policy", "v1", "Eviction"), status_code=201
+        handler=evict,
+        verbs=("create",),
+        kind=GroupVersionKind("policy", "v1", "Eviction"),
+        body_versions=("policy/v1beta1",),
+        status_code=201,
     ),
     "ephemeralcontainers": Subresource(verbs=("get", "patch", "update")),
     "resize": Subresource(verbs=("get", "patch", "update")),

@@ -146,7 +146,7 @@ class Claims:
             return taken is None or await self._abandoned(taken, owner)
         try:
             revision = await storage.create(key, value)
-            op.undo_with(lambda: self._give_back(key, revision))
+            op.on_failure(lambda: self._give_back(key, revision))
         except KeyExists as error:
             if not await self._abandoned(error.current, owner):
                 return False

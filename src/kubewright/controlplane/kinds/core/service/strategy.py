@@ -32,7 +32,7 @@ class ServiceStrategy(KindStrategy):
         self.ports = ports
         self._claims: Claims | None = None
 
-    def attached(self, store: ResourceStore) -> None:
+    def on_attach(self, store: ResourceStore) -> None:
         """Addresses and ports are kept in the server's storage."""
         self._claims = Claims(store, self.ports)
 
@@ -226,7 +226,7 @@ class ServiceStrategy(KindStrategy):
                 spec["healthCheckNodePort"] = found
         return []
 
-    async def stored(self, op: Operation, obj: Object, old: Object | None) -> None:
+    async def after_store(self, op: Operation, obj: Object, old: Object | None) -> None:
         """Give back what an update has given up."""
         if old is not None and old is not obj:
             addresses, ports = _held(old)
@@ -234,7 +234,7 @@ class ServiceStrategy(KindStrategy):
             gone = [one for one in addresses if one not in kept_addresses]
             await self._give_back(op, obj, gone, [one for one in ports if one not in kept_ports])
 
-    async def deleted(self, op: Operation, obj: Object) -> None:
+    async def after_delete(self, op: Operation, obj: Object) -> None:
         """Give everything back."""
         await self._give_back(op, obj, *_held(obj))
 

@@ -1,4 +1,4 @@
-"""Objects against their schemas: prune, default, validate. All changes are made in place."""
+"""Objects and the schema of their version: decode, prune, default, validate. Objects are changed in place."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ if TYPE_CHECKING:
 
 
 def prune(obj: Object, version: Version) -> list[str]:
-    """Drop fields that the schema does not know; returns their paths."""
+    """Remove fields that the schema does not declare; returns their paths."""
     return version.checks.prune(obj) if version.checks is not None else []
 
 
-def fill(obj: Object, version: Version, resource: Resource) -> None:
-    """Apply defaults: the schema's, then the strategy's."""
+def apply_defaults(obj: Object, version: Version, resource: Resource) -> None:
+    """Apply the defaults of the schema, then those of the strategy."""
     if version.checks is not None:
         version.checks.default(obj)
     resource.strategy.default(version, obj)
 
 
-def read(obj: Object, version: Version, resource: Resource, *, keep_nulls: bool = False) -> list[str]:
-    """Take in an object that somebody sent; returns the paths of unknown fields. Raises `MetadataError`."""
+def decode_fields(
+    obj: Object, version: Version, resource: Resource, *, keep_nulls: bool = False
+) -> list[str]:
+    """Coerce metadata, prune and default a decoded body; returns the paths of unknown fields.
+
+    Raises `MetadataError`.
+    """
     if version.checks is not None:
         unknown = version.checks.decode(obj, keep_nulls=True) if keep_nulls else version.checks.decode(obj)
         if "metadata" not in obj:
             obj["metadata"] = {}
     else:
-        unknown = coerce(obj)
+        unknown = _decode_metadata(obj)
     resource.strategy.default(version, obj)
     return unknown
 
 
-def repair(obj: Object, version: Version, resource: Resource) -> None:
-    """Bring an object that was stored under an older schema up to the present one."""
+def upgrade_stored(obj: Object, version: Version, resource: Resource) -> None:
+    """Prune and default an object that was stored under an earlier schema."""
     if version.checks is not None:
         version.checks.decode(obj, repair=True)
     resource.strategy.default(version, obj)
 
 
-def coerce(obj: Object) -> list[str]:
-    """Read metadata as an ObjectMeta; returns unknown fields. Raises `MetadataError`."""
+def _decode_metadata(obj: Object) -> list[str]:
     metadata = obj.get("metadata")
     if metadata_is_plain(metadata):
         return []
@@ -55,7 +59,7 @@ def coerce(obj: Object) -> list[str]:
 
 
 def schema_errors(obj: Object, old: Object | None, version: Version, op: Operation) -> list[FieldError]:
-    """Everything that the schema has against an object. Unchanged values of an update keep old mistakes."""
+    """Validate an object against its schema; errors in unchanged values of an update are tolerated."""
     if version.checks is None or not version.validates:
         return []
     if op.subresource == "status" and old is not None:

@@ -1,0 +1,210 @@
+"""Verbs and subresources that a function serves instead of storage.
+
+The function receives a `SubresourceRequest` with the decoded body, after admission, and returns an object or
+an `HTTPResponse`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from kubewright.api.errors import BadRequest
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
+from kubewright.apiserver.encoding.request_body import (
+    check_namespace,
+    decode_builtin,
+    decode_plain,
+    media_type,
+)
+from kubewright.apiserver.encoding.tables import TablePrinter
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.http.request_info import RequestInfo
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.subresource import Subresource, SubresourceRequest
+
+from .options import parse_write_options
+from .scope import EndpointScope
+
+_WRITES: dict[str, Literal["create", "update", "patch", "delete"]] = {
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+
+
+class _FunctionHandler:
+    """What function handlers of verbs and of subresources share."""
+
+    def __init__(self, scope: EndpointScope) -> None:
+        self._scope = scope
+
+    async def _decode_any(self, request: HTTPRequest, kind: str, wire: Any) -> Object | None:
+        """Decode a body without checking it against a schema; `None` if there is none."""
+        data = await self._scope.read_body(request)
+        if not data:
+            return None
+        body, _ = decode_plain(data, media_type(request), kind, wire)
+        if body is not None and not isinstance(body, dict):
+            raise BadRequest(f"the object provided is unrecognized (must be of type {kind})")
+        return body
+
+    def _subresource_request(
+        self, request: HTTPRequest, info: RequestInfo, body: Object | None, verb: str
+    ) -> SubresourceRequest:
+        scope = self._scope
+        options = parse_write_options(request, "CreateOptions") if request.method in ("POST", "PUT") else None
+        op = scope.operation(
+            request,
+            info,
+            _WRITES.get(request.method, verb),  # type: ignore[arg-type]
+            options=options.to_object("CreateOptions") if options is not None else {},
+            dry_run=options.dry_run if options is not None else False,
+            field_manager=options.field_manager if options is not None else "",
+        )
+        return SubresourceRequest(
+            request=request,
+            resource=scope.resource,
+            version=scope.version,
+            store=scope.store,
+            namespace=op.namespace,
+            name=op.name,
+            subresource=info.subresource,
+            path="/".join(info.parts[3:]),
+            body=body,
+            operation=op,
+        )
+
+    async def _admit_create(self, call: SubresourceRequest, kind: GroupVersionKind | None) -> None:
+        """Run admission for a POST; `kind` is the kind of the body where it is not that of the resource."""
+        admission = self._scope.server.admission
+        if admission.enabled:
+            attributes = self._scope.store.creator.admission_attributes(
+                call.operation, "CREATE", call.body, None
+            )
+            if kind is not None:
+                attributes.kind = kind
+                attributes.definition = attributes.version = attributes.convert = attributes.renew = None
+            await admission.mutate(attributes)
+            call.body = attributes.object
+            await admission.validate(attributes)
+
+
+class FunctionVerbHandler(_FunctionHandler):
+    """Serves one verb of a resource with a function of `Resource.handlers`."""
+
+    def __init__(self, scope: EndpointScope, verb: str) -> None:
+        super().__init__(scope)
+        self._verb = verb
+
+    async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        """Call the function and encode its result."""
+        scope, verb, resource = self._scope, self._verb, self._scope.resource
+        response_format = scope.negotiate(request, tables=verb in ("get", "list") or resource.custom)
+        body = await self._body(request)
+        call = self._subresource_request(request, info, body, verb)
+        if verb == "create" and body is not None and not resource.custom:
+            await self._prepare_create(call, body)
+        result = await resource.handlers[verb](call)
+        if isinstance(result, HTTPResponse):
+            return result
+        if response_format.transform == "Table":
+            include = scope.include_object(request, response_format)
+            printer = TablePrinter(resource, scope.version, include)
+            rows = result["items"] if verb == "list" else [result]
+            table = printer.table(rows, result.get("metadata") or {})
+            return respond(request, response_format, encode(table))
+        status = 201 if verb == "create" else 200
+        return respond(request, response_format, encode(_transform(response_format, result)), status)
+
+    async def _body(self, request: HTTPRequest) -> Object | None:
+        scope = self._scope
+        if self._verb in ("get", "list"):
+            return None
+        if scope.resource.custom:
+            body = await self._decode_any(request, scope.resource.kind, scope.version.wire)
+            if body is not None:
+                body.setdefault("metadata", {})
+            return body
+        validation = parse_write_options(request, "CreateOptions").field_validation
+        return await scope.decode_body(request, validation)
+
+    async def _prepare_create(self, call: SubresourceRequest, body: Object) -> None:
+        """Apply what every created object gets, stored or not: namespace, managedFields, admission."""
+        check_namespace(body, call.namespace)
+        if call.namespace:
+            body["metadata"]["namespace"] = call.namespace
+        else:
+            body["metadata"].pop("namespace", None)
+        op, now = call.operation, datetime.now(UTC)
+        call.body = await self._scope.store.track_fields(
+            self._scope.version, "", lambda manager: manager.update(None, body, op.field_manager, now)
+        )
+        await self._admit_create(call, None)
+
+
+class FunctionSubresourceHandler(_FunctionHandler):
+    """Serves a subresource with its `handler` function."""
+
+    def __init__(self, scope: EndpointScope, declared: Subresource) -> None:
+        super().__init__(scope)
+        self._declared = declared
+
+    async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        """Call the function and encode its result."""
+        scope, declared = self._scope, self._declared
+        response_format = ResponseFormat() if declared.connects else scope.negotiate(request, tables=False)
+        call = self._subresource_request(request, info, await self._body(request), info.verb)
+        if declared.connects:
+            await self._admit_connect(call)
+        elif request.method == "POST" and declared.kind is not None and call.body is not None:
+            metadata = call.body.get("metadata")
+            if isinstance(metadata, dict):
+                check_namespace(call.body, call.namespace)
+                if call.namespace:
+                    metadata["namespace"] = call.namespace
+            if declared.prepare is not None:
+                await declared.prepare(call)
+            await self._admit_create(call, declared.kind)
+        assert declared.handler is not None
+        result = await declared.handler(call)
+        if isinstance(result, HTTPResponse):
+            return result
+        status = declared.status_code if request.method == "POST" else 200
+        return respond(request, response_format, encode(_transform(response_format, result)), status)
+
+    async def _body(self, request: HTTPRequest) -> Object | None:
+        scope, declared = self._scope, self._declared
+        if not declared.decodes or request.method not in ("POST", "PUT"):
+            return None
+        if declared.checks is not None and declared.kind is not None:
+            return decode_builtin(
+                await scope.read_body(request),
+                media_type(request),
+                scope.resource,
+                declared,
+                validation=parse_write_options(request, "CreateOptions").field_validation,
+                warn=request.warn,
+            )
+        kind = declared.kind.kind if declared.kind is not None else scope.resource.kind
+        return await self._decode_any(request, kind, declared.wire)
+
+    async def _admit_connect(self, call: SubresourceRequest) -> None:
+        admission = self._scope.server.admission
+        if admission.enabled:
+            options = {key: values[0] for key, values in call.request.query.values.items()}
+            attributes = self._scope.store.creator.admission_attributes(
+                call.operation, "CONNECT", options, None
+            )
+            await admission.mutate(attributes)
+            await admission.validate(attributes)
+
+
+def _transform(response_format: ResponseFormat, result: Object) -> Object:
+    if response_format.transform == "PartialObjectMetadata":
+        api_version = f"meta.k8s.io/{response_format.version}"
+        metadata = result.get("metadata") or {}
+        return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
+    return result

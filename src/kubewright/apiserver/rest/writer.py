@@ -1,0 +1,117 @@
+"""Steps that creates, updates and deletes share: admission, conversion, validation errors."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from kubewright.api.errors import APIError, conflict, invalid
+from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionResource
+from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.apiserver.conversion import NoConversion
+from kubewright.apiserver.object_schema import apply_defaults, prune, schema_errors
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.resource import Version
+from kubewright.apiserver.strategy import Operation, Strategy
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.admission import AdmissionOperation
+
+    from .store import ResourceStore
+
+UPDATE_ATTEMPTS = 20
+"""How often an update or delete without a resource version is tried when other writes come first."""
+
+
+async def maybe_await(result: Any) -> Any:
+    """Return the result of a hook that is a plain or an async function."""
+    return await result if inspect.isawaitable(result) else result
+
+
+class ObjectWriter:
+    """Base of `Creator`, `Updater` and `Deleter`; there is one of each per resource."""
+
+    def __init__(self, store: ResourceStore) -> None:
+        self.store = store
+        self.resource = store.resource
+        self.admission = store.server.admission
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy of the resource; that of a built-in kind is imported when it is first needed."""
+        return self.resource.strategy
+
+    def hub_version(self, op: Operation) -> str:
+        """Return the version that hooks and validation see."""
+        return self.resource.hub_version or op.version.name
+
+    def version(self, name: str) -> Version:
+        """Return a declared version."""
+        version = self.resource.version(name)
+        assert version is not None
+        return version
+
+    def admission_attributes(
+        self, op: Operation, operation: AdmissionOperation, obj: Object | None, old: Object | None
+    ) -> AdmissionAttributes:
+        """Return what admission plug-ins see of a write."""
+        store, resource = self.store, self.resource
+
+        async def convert(value: Object, version: str) -> Object:
+            return await store.convert(value, op.version.name, version)
+
+        def prune_and_default(value: Object) -> None:
+            prune(value, op.version)
+            apply_defaults(value, op.version, resource)
+
+        return AdmissionAttributes(
+            operation=operation,
+            user=op.user,
+            resource=GroupVersionResource(resource.group, op.version.name, resource.plural),
+            subresource=op.subresource,
+            kind=resource.gvk(op.version.name),
+            namespace=op.namespace,
+            name=op.name,
+            object=obj,
+            old_object=old,
+            options=op.options,
+            dry_run=op.dry_run,
+            definition=resource,
+            version=op.version,
+            warnings=op.warnings,
+            request=op.request,
+            convert=convert,
+            renew=prune_and_default,
+        )
+
+    def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:
+        """Validate against the schema before conversion: converters rely on it."""
+        if not isinstance(self.resource.converter, NoConversion):
+            errors = schema_errors(obj, old, op.version, op)
+            if errors:
+                raise self.invalid(obj, errors)
+
+    def invalid(self, obj: Object, errors: list[FieldError]) -> APIError:
+        """Return the 422 for validation errors."""
+        group = self.strategy.error_group
+        if group is None:
+            group = (
+                GroupVersion.parse(obj["apiVersion"]).group if self.resource.custom else self.resource.group
+            )
+        kind = GroupKind(group, obj.get("kind") or self.resource.kind)
+        return invalid(kind, obj["metadata"].get("name") or "", errors)
+
+    def uid_conflict(self, op: Operation, wanted: str, found: str) -> APIError:
+        """Return the 409 for an update that names the uid of another object."""
+        store = self.store
+        prefix = f"{store.server.prefix}{store.resource.message_prefix}/"
+        key = prefix + store.key(op.namespace, op.name).removeprefix(store.prefix)
+        return conflict(
+            store.resource.group_resource,
+            op.name,
+            f"StorageError: invalid object, Code: 4, Key: {key}, "
+            "ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: "
+            f"{found}",
+        )
