@@ -1,14 +1,20 @@
-"""Extend Kubernetes in Python: typed APIs, controllers, webhooks, API servers, a control plane in the box.
+"""Kubernetes operators, webhooks and API servers in Python, with an embedded control plane.
 
-The names that a first operator needs are here; everything else is at its own path. The packages, from below:
+    operator = Operator("shop")
+
+    @operator.reconcile(Shop, owns=(Deployment,))
+    async def reconcile(shop: Shop, ctx: Context) -> None: ...
+
+This package exports the names that most operators need. Its packages, each of which uses only earlier ones:
 
 - `kubewright.api`: kinds, metadata, markers, quantities, selectors, errors, and the built-in types
-- `kubewright.cel`, `kubewright.schema`, `kubewright.patch`: rules, schemas and patches as pure functions
-- `kubewright.manifests`: CRDs, roles and webhook configurations from types
-- `kubewright.client`, `kubewright.cache`: talk to a cluster, and know its state without asking
-- `kubewright.storage`, `kubewright.apiserver`: write an API server
-- `kubewright.controller`, `kubewright.webhook`, `kubewright.manager`: write an operator
-- `kubewright.controlplane`: Kubernetes in this process, for development and tests
+- `kubewright.cel`, `kubewright.schema`, `kubewright.patch`: CEL, structural schemas and patches
+- `kubewright.manifests`: CRDs, RBAC roles and webhook configurations from Python types
+- `kubewright.client`, `kubewright.cache`: client, informers and cached reads
+- `kubewright.storage`, `kubewright.apiserver`: stores, and a library for API servers
+- `kubewright.controller`, `kubewright.webhook`, `kubewright.manager`: controllers, webhooks and operators
+- `kubewright.controlplane`: an embedded Kubernetes control plane
+- `kubewright.testing`: test servers, fake time, permission checks
 """
 
 from kubewright.lazy import attach_stub

@@ -87,7 +87,7 @@ def test_mistakes_name_file_and_line_and_write_nothing(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     size, column, summary = done.stderr.splitlines()
     assert size.startswith("thing.py:")
-    assert "Guestbook.spec.size: MaxLen stands on an integer; write Le" in size
+    assert "Guestbook.spec.size: MaxLen is applied to an integer; write Le" in size
     assert column.startswith("thing.py:")
     assert summary == "Error: 2 problems; nothing was written"
     assert not (tmp_path / "config").exists()
