@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kubewright.apiserver.objects import Object
+
+_Path = tuple[tuple[str, bool], ...]
+"""Names of fields, and whether each is a list whose items are meant."""
 
 
 @dataclass(frozen=True)
@@ -25,49 +28,46 @@ class Defaults:
     called with the object at the path.
     """
 
-    __slots__ = ("_table",)
+    __slots__ = ("_groups",)
 
     def __init__(self, table: Mapping[str, Any]) -> None:
-        self._table = [(*_split(path), value) for path, value in table.items()]
+        self._groups: list[tuple[_Path, list[tuple[str, Any]]]] = []
+        for path, value in table.items():
+            *parents, name = path.split(".")
+            if callable(value):
+                parents, name = path.split("."), ""
+            where = tuple((part.removesuffix("[*]"), part.endswith("[*]")) for part in parents)
+            if not self._groups or self._groups[-1][0] != where:
+                self._groups.append((where, []))
+            self._groups[-1][1].append((name, value))
 
     def __call__(self, obj: Object) -> None:
         """Set the defaults of an object, in place."""
-        for parents, name, value in self._table:
-            for parent in _objects(obj, parents):
-                if callable(value):
-                    for child in _objects(parent, (name,)):
-                        value(child)
-                elif isinstance(value, IfEmpty):
-                    if not parent.get(name):
-                        parent[name] = _copy(value.value)
-                elif parent.get(name) is None:
-                    parent[name] = _copy(value)
+        for path, fields in self._groups:
+            _visit(obj, path, fields)
 
 
-def _split(path: str) -> tuple[tuple[str, ...], str]:
-    *parents, name = path.split(".")
-    return tuple(parents), name
-
-
-def _objects(obj: Object, names: tuple[str, ...]) -> Iterator[Object]:
-    """Yield the objects at a path below `obj`."""
-    if not names:
-        yield obj
+def _visit(obj: Object, path: _Path, fields: list[tuple[str, Any]]) -> None:
+    if path:
+        name, is_list = path[0]
+        child = obj.get(name)
+        if is_list:
+            for item in child or ():
+                _visit(item, path[1:], fields)
+        elif isinstance(child, dict):
+            _visit(child, path[1:], fields)
         return
-    name = names[0]
-    if name.endswith("[*]"):
-        for item in obj.get(name[:-3]) or ():
-            yield from _objects(item, names[1:])
-        return
-    child = obj.get(name)
-    if isinstance(child, dict):
-        yield from _objects(child, names[1:])
+    for name, value in fields:
+        if callable(value):
+            value(obj)
+        elif isinstance(value, IfEmpty):
+            if not obj.get(name):
+                obj[name] = _copy(value.value)
+        elif obj.get(name) is None:
+            obj[name] = _copy(value)
 
 
 def _copy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
-
-
-Default = Callable[[Object], None]

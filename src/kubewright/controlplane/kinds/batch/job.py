@@ -183,9 +183,7 @@ def _with_mutable_fields(earlier: Object, template: Object) -> Object:
     return merged
 
 
-UPDATE_RULES = UpdateRules(
-    RULES,
-    SPEC_RULES,  # kube-apiserver reports the errors of the spec twice.
+CHANGE_RULES = UpdateRules(
     _completions_errors,
     {"spec.selector": immutable_label_selector},
     _template_change_errors,
@@ -197,6 +195,18 @@ UPDATE_RULES = UpdateRules(
         "spec.successPolicy": Immutable(show=success_policy_value),
     },
 )
+
+
+def _validate_update(new: Object, old: Object) -> Errors:
+    errors = SPEC_RULES(new)
+    # kube-apiserver reports the errors of the spec twice.
+    return [
+        *_generated_selector_errors(new, ""),
+        *errors,
+        *_name_errors(new, ""),
+        *errors,
+        *CHANGE_RULES(new, old),
+    ]
 
 
 # Printing
@@ -251,7 +261,7 @@ KINDS = {
     "jobs": Kind(
         strategy=JobStrategy,
         validate=RULES,
-        validate_update=UPDATE_RULES,
+        validate_update=_validate_update,
         validate_status=validate_job_status,
         warnings=template_warnings(host_names=True),
         generation_fields=("spec",),
