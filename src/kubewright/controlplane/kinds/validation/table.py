@@ -368,7 +368,12 @@ class UpdateRules:
     __slots__ = ("_parts",)
 
     def __init__(self, *parts: Rules | ChangeTable | Callable[[Object, Object], Errors]) -> None:
-        self._parts = parts
+        self._parts = [
+            [(path, path.split("."), rule) for path, rule in part.items()]
+            if isinstance(part, Mapping)
+            else part
+            for part in parts
+        ]
 
     def __call__(self, new: Object, old: Object) -> Errors:
         """Return the errors of an update."""
@@ -376,9 +381,9 @@ class UpdateRules:
         for part in self._parts:
             if isinstance(part, Rules):
                 errors += part(new)
-            elif isinstance(part, Mapping):
-                for path, rule in part.items():
-                    errors += rule(value_at(new, path), value_at(old, path), path)
+            elif isinstance(part, list):
+                for path, names, rule in part:
+                    errors += rule(_value(new, names), _value(old, names), path)
             else:
                 errors += part(new, old)
         return errors
@@ -386,6 +391,10 @@ class UpdateRules:
 
 def value_at(obj: Any, path: str) -> Any:
     """Return the value at a dotted path, or `None`."""
-    for name in path.split("."):
+    return _value(obj, path.split("."))
+
+
+def _value(obj: Any, names: Sequence[str]) -> Any:
+    for name in names:
         obj = obj.get(name) if obj else None
     return obj
