@@ -11,13 +11,12 @@ from kubewright.schema import field_errors as fe
 from .core.podspec.defaults import default_template
 from .printing import labels_text, selector_text
 from .validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
-from .validation.formats import non_negative
 
 Object = dict[str, Any]
 
 
 def scale_subresource(*, plain_selector: bool = False) -> ScaleSubresource:
-    """`/scale` of a workload; replication controllers have a plain map as selector."""
+    """Return the `scale` subresource of a workload; `plain_selector`: its selector is a map."""
 
     def selector(obj: Object) -> str:
         found = (obj.get("spec") or {}).get("selector")
@@ -28,26 +27,8 @@ def scale_subresource(*, plain_selector: bool = False) -> ScaleSubresource:
     return ScaleSubresource(selector=selector, default_replicas=0)
 
 
-def count_errors(status: Object, fields: tuple[str, ...], bounded: tuple[str, ...], ready: str) -> Errors:
-    """Counts: not negative, `bounded` ones at most `replicas`, available ones at most ready ones."""
-    errors: Errors = []
-    for field in ("replicas", *fields, "observedGeneration", "collisionCount"):
-        errors += non_negative(status.get(field), f"status.{field}")
-    total = status.get("replicas") or 0
-    for field in bounded:
-        if (status.get(field) or 0) > total:
-            text = "cannot be greater than status.replicas"
-            errors.append(fe.invalid(f"status.{field}", status.get(field) or 0, text))
-    if "availableReplicas" in bounded and (status.get("availableReplicas") or 0) > (
-        status.get("readyReplicas") or 0
-    ):
-        text = f"cannot be greater than {ready}"
-        errors.append(fe.invalid("status.availableReplicas", status.get("availableReplicas") or 0, text))
-    return errors
-
-
-def shown_strategy(strategy: Object) -> fe.GoStruct:
-    """A strategy of updates as messages show it."""
+def format_strategy(strategy: Object) -> fe.GoStruct:
+    """Format an update strategy as Go does in error messages."""
     return fe.GoStruct({"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")})
 
 
@@ -118,9 +99,9 @@ def selected_template(*, noun: str, owner: str, unusable: str) -> Callable[[Obje
     """
 
     def check(spec: Object, path: str) -> Errors:
-        from .core.podspec.template import selected_template_errors
+        from .core.podspec.template import selector_and_template_errors
 
-        return selected_template_errors(
+        return selector_and_template_errors(
             spec.get("selector"), spec["template"], path, noun=noun, always=owner, unusable=unusable
         )
 
@@ -131,9 +112,9 @@ def immutable_label_selector(new: Object | None, old: Object | None, path: str) 
     """A label selector that must not change."""
     if new == old:
         return []
-    from .core.podspec.scheduling import shown_selector
+    from .core.podspec.scheduling import format_selector
 
-    return [fe.invalid(path, shown_selector(new), "field is immutable")]
+    return [fe.invalid(path, format_selector(new), "field is immutable")]
 
 
 def update_strategy(*types: str) -> Callable[[Object, str], Errors]:
@@ -142,6 +123,6 @@ def update_strategy(*types: str) -> Callable[[Object, str], Errors]:
     def check(strategy: Object, path: str) -> Errors:
         if strategy.get("type") in types:
             return []
-        return [fe.not_supported(path, shown_strategy(strategy), types)]
+        return [fe.not_supported(path, format_strategy(strategy), types)]
 
     return check

@@ -21,7 +21,7 @@ from kubewright.controlplane.kinds.printing import (
     name_of,
 )
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Rules, Switch, UpdateRules
-from kubewright.controlplane.kinds.validation.formats import amount, at_most_all, int_or_percent
+from kubewright.controlplane.kinds.validation.formats import amount, at_most_100_percent, int_or_percent
 from kubewright.controlplane.kinds.workload import (
     immutable_label_selector,
     not_decremented,
@@ -77,20 +77,20 @@ def _check_selector_and_template(spec: Object, path: str) -> Errors:
     from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
     from kubewright.controlplane.kinds.core.podspec.template import (
         labels_of,
+        long_running_errors,
         matches,
-        mismatch,
-        running_for_ever_errors,
+        selector_mismatch,
         template_errors,
     )
 
     selector, template, template_path = spec.get("selector"), spec["template"], f"{path}.template"
     errors = selector_errors(selector, f"{path}.selector")
     if not errors and not matches(selector, labels_of(template)):
-        errors.append(mismatch(template, template_path))
+        errors.append(selector_mismatch(template, template_path))
     if selector is not None and not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.append(fe.invalid(f"{path}.selector", selector, "empty selector is invalid for daemonset"))
     errors += template_errors(template, template_path)
-    return errors + running_for_ever_errors(template, template_path, "DaemonSet")
+    return errors + long_running_errors(template, template_path, "DaemonSet")
 
 
 def _check_progress(rolling: Object, path: str) -> Errors:
@@ -105,7 +105,7 @@ def _check_progress(rolling: Object, path: str) -> Errors:
 
 _ROLLING_UPDATE = [
     {"maxUnavailable": int_or_percent, "maxSurge": int_or_percent},
-    {"maxUnavailable": at_most_all, "maxSurge": at_most_all},
+    {"maxUnavailable": at_most_100_percent, "maxSurge": at_most_100_percent},
     _check_progress,
 ]
 RULES = Rules(

@@ -26,7 +26,7 @@ from kubewright.controlplane.kinds.validation import (
     Switch,
     UpdateRules,
 )
-from kubewright.controlplane.kinds.validation.formats import amount, at_most_all, int_or_percent
+from kubewright.controlplane.kinds.validation.formats import amount, at_most_100_percent, int_or_percent
 from kubewright.controlplane.kinds.workload import (
     immutable_label_selector,
     replica_status_rules,
@@ -109,7 +109,7 @@ RULES = Rules(
                                 "rollingUpdate": [
                                     {"maxUnavailable": int_or_percent, "maxSurge": int_or_percent},
                                     _check_progress,
-                                    {"maxUnavailable": at_most_all},
+                                    {"maxUnavailable": at_most_100_percent},
                                 ]
                             },
                         },

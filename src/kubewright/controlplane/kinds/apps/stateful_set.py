@@ -32,11 +32,11 @@ from kubewright.controlplane.kinds.validation import (
     Table,
     UpdateRules,
 )
-from kubewright.controlplane.kinds.validation.formats import amount, at_most_all, int_or_percent
+from kubewright.controlplane.kinds.validation.formats import amount, at_most_100_percent, int_or_percent
 from kubewright.controlplane.kinds.workload import (
+    format_strategy,
     replica_status_rules,
     scale_subresource,
-    shown_strategy,
     template_warnings,
     workload_defaults,
 )
@@ -103,7 +103,7 @@ def _default_spec(spec: Object) -> None:
 def _update_strategy_type(strategy: Object, path: str) -> Errors:
     if strategy.get("type") in ("RollingUpdate", "OnDelete"):
         return []
-    return [fe.invalid(path, shown_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
+    return [fe.invalid(path, format_strategy(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
 
 
 def _no_rolling_update(rolling: Object, path: str) -> Errors:
@@ -122,10 +122,10 @@ def _claim_spec_errors(spec: Object, path: str) -> Errors:
 
 
 def _check_selector_and_template(spec: Object, path: str) -> Errors:
-    from kubewright.controlplane.kinds.core.podspec.template import selected_template_errors
+    from kubewright.controlplane.kinds.core.podspec.template import selector_and_template_errors
 
     template = _with_claims(spec)
-    return selected_template_errors(
+    return selector_and_template_errors(
         spec.get("selector"), template, path, noun="statefulset", always="StatefulSet", unusable=""
     )
 
@@ -153,7 +153,7 @@ _UPDATE_STRATEGIES: dict[str, Table] = {
     "OnDelete": {"rollingUpdate": _no_rolling_update},
     "RollingUpdate": {
         "rollingUpdate.partition": NOT_NEGATIVE,
-        "rollingUpdate.maxUnavailable": [int_or_percent, _not_zero, at_most_all],
+        "rollingUpdate.maxUnavailable": [int_or_percent, _not_zero, at_most_100_percent],
     },
 }
 _RETENTION = [Required(), Enum("Retain", "Delete")]

@@ -105,14 +105,14 @@ def _generated_selector_errors(obj: Object, path: str) -> Errors:
 
 def _selector_errors(spec: Object, path: str) -> Errors:
     from kubewright.controlplane.kinds.core.podspec.scheduling import selector_errors
-    from kubewright.controlplane.kinds.core.podspec.template import labels_of, matches, mismatch
+    from kubewright.controlplane.kinds.core.podspec.template import labels_of, matches, selector_mismatch
 
     template, selector = spec["template"], spec.get("selector")
     if selector is None:
-        return [fe.required(f"{path}.selector", ""), mismatch(template, f"{path}.template")]
+        return [fe.required(f"{path}.selector", ""), selector_mismatch(template, f"{path}.template")]
     errors = selector_errors(selector, f"{path}.selector")
     if not errors and not matches(selector, labels_of(template)):
-        errors.append(mismatch(template, f"{path}.template"))
+        errors.append(selector_mismatch(template, f"{path}.template"))
     return errors
 
 

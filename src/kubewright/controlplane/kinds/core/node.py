@@ -171,11 +171,11 @@ def _unschedulable(obj: Object) -> str:
     return "true" if (obj.get("spec") or {}).get("unschedulable") else "false"
 
 
-async def _proxy(asked: SubresourceRequest) -> HTTPResponse:
+async def _proxy(request: SubresourceRequest) -> HTTPResponse:
     from .pod.subresources import no_kubelet
 
-    await asked.get()
-    raise no_kubelet(asked.name)
+    await request.get()
+    raise no_kubelet(request.name)
 
 
 KINDS = {

@@ -31,7 +31,7 @@ from .podspec.defaults import default_disk, round_quantities
 from .podspec.disks import DISKS, PATHS, SECRET_REFERENCE, check_driver_name
 from .podspec.scheduling import node_selector_errors
 from .podspec.volumes import source_order
-from .podspec.warnings import OLD_LABELS, node_term_warnings, volume_warnings
+from .podspec.warnings import DEPRECATED_LABELS, node_term_warnings, volume_warnings
 from .volume_printing import CLASS_ANNOTATION, CLASS_DEPRECATION, class_of, modes_text, phase_of
 
 _SPEC_FIELDS = frozenset(
@@ -227,8 +227,8 @@ def _with_current_labels(affinity: Object | None) -> Object | None:
     for term in (renamed.get("required") or {}).get("nodeSelectorTerms") or ():
         for expression in term.get("matchExpressions") or ():
             key = expression.get("key") or ""
-            if key in OLD_LABELS:
-                expression["key"] = OLD_LABELS[key].split('"')[1]
+            if key in DEPRECATED_LABELS:
+                expression["key"] = DEPRECATED_LABELS[key].split('"')[1]
     return renamed
 
 

@@ -21,7 +21,7 @@ from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Requi
 from kubewright.controlplane.kinds.workload import replica_status_rules, scale_subresource, template_warnings
 
 from .podspec.defaults import default_template
-from .podspec.template import labels_of, mismatch, running_for_ever_errors, template_errors
+from .podspec.template import labels_of, long_running_errors, selector_mismatch, template_errors
 
 
 class ReplicationControllerStrategy(KindStrategy):
@@ -53,9 +53,9 @@ def _check_template(spec: Object, path: str) -> Errors:
     labels = labels_of(template)
     errors: Errors = []
     if any(labels.get(key) != value for key, value in (spec.get("selector") or {}).items()):
-        errors.append(mismatch(template, path))
+        errors.append(selector_mismatch(template, path))
     errors += template_errors(template, path)
-    return errors + running_for_ever_errors(template, path, "ReplicationController")
+    return errors + long_running_errors(template, path, "ReplicationController")
 
 
 def _cells(obj: Object) -> list[Any]:

@@ -11,7 +11,7 @@ from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, field, shown
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Enum, Errors, Rules, UpdateRules
 from kubewright.controlplane.kinds.validation.conditions import condition_list_errors
-from kubewright.controlplane.kinds.validation.formats import at_most_all, int_or_percent
+from kubewright.controlplane.kinds.validation.formats import at_most_100_percent, int_or_percent
 from kubewright.schema import field_errors as fe
 
 
@@ -31,8 +31,8 @@ def _exclusive_amounts(spec: Object, path: str) -> Errors:
 RULES = Rules(
     {
         "spec": _exclusive_amounts,
-        "spec.minAvailable": [int_or_percent, at_most_all],
-        "spec.maxUnavailable": [int_or_percent, at_most_all],
+        "spec.minAvailable": [int_or_percent, at_most_100_percent],
+        "spec.maxUnavailable": [int_or_percent, at_most_100_percent],
         "spec.selector": selector_errors,
         "spec.unhealthyPodEvictionPolicy": Enum("AlwaysAllow", "IfHealthyBudget"),
     }

@@ -7,14 +7,14 @@ from kubewright.controlplane.kinds.core.podspec.resources import is_native
 from kubewright.controlplane.kinds.kind import Kind, check_complete_name
 from kubewright.controlplane.kinds.printing import AGE, field
 from kubewright.controlplane.kinds.validation import Errors, MaxItems, Rules
-from kubewright.controlplane.kinds.validation.formats import label_name
+from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
 
 from .claim_spec import CONFIGURATION, SELECTORS
 
 
 def _extended_resource_errors(name: str, path: str) -> Errors:
-    if not (is_native(name) or name.startswith("requests.") or label_name(f"requests.{name}", path)):
+    if not (is_native(name) or name.startswith("requests.") or qualified_name(f"requests.{name}", path)):
         return []
     return [fe.invalid(path, name, "must be a valid extended resource name")]
 

@@ -19,7 +19,7 @@ from kubewright.controlplane.kinds.validation import (
     UpdateRules,
     When,
 )
-from kubewright.controlplane.kinds.validation.formats import label_name, qualified_name
+from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
 
 DEFAULT_CLASS_ANNOTATIONS = (
@@ -74,7 +74,7 @@ def _requirement_errors(requirement: Object, asked: dict[str, set[str]], path: s
         for index, value in enumerate(values)
         if value in values[:index]
     ]
-    errors += label_name(key, f"{path}.key")
+    errors += qualified_name(key, f"{path}.key")
     if key in asked:
         errors.append(fe.duplicate(f"{path}.key", key))
     return errors

@@ -1,7 +1,7 @@
-"""Addresses and ranges of addresses: strict for new fields, with a warning or an error for old ones.
+"""IP addresses and CIDR ranges.
 
-Old fields used to take what is no canonical address (leading zeros, IPv4 inside of IPv6); new values may not
-be of that kind, values that are there already may stay.
+Legacy fields accept values that are not canonical (leading zeros, IPv4-mapped IPv6) if they are already
+stored; new values must not have these forms. Other fields require canonical values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _is_mapped(address: Address) -> bool:
 
 
 def plain(address: Address) -> Address:
-    """An IPv4 address written as IPv6 is an IPv4 address."""
+    """Return the IPv4 address of an IPv4-mapped IPv6 address; others unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 
@@ -36,7 +36,7 @@ def _has_leading_zeros(value: str) -> bool:
 
 
 def parse_range(value: str) -> tuple[Address, Network] | None:
-    """A CIDR value: the address in it, and the network. `None` if it is none."""
+    """Parse a CIDR value into its address and network; `None` if it is invalid."""
     text, slash, length = value.partition("/")
     address = parse_ip(text)
     if address is None or not slash or not (length.isascii() and length.isdigit()):
@@ -51,7 +51,7 @@ def parse_range(value: str) -> tuple[Address, Network] | None:
 
 
 def legacy_ip_errors(value: str, path: str, known: Collection[str] = ()) -> Errors:
-    """An address in a field that has been there for long; values that were there before are not looked at."""
+    """Check an address in a legacy field; values in `known`, which are already stored, are accepted."""
     if value in known:
         return []
     address = parse_ip(value)
@@ -65,7 +65,7 @@ def legacy_ip_errors(value: str, path: str, known: Collection[str] = ()) -> Erro
 
 
 def strict_ip_errors(value: str, path: str) -> Errors:
-    """An address in canonical form."""
+    """Check that an address is in canonical form."""
     errors = legacy_ip_errors(value, path)
     if not errors and value != str(parse_ip(value)):
         errors.append(fe.invalid(path, value, f"must be in canonical form ({quote(str(parse_ip(value)))})"))
@@ -73,7 +73,7 @@ def strict_ip_errors(value: str, path: str) -> Errors:
 
 
 def legacy_range_errors(value: str, path: str, known: Collection[str] = ()) -> Errors:
-    """A range of addresses in a field that has been there for long."""
+    """Check a CIDR range in a legacy field; values in `known`, which are already stored, are accepted."""
     if value in known:
         return []
     parsed = parse_range(value)
@@ -92,7 +92,7 @@ def legacy_range_errors(value: str, path: str, known: Collection[str] = ()) -> E
 
 
 def strict_range_errors(value: str, path: str) -> Errors:
-    """A range of addresses in canonical form."""
+    """Check that a CIDR range is in canonical form."""
     errors = legacy_range_errors(value, path)
     parsed = parse_range(value)
     if not errors and parsed is not None and value != str(parsed[1]):
@@ -101,7 +101,7 @@ def strict_range_errors(value: str, path: str) -> Errors:
 
 
 def ip_warnings(value: str, path: str) -> list[str]:
-    """What is odd about an address that is accepted."""
+    """Return warnings about a valid address in an unusual form."""
     address = parse_ip(value)
     if address is None:
         return []
@@ -116,7 +116,7 @@ def ip_warnings(value: str, path: str) -> list[str]:
 
 
 def range_warnings(value: str, path: str) -> list[str]:
-    """What is odd about a range that is accepted."""
+    """Return warnings about a valid CIDR range in an unusual form."""
     parsed = parse_range(value)
     if parsed is None:
         return []

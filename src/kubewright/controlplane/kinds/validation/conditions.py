@@ -1,4 +1,4 @@
-"""Rules for `metav1.Condition`: types are unique, the status is one of three words, there is a reason."""
+"""Rules of `metav1.Condition`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kubewright.apiserver.objects import Object
 from kubewright.schema import field_errors as fe
 
-from .formats import Errors, label_name
+from .formats import Errors, qualified_name
 
 STATUSES = ("False", "True", "Unknown")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -21,7 +21,7 @@ _REASON_RULE = (
 
 
 def condition_list_errors(conditions: Iterable[Object], path: str) -> Errors:
-    """All conditions of a status."""
+    """Check the conditions of a status."""
     errors: Errors = []
     seen: set[str] = set()
     for position, condition in enumerate(conditions):
@@ -34,7 +34,7 @@ def condition_list_errors(conditions: Iterable[Object], path: str) -> Errors:
 
 
 def _condition_errors(condition: Object, name: str, path: str) -> Errors:
-    errors = label_name(name, f"{path}.type")
+    errors = qualified_name(name, f"{path}.type")
     status, reason = condition.get("status") or "", condition.get("reason") or ""
     if status not in STATUSES:
         errors.append(fe.not_supported(f"{path}.status", status, STATUSES))

@@ -1,6 +1,6 @@
-"""Small checks that many kinds repeat: numbers in range, names, paths, addresses, choices.
+"""Checks of single values: numbers, names, paths, ports, addresses, percentages.
 
-Each returns the errors of one value; `path` is where it stands.
+Each function returns the errors of the value at `path`, so it can be used as a hook in a table of rules.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ Errors = list[FieldError]
 
 
 def non_negative(value: int | None, path: str) -> Errors:
-    """Not below zero."""
+    """Check that a number is not negative."""
     return [fe.invalid(path, value, NON_NEGATIVE)] if (value or 0) < 0 else []
 
 
 def positive(value: int | None, path: str) -> Errors:
-    """Above zero."""
+    """Check that a number is positive."""
     return [fe.invalid(path, value or 0, "must be greater than zero")] if (value or 0) <= 0 else []
 
 
 def in_range(value: int, low: int, high: int, path: str) -> Errors:
-    """Between two numbers, both allowed."""
+    """Check that a number is in a range, inclusive."""
     if low <= value <= high:
         return []
     return [fe.invalid(path, value, f"must be between {low} and {high}, inclusive")]
 
 
 def named(check: Callable[[str], list[str]], value: str, path: str) -> Errors:
-    """A name by one of the rules of `kubewright.api.names`."""
+    """Check a value with a function of `kubewright.api.names`."""
     return [fe.invalid(path, value, text) for text in check(value)]
 
 
 def dns_label(value: str, path: str) -> Errors:
-    """A DNS label."""
+    """Check a DNS label."""
     return named(names.check_dns_label, value, path)
 
 
 def dns_subdomain(value: str, path: str) -> Errors:
-    """A DNS subdomain."""
+    """Check a DNS subdomain."""
     return named(names.check_dns_subdomain, value, path)
 
 
 def dns_subdomain_with_underscores(value: str, path: str) -> Errors:
-    """A DNS subdomain as resolvers search it."""
+    """Check a DNS search path, whose labels may contain underscores."""
     if len(value) <= 253 and _UNDERSCORED.fullmatch(value):
         return []
     text = (
@@ -68,17 +68,12 @@ def dns_subdomain_with_underscores(value: str, path: str) -> Errors:
 
 
 def qualified_name(value: str, path: str) -> Errors:
-    """A name with an optional domain before it, as keys of labels are."""
-    return named(names.check_qualified_name, value, path)
-
-
-def label_name(value: str, path: str) -> Errors:
-    """The key of a label."""
+    """Check a qualified name: a name with an optional domain, such as a label key."""
     return named(names.check_qualified_name, value, path)
 
 
 def choice(value: Any, allowed: Iterable[str], path: str, *, required: bool = True) -> Errors:
-    """One of several words; an empty one is missing."""
+    """Check that a value is one of `allowed`; an empty value is reported as missing."""
     if not value:
         return [fe.required(path, "")] if required else []
     allowed = list(allowed)
@@ -86,40 +81,40 @@ def choice(value: Any, allowed: Iterable[str], path: str, *, required: bool = Tr
 
 
 def immutable(new: Any, old: Any, path: str) -> Errors:
-    """A value that must stay as it was."""
+    """Check that a value has not changed."""
     return [] if new == old else [fe.invalid(path, new, "field is immutable")]
 
 
 def port_number(value: int, path: str) -> Errors:
-    """A port."""
+    """Check a port number."""
     return [fe.invalid(path, value, text) for text in names.check_port_number(value)]
 
 
 def port(value: int | str | None, path: str) -> Errors:
-    """A port by number or by name."""
+    """Check a port number or name."""
     if isinstance(value, str):
         return [fe.invalid(path, value, text) for text in names.check_port_name(value)]
     return port_number(value or 0, path)
 
 
 def file_mode(value: int | None, path: str) -> Errors:
-    """Permission bits."""
+    """Check the permission bits of a file."""
     return [] if value is None or 0 <= value <= 0o777 else [fe.invalid(path, value, FILE_MODE)]
 
 
 def no_backsteps(value: str, path: str) -> Errors:
-    """A path without `..`."""
+    """Check that a path does not contain `..`."""
     return [fe.invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
 def descending_path(value: str, path: str) -> Errors:
-    """A relative path that does not leave its directory."""
+    """Check a relative path without `..`."""
     relative = [fe.invalid(path, value, "must be a relative path")] if value.startswith("/") else []
     return relative + no_backsteps(value, path)
 
 
 def plain_path(value: str, path: str) -> Errors:
-    """A descending path that does not begin with two dots."""
+    """Check a relative path that does not start with `..`."""
     errors = descending_path(value, path)
     if value.startswith("..") and not value.startswith("../"):
         errors.append(fe.invalid(path, value, "must not start with '..'"))
@@ -127,7 +122,7 @@ def plain_path(value: str, path: str) -> Errors:
 
 
 def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address, with the leading zeros that old clients write; `None` if it is none."""
+    """Parse an IP address, which may have leading zeros; `None` if it is invalid."""
     text = value
     if "." in value and ":" not in value:
         parts = value.split(".")
@@ -143,7 +138,7 @@ def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 
 def endpoint_ip(value: str, path: str) -> Errors:
-    """An address that traffic can be sent to."""
+    """Check an address of an endpoint: not unspecified, loopback or link-local."""
     address = parse_ip(value)
     if address is None:
         return [fe.invalid(path, value, "must be a valid IP address")]
@@ -165,22 +160,22 @@ def endpoint_ip(value: str, path: str) -> Errors:
 
 
 def int_or_percent(value: int | str | None, path: str) -> Errors:
-    """A count, or a share of a whole."""
+    """Check a number or a percentage."""
     if isinstance(value, str):
         return [fe.invalid(path, value, text) for text in names.check_percent(value)]
     return non_negative(value, path)
 
 
 def amount(value: int | str | None) -> int:
-    """The number in a count or a percentage; 0 where there is none."""
+    """Return the number of a count or percentage; 0 if it is absent."""
     if isinstance(value, str):
         digits = value.removesuffix("%")
         return int(digits) if digits.isascii() and digits.isdigit() else 0
     return value or 0
 
 
-def at_most_all(value: int | str | None, path: str) -> Errors:
-    """No more than 100%."""
+def at_most_100_percent(value: int | str | None, path: str) -> Errors:
+    """Check that a percentage is at most 100%."""
     if isinstance(value, str) and not names.check_percent(value) and amount(value) > 100:
         return [fe.invalid(path, value, "must not be greater than 100%")]
     return []

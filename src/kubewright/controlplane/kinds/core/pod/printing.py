@@ -1,4 +1,4 @@
-"""What `kubectl get pods` shows: the state of all containers in one word."""
+"""Table columns and cells of pods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 class _Restarts:
-    """How often containers were restarted, and when last."""
+    """Number of restarts of containers, and the time of the last one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -61,7 +61,7 @@ def _ended(terminated: Object) -> str:
 
 
 def cells(pod: Object) -> list[Any]:
-    """The row of a pod."""
+    """Return the cells of a pod."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     initial = {one.get("name"): one for one in spec.get("initContainers") or ()}
     sidecars = {name for name, one in initial.items() if one.get("restartPolicy") == "Always"}

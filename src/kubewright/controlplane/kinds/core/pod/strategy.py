@@ -1,4 +1,4 @@
-"""Pods: how they are created, changed and deleted."""
+"""Strategy of pods."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.resource import Version
 from kubewright.apiserver.strategy import Operation
-from kubewright.controlplane.kinds.core.podspec.app_armor import take_over_annotations
+from kubewright.controlplane.kinds.core.podspec.app_armor import copy_app_armor_profiles
 from kubewright.controlplane.kinds.core.podspec.defaults import default_pod
-from kubewright.controlplane.kinds.core.podspec.resources import default_whole_requests, quality_of_service
+from kubewright.controlplane.kinds.core.podspec.resources import default_pod_requests, qos_class
 from kubewright.controlplane.kinds.kind import KindStrategy
 
 _ENDINGS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
 class PodStrategy(KindStrategy):
-    """The rules of pods."""
+    """Strategy of pods: initial status, QoS class, subresources, graceful deletion."""
 
     graceful = True
 
     def default(self, version: Version, obj: Object) -> None:
-        """Fill a pod in."""
+        """Apply the defaults of a pod."""
         default_pod(obj)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """A new pod is pending; its class of service follows from its resources."""
+        """Set the initial status, including the QoS class."""
         obj["status"] = {"phase": "Pending"}
         if obj["spec"].get("schedulingGates"):
             from .updates import set_pod_condition
 
             text = "Scheduling is blocked due to non-empty scheduling gates"
             set_pod_condition(obj, "PodScheduled", "False", "SchedulingGated", text)
-        for text in take_over_annotations(obj):
+        for text in copy_app_armor_profiles(obj):
             op.warn(text)
         _merge_label_keys(obj)
-        default_whole_requests(obj["spec"])
-        obj["status"]["qosClass"] = quality_of_service(obj["spec"])
+        default_pod_requests(obj["spec"])
+        obj["status"]["qosClass"] = qos_class(obj["spec"])
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
-        """Each endpoint changes its own part of a pod."""
+        """Restore the fields that a subresource must not change."""
         if not op.subresource:
             return
         from . import updates as pod_updates
 
         if op.subresource == "status":
-            pod_updates.keep_all_but_status(obj, old)
+            pod_updates.restore_all_but_status(obj, old)
         elif op.subresource == "ephemeralcontainers":
-            pod_updates.keep_all_but_ephemeral(obj, old)
+            pod_updates.restore_all_but_ephemeral(obj, old)
         elif op.subresource == "resize":
-            pod_updates.keep_all_but_resources(obj, old)
+            pod_updates.restore_all_but_resources(obj, old)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Through `status` nobody owns what ties a pod to others."""
+        """Return the fields that an endpoint ignores."""
         if subresource == "status":
             return ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences")
         return ("status",)
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """A new pod."""
+        """Validate a new pod."""
         from kubewright.controlplane.kinds.core.podspec.validation import new_pod_errors
 
         return new_pod_errors(obj)
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """A changed pod."""
+        """Validate an update of a pod or of one of its parts."""
         from . import updates as pod_updates
 
         if op.subresource == "status":
@@ -78,7 +78,7 @@ class PodStrategy(KindStrategy):
         return pod_updates.pod_update_errors(obj, old)
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """What is unwise about a new pod."""
+        """Return the warnings about a new pod."""
         if op.subresource or old is not None:
             return
         from kubewright.controlplane.kinds.core.podspec.warnings import pod_name_warnings, pod_warnings
@@ -87,7 +87,7 @@ class PodStrategy(KindStrategy):
         yield from pod_warnings(obj)
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """A pod that has ended will not change any more."""
+        """Mark the table rows of completed pods."""
         phase = (obj.get("status") or {}).get("phase") or ""
         message = _ENDINGS.get(phase)
         if message is None:
@@ -95,7 +95,7 @@ class PodStrategy(KindStrategy):
         return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
 
     def grace_period(self, op: Operation, obj: Object, requested: int | None) -> int:
-        """As asked for, or as the pod says; none for pods that do not run."""
+        """Return the requested period or that of the pod; 0 if it is not running."""
         spec = obj.get("spec") or {}
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return 0
@@ -104,7 +104,7 @@ class PodStrategy(KindStrategy):
 
 
 def _merge_label_keys(pod: Object) -> None:
-    """Turn `matchLabelKeys` of spreading and affinity into terms of their selectors."""
+    """Add `matchLabelKeys` of spread constraints and affinity terms to their selectors."""
     labels = pod["metadata"].get("labels") or {}
     spec: Object = pod["spec"]
     for constraint in spec.get("topologySpreadConstraints") or ():

@@ -1,7 +1,7 @@
-"""The parts of a pod that are requests rather than objects: binding, eviction, logs and streams.
+"""Subresources of pods: binding, eviction, logs, streams.
 
-There is no kubelet behind this server, so nothing answers for the containers of a pod: logs are empty until a
-pod has a node, and every stream fails with a sentence that says so.
+The control plane has no kubelet: logs are empty until a pod has a node, and every stream fails with an error
+that says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_PENDING = 2000
 async def change(
     store: ResourceStore, namespace: str, name: str, edit: Callable[[Object], None], *, dry_run: bool
 ) -> Object:
-    """Edit a stored object in place, as the server itself does: no admission, no field owners."""
+    """Change a stored object without admission and field ownership."""
     version = store.resource.version(store.resource.hub_version or store.resource.storage_version)
     assert version is not None
     for _ in range(_ATTEMPTS):
@@ -56,21 +56,21 @@ async def change(
             continue
         obj["metadata"]["resourceVersion"] = str(revision)
         return obj
-    raise conflict(store.resource.group_resource, name, "the object is being changed by too many at once")
+    raise conflict(store.resource.group_resource, name, "too many concurrent changes")
 
 
-async def bind(asked: SubresourceRequest) -> Object:
-    """Put a pod on a node."""
-    body = asked.body or {}
+async def bind(request: SubresourceRequest) -> Object:
+    """Bind a pod to a node."""
+    body = request.body or {}
     metadata = body.get("metadata") or {}
-    name = asked.name or metadata.get("name") or ""
+    name = request.name or metadata.get("name") or ""
     if metadata.get("name") != name:
         raise BadRequest("name in URL does not match name in Binding object")
     target = body.get("target") or {}
     errors = _binding_errors(target)
     if errors:
         raise APIError(aggregate(errors), code=500)
-    pods = asked.store.server.store("", "pods")
+    pods = request.store.server.store("", "pods")
     assert pods is not None
 
     def edit(pod: Object) -> None:
@@ -100,7 +100,7 @@ async def bind(asked: SubresourceRequest) -> Object:
         (pod.get("status") or {}).pop("nominatedNodeName", None)
         set_pod_condition(pod, "PodScheduled", "True")
 
-    await change(pods, asked.namespace, name, edit, dry_run=asked.operation.dry_run)
+    await change(pods, request.namespace, name, edit, dry_run=request.operation.dry_run)
     return {**SUCCESS, "code": 201}
 
 
@@ -116,46 +116,46 @@ def _binding_errors(target: Object) -> Errors:
     return errors
 
 
-async def evict(asked: SubresourceRequest) -> Object:
+async def evict(request: SubresourceRequest) -> Object:
     """Delete a pod if its disruption budget allows it."""
     from kubewright.apiserver.rest.options import parse_delete_options
 
-    body = asked.body or {}
+    body = request.body or {}
     name = (body.get("metadata") or {}).get("name")
-    if name != asked.name:
+    if name != request.name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    options = parse_delete_options(asked.request, body.get("deleteOptions") or {})
-    dry_run = options.dry_run or asked.operation.dry_run
-    pod = await asked.get()
+    options = parse_delete_options(request.request, body.get("deleteOptions") or {})
+    dry_run = options.dry_run or request.operation.dry_run
+    pod = await request.get()
     status = pod.get("status") or {}
     if (
         status.get("phase") not in ("Succeeded", "Failed", "Pending")
         and "deletionTimestamp" not in pod["metadata"]
     ):
-        await _check_budget(asked, pod, dry_run=dry_run)
+        await _check_budget(request, pod, dry_run=dry_run)
     if not dry_run and "deletionTimestamp" not in pod["metadata"]:
         await change(
-            asked.store,
-            asked.namespace,
-            asked.name,
+            request.store,
+            request.namespace,
+            request.name,
             lambda one: set_pod_condition(
                 one, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting"
             ),
             dry_run=False,
         )
-    operation = asked.operation
+    operation = request.operation
     operation.verb, operation.dry_run, operation.subresource = "delete", dry_run, ""
-    await asked.store.deleter.delete(operation, options, admit=False)
+    await request.store.deleter.delete(operation, options, admit=False)
     return {**SUCCESS, "code": 201}
 
 
-async def _check_budget(asked: SubresourceRequest, pod: Object, *, dry_run: bool) -> None:
-    budgets = asked.store.server.store("policy", "poddisruptionbudgets")
+async def _check_budget(request: SubresourceRequest, pod: Object, *, dry_run: bool) -> None:
+    budgets = request.store.server.store("policy", "poddisruptionbudgets")
     if budgets is None:
         return
     version = budgets.resource.version(budgets.resource.storage_version)
     assert version is not None
-    found, _ = await budgets.list_objects(version, asked.namespace)
+    found, _ = await budgets.list_objects(version, request.namespace)
     labels = pod["metadata"].get("labels") or {}
     covering = [one for one in found if matches((one.get("spec") or {}).get("selector"), labels)]
     if not covering:
@@ -175,9 +175,9 @@ async def _check_budget(asked: SubresourceRequest, pod: Object, *, dry_run: bool
             return
 
     def spend(one: Object) -> None:
-        _spend(one, asked.name)
+        _spend(one, request.name)
 
-    await change(budgets, asked.namespace, budget["metadata"]["name"], spend, dry_run=dry_run)
+    await change(budgets, request.namespace, budget["metadata"]["name"], spend, dry_run=dry_run)
 
 
 def _is_ready(pod: Object) -> bool:
@@ -188,7 +188,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _spend(budget: Object, pod_name: str) -> None:
-    """Take one disruption from a budget, or say why not."""
+    """Decrement the allowed disruptions of a budget; raise if there are none."""
     name, status = budget["metadata"]["name"], budget.setdefault("status", {})
     allowed = status.get("disruptionsAllowed") or 0
     refusal = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -226,27 +226,27 @@ def _budget_cause(text: str, retry: int = 0) -> Object:
     return details
 
 
-async def _logs(asked: SubresourceRequest) -> HTTPResponse:
-    pod = await asked.get()
-    errors = _log_option_errors(asked)
+async def _logs(request: SubresourceRequest) -> HTTPResponse:
+    pod = await request.get()
+    errors = _log_option_errors(request)
     if errors:
         from kubewright.api.errors import invalid
         from kubewright.api.gvk import GroupKind
 
-        raise invalid(GroupKind("", "PodLogOptions"), asked.name, errors)
-    _chosen_container(pod, asked.request.query.get("container") or "")
+        raise invalid(GroupKind("", "PodLogOptions"), request.name, errors)
+    _chosen_container(pod, request.request.query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         return HTTPResponse(204, b"", content_type="text/plain")
-    raise await _unreachable(asked, node)
+    raise await _unreachable(request, node)
 
 
-def _log_option_errors(asked: SubresourceRequest) -> list[FieldError]:
+def _log_option_errors(request: SubresourceRequest) -> list[FieldError]:
     errors: list[FieldError] = []
-    if asked.request.query.get("sinceSeconds") and asked.request.query.get("sinceTime"):
+    if request.request.query.get("sinceSeconds") and request.request.query.get("sinceTime"):
         return [fe.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")]
     for field, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
-        text = asked.request.query.get(field)
+        text = request.request.query.get(field)
         if text:
             number = int(text) if text.lstrip("-").isdigit() else 0
             if number < least:
@@ -275,18 +275,18 @@ def _chosen_container(pod: Object, wanted: str) -> str:
     raise BadRequest(text)
 
 
-async def _stream(asked: SubresourceRequest) -> HTTPResponse:
-    pod = await asked.get()
-    if asked.subresource != "portforward":
-        _chosen_container(pod, asked.request.query.get("container") or "")
+async def _stream(request: SubresourceRequest) -> HTTPResponse:
+    pod = await request.get()
+    if request.subresource != "portforward":
+        _chosen_container(pod, request.request.query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
-        raise BadRequest(f"pod {asked.name} does not have a host assigned")
-    raise await _unreachable(asked, node)
+        raise BadRequest(f"pod {request.name} does not have a host assigned")
+    raise await _unreachable(request, node)
 
 
 def split_target(text: str, what: str) -> tuple[str, str, str]:
-    """Scheme, name and port of what a proxy is asked for: `name`, `name:port` or `scheme:name:port`."""
+    """Split the target of a proxy request: `name`, `name:port` or `scheme:name:port`."""
     match text.split(":"):
         case [name]:
             scheme, port = "", ""
@@ -301,23 +301,23 @@ def split_target(text: str, what: str) -> tuple[str, str, str]:
     return scheme, name, port
 
 
-async def _proxy(asked: SubresourceRequest) -> HTTPResponse:
-    _, name, _ = split_target(asked.name, "pod")
-    pod = await asked.store.get_object(asked.version, asked.namespace, name)
+async def _proxy(request: SubresourceRequest) -> HTTPResponse:
+    _, name, _ = split_target(request.name, "pod")
+    pod = await request.store.get_object(request.version, request.namespace, name)
     if not (pod.get("status") or {}).get("podIP"):
         raise BadRequest("address not allowed")
     raise no_kubelet((pod.get("spec") or {}).get("nodeName") or "")
 
 
-async def _unreachable(asked: SubresourceRequest, node: str) -> APIError:
-    nodes = asked.store.server.store("", "nodes")
+async def _unreachable(request: SubresourceRequest, node: str) -> APIError:
+    nodes = request.store.server.store("", "nodes")
     if nodes is not None and await nodes.storage.get(nodes.key("", node)) is None:
         return not_found(PODS, node)
     return no_kubelet(node)
 
 
 def no_kubelet(node: str) -> ServiceUnavailable:
-    """The error for everything that only the node itself could answer."""
+    """Return the error of requests that only a kubelet can serve."""
     return ServiceUnavailable(
         f'error dialing backend: no kubelet serves node "{node}": this control plane runs no containers'
     )

@@ -1,7 +1,7 @@
-"""What may change of a pod that exists, by way of each of its endpoints.
+"""Validation of updates of pods.
 
-A pod is what its containers run as: images can be replaced and deadlines shortened, tolerations added and
-scheduling gates removed, nothing else. `ephemeralcontainers`, `resize` and `status` change their own part.
+An update can replace images, shorten the deadline, add tolerations and remove scheduling gates. The
+subresources `ephemeralcontainers`, `resize` and `status` each change their own part of a pod.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubewright.controlplane.kinds.core.podspec.annotations import (
     annotation_change_errors,
     annotation_errors,
 )
-from kubewright.controlplane.kinds.core.podspec.resources import quality_of_service
+from kubewright.controlplane.kinds.core.podspec.resources import qos_class
 from kubewright.controlplane.kinds.core.podspec.scheduling import toleration_errors
 from kubewright.controlplane.kinds.core.podspec.validation import pod_errors
 from kubewright.controlplane.kinds.validation.addresses import legacy_ip_errors
@@ -49,9 +49,11 @@ _KEPT_METADATA = (
 
 
 def pod_update_errors(new: Object, old: Object) -> Errors:
-    """What is wrong with a change through the pod itself."""
-    notes = [pod["metadata"].get("annotations") or {} for pod in (new, old)]
-    errors = pod_errors(new) + annotation_change_errors(notes[0], notes[1], "metadata.annotations")
+    """Check an update of a pod."""
+    annotations = [pod["metadata"].get("annotations") or {} for pod in (new, old)]
+    errors = pod_errors(new) + annotation_change_errors(
+        annotations[0], annotations[1], "metadata.annotations"
+    )
     after, before = new["spec"], old["spec"]
     for kind in ("containers", "initContainers"):
         if len(after.get(kind) or ()) != len(before.get(kind) or ()):
@@ -123,7 +125,7 @@ def _gated_errors(after: Object, before: Object) -> Errors:
 
 
 def describe_difference(before: Any, after: Any, path: str = "") -> str:
-    """The leaves in which two specs differ, a line each: `-` before, `+` after."""
+    """Return the fields in which two specs differ, one per line: `-` before, `+` after."""
     lines: list[str] = []
     _differences(before, after, path, lines)
     return "\n".join(lines)
@@ -154,25 +156,25 @@ def _toleration_change(after: list[Object], before: list[Object]) -> Errors:
     return toleration_errors(after, "spec.tolerations") if after != before else []
 
 
-def keep_all_but_ephemeral(new: Object, old: Object) -> None:
-    """Take over everything except the ephemeral containers from the old pod."""
+def restore_all_but_ephemeral(new: Object, old: Object) -> None:
+    """Restore everything except the ephemeral containers from the old pod."""
     ephemeral = (new.get("spec") or {}).get("ephemeralContainers")
     new["spec"] = deep_copy(old["spec"])
     if ephemeral:
         new["spec"]["ephemeralContainers"] = ephemeral
     else:
         new["spec"].pop("ephemeralContainers", None)
-    _keep_rest(new, old)
+    _restore_rest(new, old)
 
 
-def _keep_rest(new: Object, old: Object) -> None:
+def _restore_rest(new: Object, old: Object) -> None:
     new["status"] = old.get("status") or {}
     for field in _KEPT_METADATA:
         _restore(new["metadata"], old["metadata"], field)
 
 
 def ephemeral_errors(new: Object, old: Object) -> Errors:
-    """Ephemeral containers can be added; those that exist stay as they are."""
+    """Check that ephemeral containers are only added."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [fe.forbidden("", "static pods do not support ephemeral containers")]
     errors = pod_errors(new)
@@ -189,8 +191,8 @@ def ephemeral_errors(new: Object, old: Object) -> Errors:
     return errors
 
 
-def keep_all_but_resources(new: Object, old: Object) -> None:
-    """Take over everything except requests and limits from the old pod."""
+def restore_all_but_resources(new: Object, old: Object) -> None:
+    """Restore everything except requests and limits from the old pod."""
     kinds = ("containers", "initContainers")
     if any(len(new["spec"].get(kind) or ()) != len(old["spec"].get(kind) or ()) for kind in kinds):
         return
@@ -205,17 +207,17 @@ def keep_all_but_resources(new: Object, old: Object) -> None:
                 _restore(container, one, field)
     _restore(spec, new["spec"], "resources")
     new["spec"] = spec
-    _keep_rest(new, old)
+    _restore_rest(new, old)
 
 
 def resize_errors(new: Object, old: Object) -> Errors:
-    """Requests and limits of processor and memory can change within a class of service."""
+    """Check that only requests and limits of CPU and memory change, and the QoS class does not."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         return [fe.forbidden("", "static pods cannot be resized")]
     if (old["spec"].get("os") or {}).get("name") == "windows":
         return [fe.forbidden("", "windows pods cannot be resized")]
     errors = pod_errors(new)
-    if quality_of_service(old["spec"]) != quality_of_service(new["spec"]):
+    if qos_class(old["spec"]) != qos_class(new["spec"]):
         current = (new.get("status") or {}).get("qosClass") or ""
         text = "Pod QOS Class may not change as a result of resizing"
         errors.append(fe.invalid("spec", current, text))
@@ -244,7 +246,7 @@ def resize_errors(new: Object, old: Object) -> Errors:
 
 
 def _resize_whole(new: Object | None, old: Object | None) -> Errors:
-    """Requests and limits of the pod as a whole."""
+    """Check the requests and limits at pod level."""
     if old is not None and new is None:
         return [fe.forbidden("spec.resources", "pod-level resources cannot be removed")]
     errors = _removed(new, old, "spec.resources", "pod-level resource")
@@ -276,7 +278,7 @@ def _reordered(new: Object, old: Object) -> Errors:
 
 
 def _beyond_resize(container: Object) -> Object:
-    """A container without what a resize may change."""
+    """Return a container without the fields that a resize can change."""
     resources = container.get("resources") or {}
     rest = {key: value for key, value in container.items() if key != "resources"}
     for part in ("requests", "limits"):
@@ -286,8 +288,8 @@ def _beyond_resize(container: Object) -> Object:
     return rest
 
 
-def keep_all_but_status(new: Object, old: Object) -> None:
-    """Through `status`, labels and annotations can change too, owners cannot."""
+def restore_all_but_status(new: Object, old: Object) -> None:
+    """Restore what an update of the status must not change; labels and annotations may change."""
     _restore(new["metadata"], old["metadata"], "ownerReferences")
     status, before = new.setdefault("status", {}), old.get("status") or {}
     for field in ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"):
@@ -296,11 +298,11 @@ def keep_all_but_status(new: Object, old: Object) -> None:
 
 
 def pod_status_errors(new: Object, old: Object) -> Errors:
-    """What is wrong with a new status of a pod."""
+    """Check an update of the status of a pod."""
     after, before = new.get("status") or {}, old.get("status") or {}
-    notes = [pod["metadata"].get("annotations") or {} for pod in (new, old)]
-    errors = annotation_change_errors(notes[0], notes[1], "metadata.annotations")
-    errors += annotation_errors(notes[0], new["spec"], "metadata.annotations")
+    annotations = [pod["metadata"].get("annotations") or {} for pod in (new, old)]
+    errors = annotation_change_errors(annotations[0], annotations[1], "metadata.annotations")
+    errors += annotation_errors(annotations[0], new["spec"], "metadata.annotations")
     for position, condition in enumerate(after.get("conditions") or ()):
         path, kind = f"status.conditions[{position}]", condition.get("type") or ""
         errors += _counter_errors(condition.get("observedGeneration"), f"{path}.observedGeneration")
@@ -356,7 +358,7 @@ def _claim_status_errors(statuses: list[Object], spec: Object) -> Errors:
 
 
 def _address_errors(kind: str, after: Object, before: Object) -> Errors:
-    """The addresses of a pod or of its host: one of each family, the first of them said twice."""
+    """Check the addresses of a pod or of its host: at most one per family."""
     path, listed = f"status.{kind}s", after.get(f"{kind}s") or []
     first = fe.invalid(f"{path}[0].ip", listed[0].get("ip"), f"must be equal to `{kind}`") if listed else None
     differs = bool(listed) and listed[0].get("ip") != after.get(kind)
@@ -375,7 +377,7 @@ def _address_errors(kind: str, after: Object, before: Object) -> Errors:
 
 
 def set_pod_condition(pod: Object, type: str, status: str, reason: str = "", message: str = "") -> None:
-    """Set a condition of a pod; the time of transition moves when the status does."""
+    """Set a condition of a pod; the transition time changes if the status does."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     condition: Object = {"type": type, "status": status, "lastProbeTime": None}
     condition["lastTransitionTime"] = format_time(now())

@@ -1,4 +1,4 @@
-"""Annotations of pods and templates that the server itself gives a meaning."""
+"""Annotations of pods and pod templates that the API server validates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECCOMP_PROFILES = ("runtime/default", "docker/default", "unconfined")
 
 
 def annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:
-    """What is wrong with the annotations of a pod or of a template."""
+    """Check the annotations of a pod or of a template."""
     errors: Errors = []
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
@@ -35,7 +35,7 @@ def annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:
 
 
 def annotation_match_errors(annotations: Object, spec: Object, path: str) -> Errors:
-    """Annotations and fields of a new pod or of a template that say different things."""
+    """Check that annotations of a new pod or template match the fields that replaced them."""
     errors: Errors = []
     holders = [(spec, _SECCOMP_POD, path)]
     for kind in ("initContainers", "containers", "ephemeralContainers"):
@@ -51,7 +51,7 @@ def annotation_match_errors(annotations: Object, spec: Object, path: str) -> Err
 
 
 def annotation_change_errors(new: Object, old: Object, path: str) -> Errors:
-    """Annotations that stay as they are once a pod exists."""
+    """Check that immutable annotations of a pod have not changed."""
     errors: Errors = []
     for key in sorted(old.keys() | new.keys()):
         if key in old and new.get(key) != old[key]:

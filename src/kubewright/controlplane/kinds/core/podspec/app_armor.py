@@ -1,4 +1,4 @@
-"""AppArmor profiles in annotations, as they were given before they had a field of their own."""
+"""AppArmor profiles in annotations, which `appArmorProfile` has replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def profile_of(annotation: str) -> Object | None:
-    """The profile that an annotation means."""
+    """Return the profile of an annotation value."""
     if annotation == "unconfined":
         return {"type": "Unconfined"}
     if annotation == "runtime/default":
@@ -27,8 +27,8 @@ def profile_of(annotation: str) -> Object | None:
     return None
 
 
-def take_over_annotations(pod: Object) -> list[str]:
-    """Write the profiles that annotations give into the fields of a new pod; the warnings about that."""
+def copy_app_armor_profiles(pod: Object) -> list[str]:
+    """Copy the profiles of annotations to the fields of a new pod; return warnings."""
     spec, annotations = pod["spec"], pod["metadata"].get("annotations") or {}
     if (spec.get("os") or {}).get("name") == "windows":
         return []
@@ -50,7 +50,7 @@ def take_over_annotations(pod: Object) -> list[str]:
 
 
 def app_armor_match_errors(annotations: Object, spec: Object, path: str) -> Errors:
-    """An annotation and the field that took its place say the same."""
+    """Check that annotations and fields name the same profiles."""
     if (spec.get("os") or {}).get("name") == "windows":
         return []
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
@@ -66,7 +66,7 @@ def app_armor_match_errors(annotations: Object, spec: Object, path: str) -> Erro
 
 
 def match_errors(profile: Object, annotation: str, noun: str, path: str) -> Errors:
-    """A profile in a field, and the annotation that names it in the old way."""
+    """Check that a profile matches the annotation for it."""
     kind, said = profile.get("type") or "", _TYPES.get(annotation)
     if annotation.startswith(_LOCAL):
         said = "Localhost"
@@ -79,7 +79,7 @@ def match_errors(profile: Object, annotation: str, noun: str, path: str) -> Erro
 
 
 def app_armor_annotation_errors(annotations: Object, spec: Object, path: str) -> Errors:
-    """Annotations that name no container or no profile."""
+    """Check the container names and profiles of annotations."""
     known = {one.get("name") for kind in _CONTAINERS for one in spec.get(kind) or ()}
     errors: Errors = []
     for key in sorted(annotations):

@@ -1,7 +1,7 @@
 """Defaults of pods and pod templates.
 
-A template gets less than a pod: what depends on the pod alone (requests from limits, host ports, service
-links) is left open in templates, so that a change of the rules does not change stored workloads.
+Some defaults apply to pods only: requests from limits, host ports, service links. Templates do not get them,
+so that new defaults do not change stored workloads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from kubewright.api.quantity import Quantity
 
-from .gated import drop_gated_fields
+from .feature_gates import drop_disabled_fields
 
 Object = dict[str, Any]
 
@@ -21,19 +21,19 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def all_containers(spec: Object, kinds: tuple[str, ...] = _CONTAINERS) -> Iterator[Object]:
-    """Every container of a spec."""
+    """Yield the containers of a spec."""
     for kind in kinds:
         yield from spec.get(kind) or ()
 
 
 def default_template(template: Object | None) -> None:
-    """Fill in a pod template."""
+    """Apply the defaults of a pod template."""
     if template is not None:
         default_pod_spec(template.setdefault("spec", {}))
 
 
 def default_pod(pod: Object) -> None:
-    """Fill in a pod."""
+    """Apply the defaults of a pod."""
     spec: Object = pod.setdefault("spec", {})
     default_pod_spec(spec)
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -51,7 +51,7 @@ def default_pod(pod: Object) -> None:
 
 
 def default_pod_status(status: Object) -> None:
-    """Keep the address and the list of addresses of a pod in step."""
+    """Sync `podIP` and `podIPs`."""
     address, addresses = status.get("podIP"), status.get("podIPs")
     if address and (not addresses or addresses[0].get("ip") != address):
         status["podIPs"] = [{"ip": address}]
@@ -60,8 +60,8 @@ def default_pod_status(status: Object) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """What pods and templates have in common."""
-    drop_gated_fields(spec)
+    """Apply the defaults that pods and templates share."""
+    drop_disabled_fields(spec)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -78,7 +78,7 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def default_container(container: Object) -> None:
-    """Fill in one container of any kind."""
+    """Apply the defaults of a container."""
     if not container.get("imagePullPolicy"):
         latest = image_tag(container.get("image") or "") == "latest"
         container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
@@ -124,7 +124,7 @@ def _default_request(request: Object) -> None:
 
 
 def default_volume(volume: Object) -> None:
-    """Fill in one volume; one without a source is an empty directory."""
+    """Apply the defaults of a volume; `emptyDir` if it has no source."""
     if len(volume) <= 1 and not (volume.keys() - {"name"}):
         volume["emptyDir"] = {}
     for source in ("secret", "configMap", "downwardAPI", "projected"):
@@ -149,7 +149,7 @@ def default_volume(volume: Object) -> None:
 
 
 def default_disk(holder: Object) -> None:
-    """Fill in what volumes of pods and persistent volumes have in common."""
+    """Apply the defaults of sources that volumes of pods and persistent volumes share."""
     for source, fields in _DISK_DEFAULTS.items():
         if holder.get(source) is not None:
             for field, value in fields.items():
@@ -170,14 +170,14 @@ def _default_downward(item: Object) -> None:
 
 
 def image_tag(image: str) -> str:
-    """The tag of an image reference; `latest` where neither tag nor digest is given."""
+    """Return the tag of an image; `latest` if it has neither tag nor digest."""
     name, at, _digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return tag or ("" if at else "latest")
 
 
 def round_quantities(amounts: Object | None) -> None:
-    """Round amounts of resources up to thousandths, in place."""
+    """Round quantities up to milli-units, in place."""
     for name, text in (amounts or {}).items():
         quantity = Quantity(text)
         if quantity.nanos % 1_000_000:

@@ -1,4 +1,4 @@
-"""Warnings about files of one volume that stand in each other's way."""
+"""Warnings about overlapping file paths in a volume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _File(NamedTuple):
 
 
 def overlap_warnings(volumes: list[Object]) -> Iterator[str]:
-    """The volumes whose files lie at or below one another."""
+    """Yield a warning for each pair of overlapping paths."""
     for volume in volumes:
         name = volume.get("name") or ""
         for kind, field, label in (("configMap", "name", "ConfigMap"), ("secret", "secretName", "Secret")):

@@ -1,4 +1,4 @@
-"""Amounts of resources: names, quantities, requests and limits, and the class of service that follows."""
+"""Resource names, quantities, requests and limits, and the QoS class."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ _STANDARD = STANDARD_QUOTA | {"storage"}
 
 
 def is_huge_page(name: str) -> bool:
-    """Whether a resource is memory in huge pages."""
+    """Return whether a resource is huge pages."""
     return name.startswith("hugepages-")
 
 
 def is_native(name: str) -> bool:
-    """Whether a resource is Kubernetes' own: without a domain, or under kubernetes.io."""
+    """Return whether a resource is native: without a domain, or of kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def may_overcommit(name: str) -> bool:
-    """Whether requests may be lower than limits."""
+    """Return whether requests may be lower than limits."""
     return is_native(name) and not is_huge_page(name)
 
 
 def resource_name_errors(name: str, path: str) -> Errors:
-    """A resource: one of the standard ones, or a qualified name."""
+    """Check a resource name: a standard one or a qualified name."""
     errors = [fe.invalid(path, name, text) for text in names.check_qualified_name(name)]
     if not errors and "/" not in name and not (name in _STANDARD or _is_quota_huge_page(name)):
         errors.append(fe.invalid(path, name, "must be a standard resource type or fully qualified"))
@@ -76,7 +76,7 @@ def _is_quota_huge_page(name: str) -> bool:
 
 
 def container_resource_errors(name: str, path: str) -> Errors:
-    """A resource that a container can ask for."""
+    """Check the name of a resource of containers."""
     errors = resource_name_errors(name, path)
     if "/" not in name:
         if name not in _STANDARD_CONTAINER and not is_huge_page(name):
@@ -89,7 +89,7 @@ def container_resource_errors(name: str, path: str) -> Errors:
 
 
 def quota_resource_errors(name: str, path: str) -> Errors:
-    """A resource that a quota can limit."""
+    """Check the name of a resource of quotas."""
     errors = resource_name_errors(name, path)
     if "/" not in name and name not in STANDARD_QUOTA and not _is_quota_huge_page(name):
         errors.append(fe.invalid(path, name, "must be a standard resource for quota"))
@@ -97,7 +97,7 @@ def quota_resource_errors(name: str, path: str) -> Errors:
 
 
 def quantity_errors(name: str, text: str, path: str) -> Errors:
-    """An amount of a resource."""
+    """Check a quantity of a resource."""
     quantity = Quantity(text)
     errors: Errors = []
     if quantity.nanos < 0:
@@ -108,7 +108,7 @@ def quantity_errors(name: str, text: str, path: str) -> Errors:
 
 
 def requirement_errors(requirements: Object, claims: set[str], path: str, *, of_pod: bool = False) -> Errors:
-    """Requests and limits of a container, or of a pod as a whole."""
+    """Check requests and limits of a container, or at pod level."""
     errors: Errors = []
     name_errors = _pod_resource_errors if of_pod else container_resource_errors
     limits: Object = requirements.get("limits") or {}
@@ -188,7 +188,7 @@ def _is_for_pods(name: str) -> bool:
 
 
 def _together(spec: Object, part: str) -> dict[str, Quantity]:
-    """What the containers of a pod need at the same time, at most: all that run, or one that prepares."""
+    """Return the aggregate requests or limits of all containers, including the largest init container."""
 
     def amounts(container: Object) -> dict[str, Quantity]:
         found = (container.get("resources") or {}).get(part) or {}
@@ -212,8 +212,8 @@ def _together(spec: Object, part: str) -> dict[str, Quantity]:
     return running
 
 
-def whole_resource_errors(spec: Object, path: str) -> Errors:
-    """Requests and limits of a pod as a whole."""
+def pod_resource_errors(spec: Object, path: str) -> Errors:
+    """Check requests and limits at pod level."""
     whole = spec.get("resources")
     if whole is None:
         return []
@@ -248,7 +248,7 @@ def _pod_resource_errors(name: str, path: str) -> Errors:
 
 
 def claim_list_errors(claims: list[Object], path: str) -> Errors:
-    """The claims of devices that a pod brings to its containers."""
+    """Check the resource claims of a pod."""
     errors: Errors = []
     seen: set[str] = set()
     for position, claim in enumerate(claims):
@@ -276,11 +276,11 @@ def claim_list_errors(claims: list[Object], path: str) -> Errors:
     return errors
 
 
-def default_whole_requests(spec: Object) -> None:
-    """Requests of a pod as a whole, where it has limits or requests of its own.
+def default_pod_requests(spec: Object) -> None:
+    """Set requests at pod level from those of the containers, or from the limits of the pod.
 
-    What its containers request together is requested for the pod; what it limits otherwise, as much as that.
-    Huge pages, which are not shared, are limited to what the containers may use together.
+    Applies to pods with requests or limits at pod level. Limits of huge pages are the sum of those of the
+    containers.
     """
     whole = spec.get("resources") or {}
     if not whole.get("requests") and not whole.get("limits"):
@@ -301,8 +301,8 @@ def default_whole_requests(spec: Object) -> None:
             whole[part] = amounts
 
 
-def quality_of_service(spec: Object) -> str:
-    """The class of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`."""
+def qos_class(spec: Object) -> str:
+    """Return the QoS class of a pod: `Guaranteed`, `Burstable` or `BestEffort`."""
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True

@@ -18,7 +18,7 @@ from kubewright.controlplane.kinds.validation import (
     Required,
     Rules,
 )
-from kubewright.controlplane.kinds.validation.formats import label_name
+from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
 
@@ -37,7 +37,7 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
         key, operator = toleration.get("key") or "", toleration.get("operator") or ""
         value, effect = toleration.get("value") or "", toleration.get("effect") or ""
         if key:
-            errors += label_name(key, f"{where}.key")
+            errors += qualified_name(key, f"{where}.key")
         elif operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             errors.append(fe.invalid(f"{where}.operator", operator, text))
@@ -60,7 +60,7 @@ def toleration_errors(tolerations: list[Object], path: str) -> Errors:
     return errors
 
 
-def shown_selector(selector: Object | None) -> Any:
+def format_selector(selector: Object | None) -> Any:
     """Format a label selector as Go does in error messages."""
     if selector is None:
         return None
@@ -128,13 +128,15 @@ def _check_node_field(term: Object, path: str) -> Errors:
 
 
 def _check_topology_key(key: str, path: str) -> Errors:
-    return ([] if key else [fe.required(path, "can not be empty")]) + label_name(key, path)
+    return ([] if key else [fe.required(path, "can not be empty")]) + qualified_name(key, path)
 
 
 def _check_key_list(keys: list[str], selector: Object | None, path: str) -> Errors:
     if keys and selector is None:
         return [fe.forbidden(path, "must not be specified when labelSelector is not set")]
-    return [error for position, key in enumerate(keys) for error in label_name(key, f"{path}[{position}]")]
+    return [
+        error for position, key in enumerate(keys) for error in qualified_name(key, f"{path}[{position}]")
+    ]
 
 
 def _check_label_keys(term: Object, path: str) -> Errors:

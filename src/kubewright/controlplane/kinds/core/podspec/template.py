@@ -1,4 +1,4 @@
-"""Rules of pod templates: the pods that workloads make."""
+"""Validation of pod templates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
 
 from .annotations import annotation_errors, annotation_match_errors
-from .scheduling import selector_errors, shown_selector
+from .scheduling import format_selector, selector_errors
 from .validation import pod_spec_errors
 
 Object = dict[str, Any]
 
 
 def template_errors(template: Object, path: str) -> Errors:
-    """Everything wrong with a template on its own."""
+    """Check a pod template."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     errors = label_errors(metadata.get("labels") or {}, f"{path}.labels")
     for key in sorted(metadata.get("annotations") or {}):
@@ -36,12 +36,12 @@ def template_errors(template: Object, path: str) -> Errors:
 
 
 def labels_of(template: Object) -> Mapping[str, str]:
-    """The labels of a template."""
+    """Return the labels of a template."""
     return (template.get("metadata") or {}).get("labels") or {}
 
 
 def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Whether a structured selector selects labels; no selector selects nothing, an empty one everything."""
+    """Return whether a label selector matches; `None` matches nothing, an empty selector everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -59,18 +59,18 @@ def matches(selector: Object | None, labels: Mapping[str, str]) -> bool:
     return True
 
 
-def selected_template_errors(
+def selector_and_template_errors(
     selector: Object | None, template: Object, path: str, *, noun: str, always: str, unusable: str
 ) -> Errors:
-    """A selector and the template whose pods it must select.
+    """Check a selector and the template that it must match.
 
-    `noun` is the workload in the sentence about empty selectors, `always` the one about deadlines, `unusable`
-    what is said about a selector that cannot be used; nothing is said about the template then.
+    `noun` is the kind in the message about empty selectors, `always` the one in the message about deadlines,
+    `unusable` the message about an invalid selector, after which the template is not validated.
     """
     errors: Errors = []
     if selector is None:
         errors.append(fe.required(f"{path}.selector", ""))
-        errors.append(mismatch(template, f"{path}.template"))
+        errors.append(selector_mismatch(template, f"{path}.template"))
     else:
         wrong = selector_errors(selector, f"{path}.selector")
         errors += wrong
@@ -78,21 +78,21 @@ def selected_template_errors(
             text = f"empty selector is invalid for {noun}"
             errors.append(fe.invalid(f"{path}.selector", selector, text))
         elif wrong:
-            return [*errors, fe.invalid(f"{path}.selector", shown_selector(selector), unusable)]
+            return [*errors, fe.invalid(f"{path}.selector", format_selector(selector), unusable)]
         elif not matches(selector, labels_of(template)):
-            errors.append(mismatch(template, f"{path}.template"))
+            errors.append(selector_mismatch(template, f"{path}.template"))
     errors += template_errors(template, f"{path}.template")
-    return errors + running_for_ever_errors(template, f"{path}.template", always)
+    return errors + long_running_errors(template, f"{path}.template", always)
 
 
-def mismatch(template: Object, path: str) -> FieldError:
-    """The error for a template that its own selector does not select."""
+def selector_mismatch(template: Object, path: str) -> FieldError:
+    """Return the error for a template that the selector does not match."""
     labels = (template.get("metadata") or {}).get("labels")
     return fe.invalid(f"{path}.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
-def running_for_ever_errors(template: Object, path: str, noun: str) -> Errors:
-    """Pods of long-running workloads restart always and have no deadline."""
+def long_running_errors(template: Object, path: str, noun: str) -> Errors:
+    """Check that the pods of a long-running workload always restart and have no deadline."""
     spec = template.get("spec") or {}
     errors: Errors = []
     policy = spec.get("restartPolicy") or ""

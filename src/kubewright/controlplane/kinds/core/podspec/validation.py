@@ -31,7 +31,7 @@ from kubewright.schema.validation.metadata import label_errors
 from .annotations import annotation_errors, annotation_match_errors
 from .containers import CONTAINER_LISTS, PodContext, check_containers, check_image_whitespace
 from .operating_system import check_host_process, check_operating_system
-from .resources import claim_list_errors, requirement_errors, whole_resource_errors
+from .resources import claim_list_errors, pod_resource_errors, requirement_errors
 from .scheduling import affinity_errors, spread_errors, toleration_errors
 from .security import POD_SECURITY
 from .volumes import check_volumes
@@ -203,7 +203,7 @@ POD_SPEC = Rules(
     [
         {"resourceClaims": claim_list_errors},
         Check(check_containers, context=True),
-        whole_resource_errors,
+        pod_resource_errors,
         Check(_check_host_network, context=True),
         {
             "restartPolicy": [Required(), Enum("Always", "OnFailure", "Never")],

@@ -1,4 +1,4 @@
-"""What is allowed in a pod or a template of pods and still unwise: sent as warnings."""
+"""Warnings about pods and pod templates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _instead(version: str, label: str) -> str:
     return f'deprecated since {version}; use "{label}" instead'
 
 
-OLD_LABELS = {
+DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": _instead("v1.14", "kubernetes.io/arch"),
     "beta.kubernetes.io/os": _instead("v1.14", "kubernetes.io/os"),
     "failure-domain.beta.kubernetes.io/region": _instead("v1.17", "topology.kubernetes.io/region"),
@@ -51,12 +51,12 @@ _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 
 def host_name_warnings(obj: Object) -> Iterator[str]:
-    """About names of workloads that make bad host names of their pods."""
+    """Warn about names of workloads that are not DNS labels."""
     yield from _label_advice(obj, "Pod names and hostnames")
 
 
 def pod_name_warnings(pod: Object) -> Iterator[str]:
-    """About a name of a pod that makes a bad host name."""
+    """Warn about a name of a pod that is not a DNS label."""
     yield from _label_advice(pod, "the Pod's hostname")
 
 
@@ -70,7 +70,7 @@ def _label_advice(obj: Object, use: str) -> Iterator[str]:
 
 
 def pod_warnings(pod: Object, place: str = "") -> Iterator[str]:
-    """The warnings about a pod, or about a template, which stands at `place`."""
+    """Return the warnings about a pod, or about the template at the path `place`."""
     spec: Object = pod.get("spec") or {}
     annotations: Object = (pod.get("metadata") or {}).get("annotations") or {}
     start = f"{place}." if place else ""
@@ -105,7 +105,7 @@ def pod_warnings(pod: Object, place: str = "") -> Iterator[str]:
 
 
 def volume_warnings(volume: Object, path: str, *, persistent: bool = False) -> Iterator[str]:
-    """About a volume of a pod, or about the source of a persistent one, that is no longer supported."""
+    """Warn about volume sources that are deprecated or no longer work."""
     for source in _OLD_PERSISTENT if persistent else _OLD_VOLUMES:
         if volume.get(source) is not None:
             shown = "storageOS" if source == "storageos" else source
@@ -113,11 +113,11 @@ def volume_warnings(volume: Object, path: str, *, persistent: bool = False) -> I
 
 
 def node_term_warnings(term: Object, path: str, *, check_values: bool = False) -> Iterator[str]:
-    """About old labels in the selection of nodes, and values that no label can have."""
+    """Warn about deprecated labels and invalid label values in a node selector term."""
     for position, expression in enumerate(term.get("matchExpressions") or ()):
         where, key = f"{path}.matchExpressions[{position}]", expression.get("key") or ""
-        if key in OLD_LABELS:
-            yield f"{where}.key: {key} is {OLD_LABELS[key]}"
+        if key in DEPRECATED_LABELS:
+            yield f"{where}.key: {key} is {DEPRECATED_LABELS[key]}"
         for index, value in enumerate(expression.get("values") or ()) if check_values else ():
             for text in names.check_label_value(value):
                 yield f"{where}.values[{index}]: {value} is invalid, {text}"
@@ -125,8 +125,8 @@ def node_term_warnings(term: Object, path: str, *, check_values: bool = False) -
 
 def _placement_warnings(spec: Object, path: str) -> Iterator[str]:
     for key in spec.get("nodeSelector") or {}:
-        if key in OLD_LABELS:
-            yield f"{path}.nodeSelector[{key}]: {OLD_LABELS[key]}"
+        if key in DEPRECATED_LABELS:
+            yield f"{path}.nodeSelector[{key}]: {DEPRECATED_LABELS[key]}"
     affinity: Object = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     where = f"{path}.affinity.nodeAffinity"
     required: Object = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
@@ -140,8 +140,8 @@ def _placement_warnings(spec: Object, path: str) -> Iterator[str]:
         yield from node_term_warnings(weighted.get("preference") or {}, at, check_values=True)
     for position, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         where, key = f"{path}.topologySpreadConstraints[{position}]", constraint.get("topologyKey") or ""
-        if key in OLD_LABELS:
-            yield f"{where}.topologyKey: {key} is {OLD_LABELS[key]}"
+        if key in DEPRECATED_LABELS:
+            yield f"{where}.topologyKey: {key} is {DEPRECATED_LABELS[key]}"
         if constraint.get("labelSelector") is None:
             yield f"{where}.labelSelector: {_NO_SELECTOR}"
 

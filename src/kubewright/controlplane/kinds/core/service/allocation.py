@@ -1,9 +1,8 @@
-"""Addresses and ports that services hold: each is a record in storage that only one service can have.
+"""Allocation of cluster IPs and node ports.
 
-A cluster address is an `IPAddress` object named after it, as users of Kubernetes know it. A node port is a
-record of its own. Storage lets a record be created once, which is the whole of the locking. What was claimed
-for a service that comes to nothing is given back; a record that was left behind all the same (the server was
-killed in between) is taken over by whoever asks next.
+A cluster IP is allocated by creating an `IPAddress` object, a node port by creating a record in storage; both
+fail if the key exists, so no lock is needed. Allocations of a write that fails are released. A record that is
+left over, because the server was killed, is reused by the next allocation.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 DEFAULT_NETWORK = "10.0.0.0/24"
 
 _SETTLING_SECONDS = 30.0
-"""How long a creation may be under way before its records count as abandoned."""
+"""Time after which the records of a service that does not exist can be reused."""
 _GUESSES = 8
 
 
-class Claims:
-    """Who holds which address and port, for the services of one server."""
+class ServiceAllocator:
+    """Allocator of addresses and node ports for the services of one server."""
 
     def __init__(self, services: ResourceStore, ports: range) -> None:
         self.services = services
@@ -43,7 +42,7 @@ class Claims:
         self.rng = self.server.rng
 
     async def load(self) -> None:
-        """Read which ranges there are: those of the ServiceCIDR objects."""
+        """Read the ranges of the ServiceCIDR objects."""
         store = self.server.store("networking.k8s.io", "servicecidrs")
         ranges: list[str] = []
         if store is not None:
@@ -53,11 +52,11 @@ class Claims:
 
     @property
     def family(self) -> str:
-        """`IPv4` or `IPv6`: what services get unless they ask."""
+        """The default family: `IPv4` or `IPv6`."""
         return f"IPv{self.networks[0].version}"
 
     def contains(self, address: str) -> bool:
-        """Whether an address can be given to a service."""
+        """Return whether an address is in a range."""
         try:
             value = ipaddress.ip_address(address)
         except ValueError:
@@ -69,8 +68,8 @@ class Claims:
             for network in self.networks
         )
 
-    async def free_address(self, owner: str, op: Operation) -> str | None:
-        """Claim any address, preferring the upper part of a range; `None` when all are taken."""
+    async def allocate_any_address(self, owner: str, op: Operation) -> str | None:
+        """Allocate an address, preferably of the upper part of a range; `None` if there is none."""
         for network in self.networks:
             if network.version != self.networks[0].version:
                 continue
@@ -78,7 +77,7 @@ class Claims:
             reserved = min(max(16, size // 16), 256) if size > 32 else 0
             for offset in self._offsets(size, reserved):
                 address = str(network.network_address + 1 + offset)
-                if await self.take_address(address, owner, op):
+                if await self.allocate_address(address, owner, op):
                     return address
         return None
 
@@ -90,8 +89,8 @@ class Claims:
         yield from range(reserved, start)
         yield from range(reserved)
 
-    async def take_address(self, address: str, owner: str, op: Operation) -> bool:
-        """Claim one address for a service (`namespace/name`); false if another one has it."""
+    async def allocate_address(self, address: str, owner: str, op: Operation) -> bool:
+        """Allocate an address for a service (`namespace/name`); false if it is in use."""
         store = self.server.store("networking.k8s.io", "ipaddresses")
         assert store is not None, "addresses of services are IPAddress objects"
         namespace, _, name = owner.partition("/")
@@ -110,45 +109,45 @@ class Claims:
             "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
         }
         version = store.resource.hub_version or store.resource.storage_version
-        return await self._take(store.key("", address), await store.pack(record, version), owner, op)
+        return await self._allocate_key(store.key("", address), await store.pack(record, version), owner, op)
 
-    async def take_port(self, port: int, owner: str, op: Operation) -> bool:
-        """Claim one node port."""
+    async def allocate_port(self, port: int, owner: str, op: Operation) -> bool:
+        """Allocate a node port; false if it is in use."""
         value = json.dumps({"owner": owner, "time": time.time()}).encode()
-        return await self._take(self._port_key(port), value, owner, op)
+        return await self._allocate_key(self._port_key(port), value, owner, op)
 
-    async def free_port(self, owner: str, op: Operation) -> int | None:
-        """Claim any node port; `None` when all are taken."""
+    async def allocate_any_port(self, owner: str, op: Operation) -> int | None:
+        """Allocate any node port; `None` if there is none."""
         guesses = (self.ports[self.rng.randrange(len(self.ports))] for _ in range(_GUESSES))
         port: int
         for port in chain(guesses, self.ports):
-            if await self.take_port(port, owner, op):
+            if await self.allocate_port(port, owner, op):
                 return port
         return None
 
     async def release(self, addresses: list[str], ports: list[int], owner: str) -> None:
-        """Give back what a service no longer needs."""
+        """Release addresses and ports of a service."""
         store = self.server.store("networking.k8s.io", "ipaddresses")
         assert store is not None, "addresses of services are IPAddress objects"
         keys = [self._port_key(port) for port in ports] + [store.key("", address) for address in addresses]
         for key in keys:
             item = await self.server.storage.get(key)
             if item is not None and _owner(item)[0] == owner:
-                await self._give_back(key, item.mod_revision)
+                await self._release(key, item.mod_revision)
 
     def _port_key(self, port: int) -> str:
         return f"{self.server.prefix}ranges/servicenodeports/{port}"
 
-    async def _take(self, key: str, value: bytes, owner: str, op: Operation) -> bool:
+    async def _allocate_key(self, key: str, value: bytes, owner: str, op: Operation) -> bool:
         storage = self.server.storage
         if op.dry_run:
             taken = await storage.get(key)
-            return taken is None or await self._abandoned(taken, owner)
+            return taken is None or await self._is_unused(taken, owner)
         try:
             revision = await storage.create(key, value)
-            op.on_failure(lambda: self._give_back(key, revision))
+            op.on_failure(lambda: self._release(key, revision))
         except KeyExists as error:
-            if not await self._abandoned(error.current, owner):
+            if not await self._is_unused(error.current, owner):
                 return False
             try:
                 await storage.update(key, value, expected=error.current.mod_revision)
@@ -156,12 +155,12 @@ class Claims:
                 return False
         return True
 
-    async def _give_back(self, key: str, revision: int) -> None:
+    async def _release(self, key: str, revision: int) -> None:
         with suppress(RevisionMismatch):
             await self.server.storage.delete(key, expected=revision)
 
-    async def _abandoned(self, item: KeyValue, owner: str) -> bool:
-        """Whether a record's service does not hold it (any more)."""
+    async def _is_unused(self, item: KeyValue, owner: str) -> bool:
+        """Return whether the service of a record does not use it."""
         holder, age = _owner(item)
         if holder != owner and age < _SETTLING_SECONDS:
             return False
@@ -179,7 +178,7 @@ class Claims:
 
 
 def _owner(item: KeyValue) -> tuple[str, float]:
-    """Who made a record, and how many seconds ago."""
+    """Return the service of a record, and its age in seconds."""
     record = json.loads(item.value)
     if "owner" in record:
         return record["owner"], time.time() - record["time"]

@@ -1,4 +1,4 @@
-"""Services: defaults, rules, and the addresses and ports they are given."""
+"""Strategy of services: defaults, families, allocation of addresses and ports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
 from kubewright.schema import field_errors as fe
 
-from .allocation import Claims
+from .allocation import ServiceAllocator
 from .validation import address_errors, is_headless, needs_node_ports, service_errors, service_update_errors
 
 NODE_PORTS = range(30000, 32768)
 
 
 class ServiceStrategy(KindStrategy):
-    """Services of one server."""
+    """Strategy of services: allocates addresses and node ports during validation."""
 
     returns_deleted_object = True
     allow_create_on_update = True
@@ -30,24 +30,24 @@ class ServiceStrategy(KindStrategy):
         """Initialize for one server."""
         super().__init__(kind)
         self.ports = ports
-        self._claims: Claims | None = None
+        self._allocator: ServiceAllocator | None = None
 
     def on_attach(self, store: ResourceStore) -> None:
-        """Addresses and ports are kept in the server's storage."""
-        self._claims = Claims(store, self.ports)
+        """Create the allocator."""
+        self._allocator = ServiceAllocator(store, self.ports)
 
     @property
-    def claims(self) -> Claims:
-        """Who holds which address and port."""
-        assert self._claims is not None, "services are not served yet"
-        return self._claims
+    def allocator(self) -> ServiceAllocator:
+        """The allocator of addresses and ports."""
+        assert self._allocator is not None, "services are not served yet"
+        return self._allocator
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
         """Names of services are host names: labels."""
         return names.check_dns_label(name, prefix=prefix)
 
     def default(self, version: Version, obj: Object) -> None:
-        """Fill in a service."""
+        """Apply the defaults of a service."""
         spec: Object = obj.setdefault("spec", {})
         if not spec.get("sessionAffinity"):
             spec["sessionAffinity"] = "None"
@@ -79,41 +79,41 @@ class ServiceStrategy(KindStrategy):
                     point.setdefault("ipMode", "VIP")
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """One address and a list of them say the same."""
+        """Sync `clusterIP` and `clusterIPs`."""
         obj["status"] = {"loadBalancer": {}}
         _normalize_addresses(obj["spec"], None)
-        _drop_by_type(obj["spec"], None)
+        _drop_fields_of_old_type(obj["spec"], None)
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
-        """What was given stays given unless the update says otherwise."""
+        """Keep allocated values, and drop those of another type."""
         if op.subresource == "status":
             return
-        _keep_given(obj["spec"], old["spec"])
+        _keep_allocated(obj["spec"], old["spec"])
         _normalize_addresses(obj["spec"], old["spec"])
-        _drop_by_type(obj["spec"], old["spec"])
+        _drop_fields_of_old_type(obj["spec"], old["spec"])
         if obj["spec"].get("type") != "LoadBalancer":
             obj["status"] = {**(obj.get("status") or {}), "loadBalancer": {}}
 
     async def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """A new service; one that is right is given its addresses and ports here."""
-        await self.claims.load()
+        """Validate a new service; allocate addresses and ports if it is valid."""
+        await self.allocator.load()
         errors = self._family_errors(obj["spec"], {}) or service_errors(obj, None, allocated=False)
         return errors or await self._allocate(op, obj, None)
 
     async def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """A changed service, or a new status of one."""
+        """Validate an update of a service or of its status."""
         if op.subresource == "status":
             from .validation import load_balancer_errors
 
             return load_balancer_errors(obj)
-        await self.claims.load()
+        await self.allocator.load()
         errors = self._family_errors(obj["spec"], old["spec"])
         errors = errors or service_update_errors(obj, old) + service_errors(obj, old, allocated=False)
         return errors or await self._allocate(op, obj, old)
 
     def _family_errors(self, spec: Object, before: Object) -> Errors:
-        """Fill in the families of a service; complain about those that there are none of."""
-        if spec.get("type") == "ExternalName" or _stays_as_preferred(spec, before):
+        """Set the IP families of a service; return errors for families that are not configured."""
+        if spec.get("type") == "ExternalName" or _keeps_families(spec, before):
             return []
         unselected = is_headless(spec) and not spec.get("selector")
         if spec.get("ipFamilyPolicy") is None:
@@ -122,7 +122,7 @@ class ServiceStrategy(KindStrategy):
         errors = address_errors(spec)
         if errors:
             return errors
-        family, policy = self.claims.family, spec["ipFamilyPolicy"]
+        family, policy = self.allocator.family, spec["ipFamilyPolicy"]
         families, addresses = list(spec.get("ipFamilies") or ()), spec.get("clusterIPs") or []
         path = "spec.ipFamilyPolicy"
         for many, noun in ((addresses, "cluster IPs"), (families, "IP families")):
@@ -157,30 +157,30 @@ class ServiceStrategy(KindStrategy):
         return errors
 
     async def _allocate(self, op: Operation, obj: Object, old: Object | None) -> Errors:
-        spec, claims = obj["spec"], self.claims
+        spec, allocator = obj["spec"], self.allocator
         owner = f"{op.namespace}/{obj['metadata'].get('name') or ''}"
         if spec.get("type") != "ExternalName" and not is_headless(spec):
             held = (old or {}).get("spec", {}).get("clusterIPs") or []
             wanted = spec.get("clusterIPs") or []
             if wanted and wanted != held:
                 problem = ""
-                if not claims.contains(wanted[0]):
+                if not allocator.contains(wanted[0]):
                     problem = "the provided network does not match the current range"
-                elif not await claims.take_address(wanted[0], owner, op):
+                elif not await allocator.allocate_address(wanted[0], owner, op):
                     problem = "provided IP is already allocated"
                 if problem:
                     text = f"failed to allocate IP {wanted[0]}: {problem}"
                     return [fe.invalid("spec.clusterIPs", wanted, text)]
             elif not wanted:
-                address = await claims.free_address(owner, op)
+                address = await allocator.allocate_any_address(owner, op)
                 if address is None:
-                    text = f"failed to allocate a serviceIP: range is full ({claims.networks[0]})"
+                    text = f"failed to allocate a serviceIP: range is full ({allocator.networks[0]})"
                     return [fe.internal("spec.clusterIPs", text)]
                 spec["clusterIP"], spec["clusterIPs"] = address, [address]
         return await self._allocate_ports(op, spec, (old or {}).get("spec") or {}, owner)
 
     async def _allocate_ports(self, op: Operation, spec: Object, before: Object, owner: str) -> Errors:
-        claims = self.claims
+        allocator = self.allocator
         held = {port.get("nodePort") for port in before.get("ports") or ()}
         given: dict[int, set[str]] = {}
         if needs_node_ports(spec):
@@ -197,10 +197,10 @@ class ServiceStrategy(KindStrategy):
                     if protocol in given.get(number, ()):
                         return [fe.invalid(path, number, "provided port is already allocated")]
                     own = number in given or number in held
-                    if not own and not await claims.take_port(number, owner, op):
+                    if not own and not await allocator.allocate_port(number, owner, op):
                         return [fe.invalid(path, number, "provided port is already allocated")]
                 else:
-                    found = await claims.free_port(owner, op)
+                    found = await allocator.allocate_any_port(owner, op)
                     if found is None:
                         return [
                             fe.internal(
@@ -213,12 +213,12 @@ class ServiceStrategy(KindStrategy):
         if _needs_health_check(spec):
             number = spec.get("healthCheckNodePort") or 0
             if number and number != before.get("healthCheckNodePort"):
-                if not await claims.take_port(number, owner, op):
+                if not await allocator.allocate_port(number, owner, op):
                     text = f"failed to allocate requested HealthCheck NodePort {number}"
                     why = f"{text}: provided port is already allocated"
                     return [fe.internal("spec.healthCheckNodePort", why)]
             elif not number:
-                found = await claims.free_port(owner, op)
+                found = await allocator.allocate_any_port(owner, op)
                 if found is None:
                     return [
                         fe.internal("spec.healthCheckNodePort", "failed to allocate a HealthCheck NodePort")
@@ -227,37 +227,37 @@ class ServiceStrategy(KindStrategy):
         return []
 
     async def after_store(self, op: Operation, obj: Object, old: Object | None) -> None:
-        """Give back what an update has given up."""
+        """Release what the new version does not use."""
         if old is not None and old is not obj:
-            addresses, ports = _held(old)
-            kept_addresses, kept_ports = _held(obj)
+            addresses, ports = _allocations(old)
+            kept_addresses, kept_ports = _allocations(obj)
             gone = [one for one in addresses if one not in kept_addresses]
-            await self._give_back(op, obj, gone, [one for one in ports if one not in kept_ports])
+            await self._release(op, obj, gone, [one for one in ports if one not in kept_ports])
 
     async def after_delete(self, op: Operation, obj: Object) -> None:
-        """Give everything back."""
-        await self._give_back(op, obj, *_held(obj))
+        """Release all addresses and ports."""
+        await self._release(op, obj, *_allocations(obj))
 
-    async def _give_back(self, op: Operation, obj: Object, addresses: list[str], ports: list[int]) -> None:
+    async def _release(self, op: Operation, obj: Object, addresses: list[str], ports: list[int]) -> None:
         if addresses or ports:
-            await self.claims.release(addresses, ports, f"{op.namespace}/{obj['metadata']['name']}")
+            await self.allocator.release(addresses, ports, f"{op.namespace}/{obj['metadata']['name']}")
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """What has no effect, or will have none."""
+        """Return the warnings about a service."""
         from .validation import service_warnings
 
         return () if op.subresource else service_warnings(obj)
 
 
-def _held(obj: Object) -> tuple[list[str], list[int]]:
+def _allocations(obj: Object) -> tuple[list[str], list[int]]:
     spec = obj.get("spec") or {}
     addresses = [one for one in spec.get("clusterIPs") or () if one != "None"]
     ports = {port.get("nodePort") for port in spec.get("ports") or ()} | {spec.get("healthCheckNodePort")}
     return addresses, sorted(port for port in ports if port)
 
 
-def _stays_as_preferred(spec: Object, before: Object) -> bool:
-    """Whether a service that would like two families keeps what it has got."""
+def _keeps_families(spec: Object, before: Object) -> bool:
+    """Return whether a dual-stack service with unchanged addresses keeps its families."""
     policies = (spec.get("ipFamilyPolicy"), before.get("ipFamilyPolicy") or "PreferDualStack")
     return (
         bool(before)
@@ -270,7 +270,7 @@ def _stays_as_preferred(spec: Object, before: Object) -> bool:
 
 
 def _normalize_addresses(spec: Object, before: Object | None) -> None:
-    """`clusterIP` and `clusterIPs[0]` are one value: whoever changed one of them means both."""
+    """Sync `clusterIP` and `clusterIPs[0]`: the one that has changed wins."""
     single, many = spec.get("clusterIP") or "", list(spec.get("clusterIPs") or ())
     if before is None:
         if single and not many:
@@ -286,8 +286,8 @@ def _normalize_addresses(spec: Object, before: Object | None) -> None:
         spec.pop("clusterIP", None)
 
 
-def _keep_given(spec: Object, before: Object) -> None:
-    """Values that the server once gave are kept by an update that does not mention them."""
+def _keep_allocated(spec: Object, before: Object) -> None:
+    """Keep allocated values that an update does not set."""
     cluster = ("ClusterIP", "NodePort", "LoadBalancer")
     if spec.get("type") in cluster and before.get("type") in cluster:
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
@@ -309,8 +309,8 @@ def _needs_health_check(spec: Object) -> bool:
     return (spec.get("type"), spec.get("externalTrafficPolicy")) == ("LoadBalancer", "Local")
 
 
-def _drop_by_type(spec: Object, before: Object | None) -> None:
-    """Fields that another type had and that were left as they were go with the type."""
+def _drop_fields_of_old_type(spec: Object, before: Object | None) -> None:
+    """Drop unchanged fields that the new type does not have."""
     if before is None:
         return
 

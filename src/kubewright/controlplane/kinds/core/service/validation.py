@@ -1,11 +1,25 @@
-"""Rules of services."""
+"""Validation of services."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubewright.controlplane.kinds.core.podspec.containers import PROTOCOLS
+from kubewright.controlplane.kinds.validation import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    Check,
+    Enum,
+    Errors,
+    Forbidden,
+    Range,
+    Required,
+    Rules,
+    Switch,
+    Unique,
+    When,
+)
 from kubewright.controlplane.kinds.validation.addresses import (
     ip_warnings,
     legacy_ip_errors,
@@ -13,9 +27,6 @@ from kubewright.controlplane.kinds.validation.addresses import (
     range_warnings,
 )
 from kubewright.controlplane.kinds.validation.formats import (
-    Errors,
-    choice,
-    dns_label,
     dns_subdomain,
     endpoint_ip,
     parse_ip,
@@ -28,19 +39,32 @@ from kubewright.schema.validation.metadata import label_errors
 
 Object = dict[str, Any]
 
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _MAX_AFFINITY_SECONDS = 86400
 _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _HINTS = "service.kubernetes.io/topology-aware-hints"
+_BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'"
+
+
+class _Context(NamedTuple):
+    """The context of the rules of a spec."""
+
+    service: Object
+    old: Object | None
+    allocated: bool
+
+    @property
+    def spec(self) -> Object:
+        spec: Object = self.service["spec"]
+        return spec
 
 
 def is_headless(spec: Object) -> bool:
-    """Whether a service has no address on purpose."""
+    """Return whether a service is headless."""
     return bool(spec.get("clusterIPs") == ["None"])
 
 
 def needs_node_ports(spec: Object) -> bool:
-    """Whether every port of a service is open on nodes."""
+    """Return whether a service needs node ports."""
     if spec.get("type") == "LoadBalancer":
         return spec.get("allocateLoadBalancerNodePorts") is not False
     return bool(spec.get("type") == "NodePort")
@@ -54,203 +78,222 @@ def _is_external(spec: Object) -> bool:
 
 
 def service_errors(service: Object, old: Object | None, *, allocated: bool = True) -> Errors:
-    """What is wrong with a service; `allocated` says that the server has given its values already."""
-    spec: Object = service["spec"]
-    kind, ports = spec.get("type") or "", spec.get("ports") or []
+    """Check a service; `allocated`: after addresses and ports have been allocated."""
+    return _SPEC(service["spec"], "spec", _Context(service, old, allocated))
+
+
+def _check_type(spec: Object, path: str) -> Errors:
+    kind = spec.get("type") or ""
     errors: Errors = []
-    if not ports and not is_headless(spec) and kind != "ExternalName":
-        errors.append(fe.required("spec.ports", ""))
+    if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
+        errors.append(fe.required(f"{path}.ports", ""))
     if is_headless(spec) and kind in ("LoadBalancer", "NodePort"):
         text = f"may not be set to 'None' for {kind} services"
-        errors.append(fe.invalid("spec.clusterIPs[0]", "None", text))
-    if kind == "ExternalName":
-        errors += _external_name_errors(spec)
-    errors += _port_errors(ports, spec)
-    errors += label_errors(spec.get("selector") or {}, "spec.selector")
-    errors += _affinity_errors(spec)
-    if kind != "ExternalName":
-        errors += address_errors(spec)
-    for position, address in enumerate(spec.get("externalIPs") or ()):
-        path = f"spec.externalIPs[{position}]"
-        errors += legacy_ip_errors(address, path) or endpoint_ip(address, path)
-    errors += choice(kind, _TYPES, "spec.type")
-    ranges = spec.get("loadBalancerSourceRanges") or []
-    if ranges and kind != "LoadBalancer":
-        text = "may only be used when `type` is 'LoadBalancer'"
-        errors.append(fe.forbidden("spec.LoadBalancerSourceRanges", text))
-    for position, one in enumerate(ranges):
-        errors += legacy_range_errors(one.strip(), f"spec.LoadBalancerSourceRanges[{position}]")
-    annotation = (service["metadata"].get("annotations") or {}).get(_RANGES)
+        errors.append(fe.invalid(f"{path}.clusterIPs[0]", "None", text))
+    return errors
+
+
+def _check_external_name(name: str, path: str) -> Errors:
+    name = name.removesuffix(".")
+    return dns_subdomain(name, path) if name else [fe.required(path, "")]
+
+
+def _check_port_name(name: str, path: str, context: _Context) -> Errors:
+    if name or len(context.spec["ports"]) == 1:
+        return []
+    return [fe.required(path, "")]
+
+
+def _check_node_port(number: int, path: str, context: _Context) -> Errors:
+    if not number or context.spec.get("type") != "ClusterIP":
+        return []
+    return [fe.forbidden(path, "may not be used when `type` is 'ClusterIP'")]
+
+
+def _check_port_pairs(entry: Object, path: str, context: _Context) -> Errors:
+    pair = (entry.get("protocol"), entry.get("port"))
+    for other in context.spec["ports"]:
+        if other is entry:
+            return []
+        if (other.get("protocol"), other.get("port")) == pair:
+            break
+    shown = {
+        "Name": "",
+        "Protocol": pair[0],
+        "AppProtocol": None,
+        "Port": pair[1],
+        "TargetPort": 0,
+        "NodePort": 0,
+    }
+    return [fe.duplicate(path, fe.GoStruct(shown))]
+
+
+def _check_external_ip(address: str, path: str) -> Errors:
+    return legacy_ip_errors(address, path) or endpoint_ip(address, path)
+
+
+def _check_source_ranges(spec: Object, path: str, context: _Context) -> Errors:
+    errors: Errors = []
+    ranges, balanced = spec.get("loadBalancerSourceRanges") or [], spec.get("type") == "LoadBalancer"
+    if ranges and not balanced:
+        errors.append(fe.forbidden(f"{path}.LoadBalancerSourceRanges", _BALANCER_ONLY))
+    for index, value in enumerate(ranges):
+        errors += legacy_range_errors(value.strip(), f"{path}.LoadBalancerSourceRanges[{index}]")
+    annotation = (context.service["metadata"].get("annotations") or {}).get(_RANGES)
     if annotation is not None and not ranges:
         path = f"metadata.annotations[{_RANGES}]"
-        if kind != "LoadBalancer":
-            errors.append(fe.forbidden(path, "may only be used when `type` is 'LoadBalancer'"))
-        known = ((old or {}).get("metadata") or {}).get("annotations") or {}
-        if annotation.strip() and known.get(_RANGES) != annotation:
-            for one in annotation.strip().split(","):
-                errors += legacy_range_errors(one.strip(), path)
-    if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
-        text = "may only be used when `type` is 'LoadBalancer'"
-        errors.append(fe.forbidden("spec.allocateLoadBalancerNodePorts", text))
-    errors += _class_errors(service, old)
-    return errors + _traffic_errors(spec, allocated)
+        if not balanced:
+            errors.append(fe.forbidden(path, _BALANCER_ONLY))
+        stored = ((context.old or {}).get("metadata") or {}).get("annotations") or {}
+        if annotation.strip() and stored.get(_RANGES) != annotation:
+            for value in annotation.strip().split(","):
+                errors += legacy_range_errors(value.strip(), path)
+    return errors
 
 
-def _external_name_errors(spec: Object) -> Errors:
-    errors = [
-        fe.forbidden(f"spec.{field}", "may not be set for ExternalName services")
-        for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-        if spec.get(field)
-    ]
-    name = (spec.get("externalName") or "").removesuffix(".")
-    return errors + (
-        dns_subdomain(name, "spec.externalName") if name else [fe.required("spec.externalName", "")]
-    )
-
-
-def _port_errors(ports: list[Object], spec: Object) -> Errors:
+def _check_class(spec: Object, path: str, context: _Context) -> Errors:
+    balanced, name = spec.get("type") == "LoadBalancer", spec.get("loadBalancerClass")
+    before = (context.old or {}).get("spec") or {}
+    path = f"{path}.loadBalancerClass"
     errors: Errors = []
-    names: set[str] = set()
-    seen: set[tuple[Any, Any]] = set()
-    for position, one in enumerate(ports):
-        where, name = f"spec.ports[{position}]", one.get("name") or ""
-        if not name and len(ports) > 1:
-            errors.append(fe.required(f"{where}.name", ""))
-        elif name:
-            errors += dns_label(name, f"{where}.name")
-            if name in names:
-                errors.append(fe.duplicate(f"{where}.name", name))
-            names.add(name)
-        errors += port_number(one.get("port") or 0, f"{where}.port")
-        errors += choice(one.get("protocol"), PROTOCOLS, f"{where}.protocol")
-        errors += port(one.get("targetPort"), f"{where}.targetPort")
-        if one.get("appProtocol") is not None:
-            errors += qualified_name(one["appProtocol"], f"{where}.appProtocol")
-        if one.get("nodePort") and spec.get("type") == "ClusterIP":
-            text = "may not be used when `type` is 'ClusterIP'"
-            errors.append(fe.forbidden(f"{where}.nodePort", text))
-        pair = (one.get("protocol"), one.get("port"))
-        if pair in seen:
-            shown = fe.GoStruct(
-                {
-                    "Name": "",
-                    "Protocol": pair[0],
-                    "AppProtocol": None,
-                    "Port": pair[1],
-                    "TargetPort": 0,
-                    "NodePort": 0,
-                }
-            )
-            errors.append(fe.duplicate(where, shown))
-        seen.add(pair)
+    if balanced and before.get("type") == "LoadBalancer" and before.get("loadBalancerClass") != name:
+        errors.append(fe.invalid(path, name, "may not change once set"))
+    if name is not None:
+        errors += qualified_name(name, path) if balanced else [fe.forbidden(path, _BALANCER_ONLY)]
     return errors
 
 
-def _affinity_errors(spec: Object) -> Errors:
-    affinity = spec.get("sessionAffinity")
-    errors = choice(affinity, ("ClientIP", "None"), "spec.sessionAffinity")
-    if affinity == "ClientIP":
-        config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
-        seconds = config.get("timeoutSeconds") or 0
-        if not 0 < seconds <= _MAX_AFFINITY_SECONDS:
-            text = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
-            errors.append(fe.invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, text))
-    elif affinity == "None" and spec.get("sessionAffinityConfig") is not None:
-        text = "must not be set when session affinity is None"
-        errors.append(fe.forbidden("spec.sessionAffinityConfig", text))
-    return errors
+def _check_external_policy(spec: Object, path: str) -> Errors:
+    policy = spec.get("externalTrafficPolicy") or ""
+    if not policy or _is_external(spec):
+        return []
+    text = "may only be set for externally-accessible services"
+    return [fe.invalid(f"{path}.externalTrafficPolicy", policy, text)]
 
 
-def address_errors(spec: Object) -> Errors:
-    """The addresses of a service and their families."""
+def _check_health_port(spec: Object, path: str, context: _Context) -> Errors:
+    number, path = spec.get("healthCheckNodePort") or 0, f"{path}.healthCheckNodePort"
+    if (spec.get("type"), spec.get("externalTrafficPolicy")) != ("LoadBalancer", "Local"):
+        if not number:
+            return []
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        return [fe.invalid(path, number, text)]
+    if number:
+        return port_number(number, path)
+    return [fe.required(path, "")] if context.allocated else []
+
+
+def address_errors(spec: Object, path: str = "spec") -> Errors:
+    """Check the cluster IPs of a service and their families."""
     single, many = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
-    families, policy = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy")
+    families, where = spec.get("ipFamilies") or [], f"{path}.clusterIPs"
     errors: Errors = []
     if single and not many:
-        errors.append(fe.required("spec.clusterIPs", ""))
+        errors.append(fe.required(where, ""))
     elif single and many[0] != single:
-        errors.append(fe.invalid("spec.clusterIPs", many, "first value must match `clusterIP`"))
+        errors.append(fe.invalid(where, many, "first value must match `clusterIP`"))
     elif not single and many:
-        text = "must be empty when `clusterIP` is not specified"
-        errors.append(fe.invalid("spec.clusterIPs", many, text))
-    seen: set[str] = set()
-    for position, family in enumerate(families):
-        errors += choice(family, ("IPv4", "IPv6"), f"spec.ipFamilies[{position}]")
-        if family in seen:
-            errors.append(fe.duplicate(f"spec.ipFamilies[{position}]", family))
-        seen.add(family)
-    if policy is not None:
-        allowed = ("PreferDualStack", "RequireDualStack", "SingleStack")
-        errors += choice(policy, allowed, "spec.ipFamilyPolicy")
-    wrong: Errors = []
-    for position, address in enumerate(many):
-        if position == 0 and address == "None":
+        errors.append(fe.invalid(where, many, "must be empty when `clusterIP` is not specified"))
+    errors += _FAMILIES(spec, path)
+    invalid: Errors = []
+    for index, address in enumerate(many):
+        if index == 0 and address == "None":
             if len(many) > 1:
-                text = "'None' must be the first and only value"
-                wrong.append(fe.invalid("spec.clusterIPs", many, text))
+                invalid.append(fe.invalid(where, many, "'None' must be the first and only value"))
             continue
-        wrong += legacy_ip_errors(address, f"spec.clusterIPs[{position}]")
-    errors += wrong
+        invalid += legacy_ip_errors(address, f"{where}[{index}]")
+    errors += invalid
     if len(many) > 2:
-        errors.append(fe.invalid("spec.clusterIPs", many, "may only hold up to 2 values"))
-    if wrong or is_headless(spec):
+        errors.append(fe.invalid(where, many, "may only hold up to 2 values"))
+    if invalid or is_headless(spec):
         return errors
     versions = [getattr(parse_ip(address), "version", 0) for address in many]
     if len(many) > 1 and len(set(versions)) != len(many):
-        text = "may specify no more than one IP for each IP family"
-        errors.append(fe.invalid("spec.clusterIPs", many, text))
-    for position, (address, family) in enumerate(zip(many, families, strict=False)):
-        if f"IPv{versions[position]}" != family:
-            text = f"expected an {family} value as indicated by `ipFamilies[{position}]`"
-            errors.append(fe.invalid(f"spec.clusterIPs[{position}]", address, text))
+        errors.append(fe.invalid(where, many, "may specify no more than one IP for each IP family"))
+    for index, (address, family) in enumerate(zip(many, families, strict=False)):
+        if f"IPv{versions[index]}" != family:
+            text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            errors.append(fe.invalid(f"{where}[{index}]", address, text))
     return errors
 
 
-def _class_errors(service: Object, old: Object | None) -> Errors:
-    spec, path = service["spec"], "spec.loadBalancerClass"
-    balanced, name = spec.get("type") == "LoadBalancer", spec.get("loadBalancerClass")
-    errors: Errors = []
-    was_balanced = old is not None and old["spec"].get("type") == "LoadBalancer"
-    if old is not None and balanced and was_balanced and old["spec"].get("loadBalancerClass") != name:
-        errors.append(fe.invalid(path, name, "may not change once set"))
-    if name is not None:
-        if balanced:
-            errors += qualified_name(name, path)
-        else:
-            errors.append(fe.forbidden(path, "may only be used when `type` is 'LoadBalancer'"))
-    return errors
-
-
-def _traffic_errors(spec: Object, allocated: bool) -> Errors:
-    errors: Errors = []
-    external = spec.get("externalTrafficPolicy") or ""
-    if not _is_external(spec):
-        if external:
-            text = "may only be set for externally-accessible services"
-            errors.append(fe.invalid("spec.externalTrafficPolicy", external, text))
-    else:
-        errors += choice(external, ("Cluster", "Local"), "spec.externalTrafficPolicy")
-    health = spec.get("healthCheckNodePort") or 0
-    if (spec.get("type"), external) != ("LoadBalancer", "Local"):
-        if health:
-            text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-            errors.append(fe.invalid("spec.healthCheckNodePort", health, text))
-    elif health:
-        errors += port_number(health, "spec.healthCheckNodePort")
-    elif allocated:
-        errors.append(fe.required("spec.healthCheckNodePort", ""))
-    internal = spec.get("internalTrafficPolicy")
-    if internal is not None:
-        errors += choice(internal, ("Cluster", "Local"), "spec.internalTrafficPolicy")
-    distribution = spec.get("trafficDistribution")
-    if distribution is not None:
-        allowed = ("PreferClose", "PreferSameZone", "PreferSameNode")
-        errors += choice(distribution, allowed, "spec.trafficDistribution")
-    return errors
+_NOT_FOR_EXTERNAL_NAME = Forbidden("may not be set for ExternalName services")
+_AFFINITY_SECONDS = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
+_FAMILIES = Rules(
+    {
+        "ipFamilies[*]": [Enum("IPv4", "IPv6"), Unique()],
+        "ipFamilyPolicy": Enum("PreferDualStack", "RequireDualStack", "SingleStack"),
+    }
+)
+_SPEC = Rules(
+    [
+        _check_type,
+        Switch(
+            "type",
+            {
+                "ExternalName": {
+                    "clusterIPs": _NOT_FOR_EXTERNAL_NAME,
+                    "ipFamilies": _NOT_FOR_EXTERNAL_NAME,
+                    "ipFamilyPolicy": _NOT_FOR_EXTERNAL_NAME,
+                    "externalName": Check(_check_external_name, absent=""),
+                }
+            },
+        ),
+        {
+            "ports[*]": [
+                {"name": [Check(_check_port_name, absent="", context=True), DNS_LABEL]},
+                Unique("name", ignore_empty=True),
+                {
+                    "port": Range(1, 65535, absent=0),
+                    "protocol": [Required(), Enum(*PROTOCOLS)],
+                    "targetPort": Check(port, absent=0),
+                    "appProtocol": qualified_name,
+                    "nodePort": Check(_check_node_port, context=True),
+                },
+                Check(_check_port_pairs, context=True),
+            ],
+            "selector": label_errors,
+            "sessionAffinity": [Required(), Enum("ClientIP", "None")],
+        },
+        Switch(
+            "sessionAffinity",
+            {
+                "ClientIP": {
+                    "sessionAffinityConfig.clientIP.timeoutSeconds": Range(
+                        1, _MAX_AFFINITY_SECONDS, detail=_AFFINITY_SECONDS, absent=0
+                    )
+                },
+                "None": {
+                    "sessionAffinityConfig": Forbidden(
+                        "must not be set when session affinity is None", pointer=True
+                    )
+                },
+            },
+        ),
+        When(lambda spec: spec.get("type") != "ExternalName", address_errors),
+        {
+            "externalIPs[*]": _check_external_ip,
+            "type": [Required(), Enum("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")],
+        },
+        Check(_check_source_ranges, context=True),
+        When(
+            lambda spec: spec.get("type") != "LoadBalancer",
+            {"allocateLoadBalancerNodePorts": Forbidden(_BALANCER_ONLY, pointer=True)},
+        ),
+        Check(_check_class, context=True),
+        _check_external_policy,
+        When(_is_external, {"externalTrafficPolicy": [Required(), Enum("Cluster", "Local")]}),
+        Check(_check_health_port, context=True),
+        {
+            "internalTrafficPolicy": Enum("Cluster", "Local"),
+            "trafficDistribution": Enum("PreferClose", "PreferSameZone", "PreferSameNode"),
+        },
+    ]
+)
 
 
 def service_update_errors(service: Object, old: Object) -> Errors:
-    """What may not change of a service that keeps an address."""
+    """Check the immutable fields of a service."""
     after, before = service["spec"], old["spec"]
     if "ExternalName" in (after.get("type"), before.get("type")):
         return []
@@ -274,7 +317,7 @@ def service_update_errors(service: Object, old: Object) -> Errors:
 
 
 def service_warnings(service: Object) -> Iterator[str]:
-    """What of a service has no effect, or will have none."""
+    """Return the warnings about a service."""
     spec: Object = service["spec"]
     if _HINTS in (service["metadata"].get("annotations") or {}):
         yield f"annotation {_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
@@ -306,27 +349,37 @@ def service_warnings(service: Object) -> Iterator[str]:
 
 
 def load_balancer_errors(service: Object) -> Errors:
-    """What is wrong with the points of access that a load balancer reports."""
-    errors: Errors = []
+    """Check the ingress points of a load balancer."""
+    path = "status.loadBalancer.ingress"
     ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     if ingress and service["spec"].get("type") != "LoadBalancer":
-        text = "may only be used when `spec.type` is 'LoadBalancer'"
-        return [fe.forbidden("status.loadBalancer.ingress", text)]
-    for position, one in enumerate(ingress):
-        where = f"status.loadBalancer.ingress[{position}]"
-        if one.get("ip"):
-            errors += legacy_ip_errors(one["ip"], f"{where}.ip")
-            if one.get("ipMode") is None:
-                errors.append(fe.required(f"{where}.ipMode", "must be specified when `ip` is set"))
-        if one.get("hostname"):
-            errors += dns_subdomain(one["hostname"], f"{where}.hostname")
-            if parse_ip(one["hostname"]) is not None:
-                text = "must be a DNS name, not an IP address"
-                errors.append(fe.invalid(f"{where}.hostname", one["hostname"], text))
-        mode = one.get("ipMode")
-        if mode is not None:
-            if not one.get("ip"):
-                text = "may not be specified when `ip` is not set"
-                errors.append(fe.forbidden(f"{where}.ipMode", text))
-            errors += choice(mode, ("Proxy", "VIP"), f"{where}.ipMode")
-    return errors
+        return [fe.forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
+    return _INGRESS(ingress, path)
+
+
+def _check_ip_mode(point: Object, path: str) -> Errors:
+    if not point.get("ip") or point.get("ipMode") is not None:
+        return []
+    return [fe.required(f"{path}.ipMode", "must be specified when `ip` is set")]
+
+
+def _check_not_address(name: str, path: str) -> Errors:
+    if not name or parse_ip(name) is None:
+        return []
+    return [fe.invalid(path, name, "must be a DNS name, not an IP address")]
+
+
+_INGRESS = Rules(
+    {
+        "[*]": [
+            When(lambda point: point.get("ip"), {"ip": legacy_ip_errors}),
+            _check_ip_mode,
+            {"hostname": [DNS_SUBDOMAIN, _check_not_address]},
+            When(
+                lambda point: not point.get("ip"),
+                {"ipMode": Forbidden("may not be specified when `ip` is not set", pointer=True)},
+            ),
+            {"ipMode": Enum("Proxy", "VIP")},
+        ]
+    }
+)

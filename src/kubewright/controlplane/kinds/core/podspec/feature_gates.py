@@ -1,8 +1,4 @@
-"""Fields of features that are not switched on: accepted, and left out of what is stored.
-
-The API of a release names fields of features that are still being tried out. A server on which such a feature
-is off takes an object that uses one and drops the field, so that the object means the same everywhere.
-"""
+"""Fields of pod specs whose feature gates are off by default: dropped, as kube-apiserver does."""
 
 from __future__ import annotations
 
@@ -13,8 +9,8 @@ Object = dict[str, Any]
 _PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 
-def drop_gated_fields(spec: Object) -> None:
-    """Take the fields of features that are off out of the spec of a pod or of a template."""
+def drop_disabled_fields(spec: Object) -> None:
+    """Remove the fields of disabled features from a pod spec."""
     spec.pop("schedulingGroup", None)
     for kind in ("initContainers", "containers"):
         for container in spec.get(kind) or ():
