@@ -35,8 +35,8 @@ class HealthChecks:
             checks.pop(name, None)
 
     async def run(self, name: str) -> Exception | None:
-        """Run one check; return its error. Raises `KeyError` if there is no such check."""
-        return await _run(self._checks["/healthz"][name])
+        """Run one check of `/readyz`; return its error. Raises `KeyError` if there is no such check."""
+        return await _run(self._checks["/readyz"][name])
 
     def handler(self, endpoint: str) -> Callable[[HTTPRequest], Awaitable[HTTPResponse]]:
         """What answers an endpoint and the paths of its checks."""

@@ -1,4 +1,4 @@
-"""A control plane in process and a client that answers with status and object."""
+"""A control plane in process, and a client for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MERGE = "application/merge-patch+json"
 
 
 class Cluster:
-    """What a test needs of a control plane."""
+    """Client of a control plane in process."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.server = plane.server
@@ -32,7 +32,7 @@ class Cluster:
         type: str = "application/json",
         accept: str = "application/json",
     ) -> tuple[int, Object]:
-        """Send a request; returns the status code and the answer."""
+        """Send a request; return the status code and the body."""
         request = HTTPRequest(
             method,
             path,
@@ -45,14 +45,14 @@ class Cluster:
         return response.status, json.loads(response.body) if response.body else {}
 
     async def create(self, path: str, name: str, **rest: Any) -> Object:
-        """Create an object and expect that it is taken."""
+        """Create an object."""
         metadata = {"name": name, **rest.pop("metadata", {})}
         status, obj = await self.call("POST", path, {"metadata": metadata, **rest})
         assert status == 201, obj
         return obj
 
-    async def refused(self, path: str, name: str, **rest: Any) -> dict[str, str]:
-        """Create an object and expect that it is refused; returns fields and what is wrong with them."""
+    async def rejected(self, path: str, name: str, **rest: Any) -> dict[str, str]:
+        """Create an object that is invalid; return the error messages by field."""
         metadata = {"name": name, **rest.pop("metadata", {})}
         status, obj = await self.call("POST", path, {"metadata": metadata, **rest})
         assert status == 422, obj
@@ -63,7 +63,7 @@ class Cluster:
         return await self.call("PATCH", path, body, type=type)
 
     async def table(self, path: str) -> tuple[list[str], list[list[Any]]]:
-        """The header and the cells of a table."""
+        """Return the header and the cells of a table."""
         _, table = await self.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
         header = [column["name"] for column in table["columnDefinitions"]]
         return header, [row["cells"] for row in table["rows"]]
@@ -71,7 +71,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """A control plane without controllers, so that nothing happens that a test does not ask for."""
+    """A control plane without controllers."""
     plane = ControlPlane(
         port=None, auth="always-allow", controllers=False, disable_admission_plugins=["ServiceAccount"]
     )

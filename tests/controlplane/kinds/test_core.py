@@ -8,14 +8,14 @@ from typing import Any
 NS = "/api/v1/namespaces/ns"
 
 
-async def test_string_data_becomes_data(cluster: Any) -> None:
+async def test_string_data_is_moved_to_data(cluster: Any) -> None:
     secret = await cluster.create(f"{NS}/secrets", "s", stringData={"a": "b"})
     assert secret["type"] == "Opaque"
     assert secret["data"] == {"a": base64.b64encode(b"b").decode()}
     assert "stringData" not in secret
 
 
-async def test_immutable_objects_stay(cluster: Any) -> None:
+async def test_immutable_objects_cannot_be_changed(cluster: Any) -> None:
     for plural, value in (("configmaps", "x"), ("secrets", "eA==")):
         await cluster.create(f"{NS}/{plural}", "i", immutable=True, data={"a": value})
         status, error = await cluster.patch(f"{NS}/{plural}/i", {"data": {"a": "eQ=="}, "immutable": None})
@@ -23,12 +23,12 @@ async def test_immutable_objects_stay(cluster: Any) -> None:
         assert {cause["field"] for cause in error["details"]["causes"]} == {"data", "immutable"}
 
 
-async def test_secrets_of_known_types_have_their_keys(cluster: Any) -> None:
-    wrong = await cluster.refused(f"{NS}/secrets", "t", type="kubernetes.io/tls", data={})
+async def test_well_known_secret_types_require_keys(cluster: Any) -> None:
+    wrong = await cluster.rejected(f"{NS}/secrets", "t", type="kubernetes.io/tls", data={})
     assert wrong == {"data[tls.crt]": "Required value", "data[tls.key]": "Required value"}
 
 
-async def test_a_namespace_stays_until_it_is_finalized(cluster: Any) -> None:
+async def test_a_namespace_is_removed_after_finalize(cluster: Any) -> None:
     made = await cluster.create("/api/v1/namespaces", "n")
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
     assert made["spec"] == {"finalizers": ["kubernetes"]}
@@ -45,20 +45,20 @@ async def test_a_namespace_stays_until_it_is_finalized(cluster: Any) -> None:
     assert (await cluster.call("GET", "/api/v1/namespaces/n"))[0] == 404
 
 
-async def test_nodes_register_with_a_status(cluster: Any) -> None:
+async def test_nodes_are_created_with_a_status(cluster: Any) -> None:
     node = await cluster.create("/api/v1/nodes", "n", status={"capacity": {"cpu": "4"}})
     assert node["status"]["allocatable"] == {"cpu": "4"}
     _, node = await cluster.patch("/api/v1/nodes/n", {"status": {"capacity": {"cpu": "8"}}})
     assert node["status"]["capacity"] == {"cpu": "4"}
     _, node = await cluster.patch("/api/v1/nodes/n/status", {"status": {"capacity": {"cpu": "8"}}})
     assert node["status"]["capacity"] == {"cpu": "8"}
-    wrong = await cluster.refused("/api/v1/nodes", "m", spec={"taints": [{"key": "a", "effect": "X"}]})
+    wrong = await cluster.rejected("/api/v1/nodes", "m", spec={"taints": [{"key": "a", "effect": "X"}]})
     assert "metadata.taints[0].effect" in wrong
 
 
-async def test_claims_change_little(cluster: Any) -> None:
+async def test_immutable_fields_of_claims(cluster: Any) -> None:
     path = f"{NS}/persistentvolumeclaims"
-    wrong = await cluster.refused(path, "c", spec={})
+    wrong = await cluster.rejected(path, "c", spec={})
     assert wrong == {
         "spec.accessModes": "Required value: at least 1 access mode is required",
         "spec.resources[storage]": "Required value",
@@ -73,14 +73,14 @@ async def test_claims_change_little(cluster: Any) -> None:
     assert status == 200
 
 
-async def test_limit_ranges_fill_in_what_follows(cluster: Any) -> None:
+async def test_defaults_of_limit_ranges(cluster: Any) -> None:
     item = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}
     made = await cluster.create(f"{NS}/limitranges", "l", spec={"limits": [item]})
     assert made["spec"]["limits"][0]["default"] == {"cpu": "2"}
     assert made["spec"]["limits"][0]["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
 
 
-async def test_put_creates_what_may_be_created_so(cluster: Any) -> None:
+async def test_kinds_that_allow_create_on_update(cluster: Any) -> None:
     body = {
         "metadata": {"name": "e"},
         "subsets": [{"addresses": [{"ip": "1.2.3.4"}], "ports": [{"port": 80}]}],
@@ -90,7 +90,7 @@ async def test_put_creates_what_may_be_created_so(cluster: Any) -> None:
     assert (await cluster.call("PUT", f"{NS}/configmaps/c", {"metadata": {"name": "c"}}))[0] == 404
 
 
-async def test_some_kinds_answer_a_deletion_with_the_object(cluster: Any) -> None:
+async def test_kinds_that_return_the_deleted_object(cluster: Any) -> None:
     await cluster.create(f"{NS}/serviceaccounts", "a")
     await cluster.create(f"{NS}/configmaps", "a")
     assert (await cluster.call("DELETE", f"{NS}/serviceaccounts/a"))[1]["metadata"]["name"] == "a"
@@ -137,7 +137,7 @@ async def test_tables_of_pods(cluster: Any) -> None:
     assert row[5:] == ["1.2.3.4", "n", "<none>", "<none>"]
 
 
-async def test_component_statuses_tell_what_runs(cluster: Any) -> None:
+async def test_component_statuses(cluster: Any) -> None:
     _, rows = await cluster.table("/api/v1/componentstatuses")
     assert [row[:2] for row in rows] == [
         ["controller-manager", "Healthy"],
@@ -147,7 +147,7 @@ async def test_component_statuses_tell_what_runs(cluster: Any) -> None:
     assert cluster.warnings == ["v1 ComponentStatus is deprecated in v1.19+"]
 
 
-async def test_secrets_of_an_account_are_names(cluster: Any) -> None:
+async def test_service_accounts_reference_secrets_by_name(cluster: Any) -> None:
     path = "/api/v1/namespaces/ns/serviceaccounts"
     note = "kubernetes.io/enforce-mountable-secrets"
     secrets = [{"name": "a", "kind": "Secret", "namespace": "x"}]
@@ -156,17 +156,17 @@ async def test_secrets_of_an_account_are_names(cluster: Any) -> None:
     assert cluster.warnings[0].startswith(f"metadata.annotations[{note}]: deprecated in v1.32+")
 
 
-async def test_a_secret_without_a_value_is_empty(cluster: Any) -> None:
+async def test_null_values_of_a_secret_are_empty(cluster: Any) -> None:
     made = await cluster.create(
         "/api/v1/namespaces/ns/secrets", "s", data={"a": None}, stringData={"b": None}
     )
     assert made["data"] == {"a": "", "b": ""}
 
 
-async def test_the_ranges_of_a_node_say_the_same_twice(cluster: Any) -> None:
+async def test_pod_cidr_and_pod_cidrs_of_a_node_are_synced(cluster: Any) -> None:
     made = await cluster.create("/api/v1/nodes", "n", spec={"podCIDRs": ["10.0.0.0/24", "fd00::/64"]})
     assert made["spec"]["podCIDR"] == "10.0.0.0/24"
-    wrong = await cluster.refused("/api/v1/nodes", "m", spec={"podCIDR": "10.0.0.1/24"})
+    wrong = await cluster.rejected("/api/v1/nodes", "m", spec={"podCIDR": "10.0.0.1/24"})
     assert wrong["spec.podCIDRs[0]"].endswith("must not have bits set beyond the prefix length")
     await cluster.create("/api/v1/nodes", "p", spec={"providerID": "x"})
     status, answer = await cluster.patch("/api/v1/nodes/p", {"spec": {"providerID": "y"}})
@@ -174,7 +174,7 @@ async def test_the_ranges_of_a_node_say_the_same_twice(cluster: Any) -> None:
     assert answer["details"]["causes"][0]["reason"] == "FieldValueForbidden"
 
 
-async def test_values_of_the_wrong_type_are_placed(cluster: Any) -> None:
+async def test_errors_about_wrong_types_name_the_field(cluster: Any) -> None:
     volume = {"name": "v", "configMap": {"name": 5}}
     body = {"metadata": {"name": "p"}, "spec": {"volumes": [volume]}}
     status, answer = await cluster.call("POST", "/api/v1/namespaces/ns/pods", body)
@@ -199,7 +199,7 @@ async def test_the_table_of_an_empty_list_of_a_kind_without_columns(cluster: Any
         assert answer["rows"] is None
 
 
-async def test_tables_of_daemon_sets_leave_out_what_stands_for_a_field(cluster: Any) -> None:
+async def test_tables_of_daemon_sets_omit_the_template_generation_annotation(cluster: Any) -> None:
     path = "/apis/apps/v1/namespaces/ns/daemonsets"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     await cluster.create(path, "d", spec={"selector": {"matchLabels": {"a": "b"}}, "template": template})
@@ -207,7 +207,7 @@ async def test_tables_of_daemon_sets_leave_out_what_stands_for_a_field(cluster: 
     assert "annotations" not in answer["rows"][0]["object"]["metadata"]
 
 
-async def test_rows_of_pods_that_ended_say_so(cluster: Any) -> None:
+async def test_table_rows_of_completed_pods_have_a_condition(cluster: Any) -> None:
     path = "/api/v1/namespaces/ns/pods"
     await cluster.create(path, "p", spec={"containers": [{"name": "c", "image": "i"}]})
     await cluster.patch(f"{path}/p/status", {"status": {"phase": "Failed"}})
@@ -216,12 +216,12 @@ async def test_rows_of_pods_that_ended_say_so(cluster: Any) -> None:
     assert (condition["type"], condition["reason"]) == ("Completed", "Failed")
 
 
-async def test_names_that_are_judged_when_they_are_complete(cluster: Any) -> None:
+async def test_generate_name_prefixes_that_are_not_validated(cluster: Any) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     body = {"metadata": {"generateName": "Bad_"}, "spec": {"template": template}}
     status, answer = await cluster.call("POST", "/api/v1/namespaces/ns/replicationcontrollers", body)
     assert status == 422
     assert [cause["field"] for cause in answer["details"]["causes"]] == ["metadata.name"]
     event = {"involvedObject": {"kind": "Pod", "namespace": "ns", "name": "p"}}
-    wrong = await cluster.refused("/api/v1/namespaces/ns/events", "a/b", **event)
+    wrong = await cluster.rejected("/api/v1/namespaces/ns/events", "a/b", **event)
     assert wrong == {"metadata.name": "Invalid value: \"a/b\": may not contain '/'"}

@@ -33,7 +33,7 @@ async def test_invalid_success_policies_are_rejected(cluster: Any) -> None:
         "completionMode": "Indexed",
         "successPolicy": {"rules": rules},
     }
-    causes = await cluster.refused(JOBS, "j", spec=job)
+    causes = await cluster.rejected(JOBS, "j", spec=job)
     path = "spec.successPolicy.rules"
     assert set(causes) == {
         f"{path}[0]",
@@ -44,7 +44,9 @@ async def test_invalid_success_policies_are_rejected(cluster: Any) -> None:
 
 
 async def test_long_name_is_an_invalid_pod_label(cluster: Any) -> None:
-    assert set(await cluster.refused(JOBS, "a" * 64, spec={"template": TEMPLATE})) == {"spec.template.labels"}
+    assert set(await cluster.rejected(JOBS, "a" * 64, spec={"template": TEMPLATE})) == {
+        "spec.template.labels"
+    }
 
 
 async def test_resources_of_a_suspended_job_can_change(cluster: Any) -> None:

@@ -1,4 +1,4 @@
-"""Patches and applied configurations of built-in kinds: what they cannot be, and how servers say so."""
+"""Invalid patches and apply configurations of built-in kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of pods beyond their containers: systems, addresses, volumes elsewhere, what is warned about."""
+"""Validation of pod specs: operating systems, addresses, volume sources, warnings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def spec(**rest: Any) -> dict[str, Any]:
     return {"containers": [CONTAINER], **rest}
 
 
-async def test_fields_of_features_that_are_off_are_left_out(cluster: Any) -> None:
+async def test_fields_of_disabled_features_are_dropped(cluster: Any) -> None:
     container = {**CONTAINER, "lifecycle": {"stopSignal": "SIGTERM"}}
     source = {"clusterTrustBundle": {"name": "b", "path": "p"}}
     volume = {"name": "v", "projected": {"sources": [source]}}
@@ -42,33 +42,33 @@ async def test_fields_of_features_that_are_off_are_left_out(cluster: Any) -> Non
         ({"image": {"reference": "", "pullPolicy": "X"}}, {"image.reference", "image.pullPolicy"}),
     ],
 )
-async def test_volumes_that_lie_elsewhere(cluster: Any, source: dict[str, Any], wrong: set[str]) -> None:
-    refused = await cluster.refused(PODS, "p", spec=spec(volumes=[{"name": "v", **source}]))
-    assert set(refused) == {f"spec.volumes[0].{field}" for field in wrong}
+async def test_volume_sources(cluster: Any, source: dict[str, Any], wrong: set[str]) -> None:
+    rejected = await cluster.rejected(PODS, "p", spec=spec(volumes=[{"name": "v", **source}]))
+    assert set(rejected) == {f"spec.volumes[0].{field}" for field in wrong}
 
 
-async def test_a_windows_pod_has_no_linux_options_and_the_other_way_round(cluster: Any) -> None:
-    refused = await cluster.refused(
+async def test_options_of_another_operating_system_are_forbidden(cluster: Any) -> None:
+    rejected = await cluster.rejected(
         PODS, "p", spec=spec(os={"name": "windows"}, hostPID=True, securityContext={"runAsUser": 1})
     )
-    assert refused == {
+    assert rejected == {
         "spec.hostPID": "Forbidden: cannot be set for a windows pod",
         "spec.securityContext.runAsUser": "Forbidden: cannot be set for a windows pod",
     }
     options = {"windowsOptions": {"runAsUserName": "a"}}
-    refused = await cluster.refused(PODS, "p", spec=spec(os={"name": "linux"}, securityContext=options))
-    assert set(refused) == {"spec.securityContext.windowsOptions"}
+    rejected = await cluster.rejected(PODS, "p", spec=spec(os={"name": "linux"}, securityContext=options))
+    assert set(rejected) == {"spec.securityContext.windowsOptions"}
     options = {"windowsOptions": {"hostProcess": True, "runAsUserName": "d/\\u"}}
-    refused = await cluster.refused(PODS, "p", spec=spec(securityContext=options))
-    assert set(refused) == {"spec.hostNetwork", "spec.securityContext.windowsOptions.runAsUserName"}
+    rejected = await cluster.rejected(PODS, "p", spec=spec(securityContext=options))
+    assert set(rejected) == {"spec.hostNetwork", "spec.securityContext.windowsOptions.runAsUserName"}
 
 
-async def test_annotations_that_mean_something(cluster: Any) -> None:
+async def test_annotations_are_validated(cluster: Any) -> None:
     mirror, cost = "kubernetes.io/config.mirror", "controller.kubernetes.io/pod-deletion-cost"
     armor = "container.apparmor.security.beta.kubernetes.io/"
     notes = {mirror: "x", cost: "+5", f"{armor}other": "runtime/default"}
-    refused = await cluster.refused(PODS, "p", metadata={"annotations": notes}, spec=spec())
-    assert set(refused) == {f"metadata.annotations[{key}]" for key in notes}
+    rejected = await cluster.rejected(PODS, "p", metadata={"annotations": notes}, spec=spec())
+    assert set(rejected) == {f"metadata.annotations[{key}]" for key in notes}
     pod = await cluster.create(PODS, "p", metadata={"annotations": {f"{armor}c": "localhost/x"}}, spec=spec())
     profile = {"type": "Localhost", "localhostProfile": "x"}
     assert pod["spec"]["containers"][0]["securityContext"] == {"appArmorProfile": profile}
@@ -80,14 +80,14 @@ async def test_annotations_that_mean_something(cluster: Any) -> None:
     )
 
 
-async def test_claims_of_devices_are_named_once_and_in_one_way(cluster: Any) -> None:
+async def test_resource_claims(cluster: Any) -> None:
     claims = [{"name": "a"}, {"name": "a", "resourceClaimName": "b"}]
-    refused = await cluster.refused(PODS, "p", spec=spec(resourceClaims=claims))
-    assert refused["spec.resourceClaims[1].name"] == 'Duplicate value: "a"'
-    assert "must specify one of" in refused["spec.resourceClaims[0]"]
+    rejected = await cluster.rejected(PODS, "p", spec=spec(resourceClaims=claims))
+    assert rejected["spec.resourceClaims[1].name"] == 'Duplicate value: "a"'
+    assert "must specify one of" in rejected["spec.resourceClaims[0]"]
 
 
-async def test_a_pod_asks_for_no_less_than_its_containers(cluster: Any) -> None:
+async def test_pod_level_resources_cover_those_of_containers(cluster: Any) -> None:
     container = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
     sidecar = {**container, "name": "s", "restartPolicy": "Always"}
     whole = {
@@ -95,17 +95,19 @@ async def test_a_pod_asks_for_no_less_than_its_containers(cluster: Any) -> None:
         "initContainers": [sidecar],
         "resources": {"requests": {"cpu": "1500m"}},
     }
-    refused = await cluster.refused(PODS, "p", spec=whole)
-    assert refused == {
+    rejected = await cluster.rejected(PODS, "p", spec=whole)
+    assert rejected == {
         "spec.resources.requests[cpu]": (
             'Invalid value: "1500m": must be greater than or equal to aggregate container requests of 2'
         )
     }
-    refused = await cluster.refused(PODS, "p", spec=spec(resources={"limits": {"ephemeral-storage": "1Gi"}}))
-    assert set(refused) == {"spec.resources.limits[ephemeral-storage]"}
+    rejected = await cluster.rejected(
+        PODS, "p", spec=spec(resources={"limits": {"ephemeral-storage": "1Gi"}})
+    )
+    assert set(rejected) == {"spec.resources.limits[ephemeral-storage]"}
 
 
-async def test_keys_of_labels_are_matched_once(cluster: Any) -> None:
+async def test_match_label_keys(cluster: Any) -> None:
     constraint = {
         "maxSkew": 1,
         "topologyKey": "z",
@@ -113,28 +115,28 @@ async def test_keys_of_labels_are_matched_once(cluster: Any) -> None:
         "matchLabelKeys": ["x"],
         "labelSelector": {"matchLabels": {"x": "y"}},
     }
-    refused = await cluster.refused(
+    rejected = await cluster.rejected(
         PODS, "p", metadata={"labels": {"x": "y"}}, spec=spec(topologySpreadConstraints=[constraint])
     )
-    assert refused == {
+    assert rejected == {
         "spec.topologySpreadConstraints[0][0]": (
             'Invalid value: "x": exists in both matchLabelKeys and labelSelector'
         )
     }
 
 
-async def test_variables_from_files(cluster: Any) -> None:
+async def test_file_key_references(cluster: Any) -> None:
     variable = {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "a", "key": "K"}}}
     container = {**CONTAINER, "env": [variable]}
     pod = await cluster.create(
         PODS, "p", spec={"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]}
     )
     assert pod["spec"]["containers"][0]["env"][0]["valueFrom"]["fileKeyRef"]["optional"] is False
-    refused = await cluster.refused(PODS, "q", spec={"containers": [container]})
-    assert refused == {"spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName": 'Not found: "v"'}
+    rejected = await cluster.rejected(PODS, "q", spec={"containers": [container]})
+    assert rejected == {"spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName": 'Not found: "v"'}
 
 
-async def test_what_is_unwise_is_warned_about(cluster: Any) -> None:
+async def test_warnings_about_pod_specs(cluster: Any) -> None:
     container = {**CONTAINER, "ports": [{"containerPort": 1, "hostIP": "1.2.3.4"}]}
     secret = {"secretName": "s", "items": [{"key": "a", "path": "x"}, {"key": "b", "path": "x/y"}]}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}}
@@ -152,7 +154,7 @@ async def test_what_is_unwise_is_warned_about(cluster: Any) -> None:
     assert selector.endswith("[0].labelSelector: a null labelSelector results in matching no pod")
 
 
-async def test_the_status_of_a_pod_is_checked(cluster: Any) -> None:
+async def test_the_status_of_a_pod_is_validated(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec(nodeName="n"))
     for status, field in (
         ({"podIP": "bad"}, "status.podIPs[0]"),
@@ -169,18 +171,18 @@ async def test_the_status_of_a_pod_is_checked(cluster: Any) -> None:
         assert [cause["field"] for cause in answer["details"]["causes"]] == [field]
 
 
-async def test_evictions_in_their_old_version(cluster: Any) -> None:
+async def test_evictions_of_policy_v1beta1(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
     status, answer = await cluster.call("POST", f"{PODS}/p/eviction", body)
     assert (status, answer["status"]) == (201, "Success")
 
 
-async def test_annotations_and_fields_say_the_same(cluster: Any) -> None:
+async def test_annotations_and_fields_must_match(cluster: Any) -> None:
     armor = "container.apparmor.security.beta.kubernetes.io/c"
     seccomp = "seccomp.security.alpha.kubernetes.io/pod"
     container = {**CONTAINER, "securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}
-    refused = await cluster.refused(
+    rejected = await cluster.rejected(
         PODS,
         "p",
         metadata={"annotations": {armor: "unconfined", seccomp: "localhost/a"}},
@@ -189,7 +191,7 @@ async def test_annotations_and_fields_say_the_same(cluster: Any) -> None:
             "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "b"}},
         },
     )
-    assert refused == {
+    assert rejected == {
         "spec.containers[0].securityContext.appArmorProfile.type": (
             "Forbidden: apparmor type in annotation and field must match"
         ),
@@ -199,7 +201,7 @@ async def test_annotations_and_fields_say_the_same(cluster: Any) -> None:
     }
 
 
-async def test_addresses_that_are_written_in_an_odd_way(cluster: Any) -> None:
+async def test_non_canonical_addresses(cluster: Any) -> None:
     odd = "2001:DB8::1"
     await cluster.create(PODS, "p", spec=spec(hostAliases=[{"ip": odd}]))
     text = f'IPv6 address "{odd}" should be in RFC 5952 canonical format ("2001:db8::1")'
@@ -209,6 +211,6 @@ async def test_addresses_that_are_written_in_an_odd_way(cluster: Any) -> None:
     assert f"subsets[0].addresses[0].ip: {text}" in cluster.warnings
 
 
-async def test_overhead_is_made_of_resources(cluster: Any) -> None:
-    refused = await cluster.refused(PODS, "p", spec=spec(overhead={"foo": "1"}))
-    assert set(refused) == {"spec.overhead.limits[foo]"}
+async def test_overhead_is_validated(cluster: Any) -> None:
+    rejected = await cluster.rejected(PODS, "p", spec=spec(overhead={"foo": "1"}))
+    assert set(rejected) == {"spec.overhead.limits[foo]"}

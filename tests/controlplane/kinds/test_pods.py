@@ -1,4 +1,4 @@
-"""Pods: defaults, rules, updates, deletion, binding and eviction."""
+"""Pods: defaults, validation, updates, deletion, binding and eviction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def spec(**rest: Any) -> dict[str, Any]:
     return {"containers": [CONTAINER], **rest}
 
 
-async def test_a_pod_is_filled_in(cluster: Any) -> None:
+async def test_defaults_of_pods(cluster: Any) -> None:
     container = {
         **CONTAINER,
         "ports": [{"containerPort": 80}],
@@ -52,12 +52,12 @@ async def test_a_pod_is_filled_in(cluster: Any) -> None:
         ("nginx@sha256:" + "a" * 64, "IfNotPresent"),
     ],
 )
-async def test_pull_policy_follows_the_tag(cluster: Any, image: str, policy: str) -> None:
+async def test_default_pull_policy_depends_on_the_tag(cluster: Any, image: str, policy: str) -> None:
     pod = await cluster.create(PODS, "p", spec={"containers": [{"name": "c", "image": image}]})
     assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
-async def test_what_is_wrong_with_containers(cluster: Any) -> None:
+async def test_invalid_containers_are_rejected(cluster: Any) -> None:
     container = {
         "name": "Bad_Name",
         "ports": [{"containerPort": 70000, "protocol": "X"}],
@@ -66,7 +66,7 @@ async def test_what_is_wrong_with_containers(cluster: Any) -> None:
         "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}},
         "readinessProbe": {},
     }
-    wrong = await cluster.refused(PODS, "p", spec={"containers": [container]})
+    wrong = await cluster.rejected(PODS, "p", spec={"containers": [container]})
     assert wrong["spec.containers[0].image"] == "Required value"
     assert wrong["spec.containers[0].ports[0].containerPort"].endswith(
         "must be between 1 and 65535, inclusive"
@@ -83,11 +83,11 @@ async def test_what_is_wrong_with_containers(cluster: Any) -> None:
 
 
 async def test_names_of_containers_are_unique(cluster: Any) -> None:
-    wrong = await cluster.refused(PODS, "p", spec={"containers": [CONTAINER, CONTAINER]})
+    wrong = await cluster.rejected(PODS, "p", spec={"containers": [CONTAINER, CONTAINER]})
     assert wrong == {"spec.containers[1].name": 'Duplicate value: "c"'}
 
 
-async def test_little_of_a_pod_changes(cluster: Any) -> None:
+async def test_immutable_fields_of_pods(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     status, pod = await cluster.patch(
         f"{PODS}/p", {"spec": {"containers": [{"name": "c", "image": "j"}]}}, type=STRATEGIC
@@ -107,7 +107,7 @@ async def test_little_of_a_pod_changes(cluster: Any) -> None:
     )
 
 
-async def test_status_has_its_own_endpoint(cluster: Any) -> None:
+async def test_status_subresource(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     _, pod = await cluster.patch(f"{PODS}/p", {"status": {"phase": "Running"}})
     assert pod["status"]["phase"] == "Pending"
@@ -119,7 +119,7 @@ async def test_status_has_its_own_endpoint(cluster: Any) -> None:
     assert "nodeName" not in pod["spec"]
 
 
-async def test_a_scheduled_pod_goes_with_grace(cluster: Any) -> None:
+async def test_a_scheduled_pod_is_deleted_after_the_grace_period(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec(nodeName="n", terminationGracePeriodSeconds=7))
     status, pod = await cluster.call("DELETE", f"{PODS}/p")
     assert (status, pod["metadata"]["deletionGracePeriodSeconds"]) == (200, 7)
@@ -128,13 +128,13 @@ async def test_a_scheduled_pod_goes_with_grace(cluster: Any) -> None:
     assert (await cluster.call("GET", f"{PODS}/p"))[0] == 404
 
 
-async def test_a_pod_without_a_node_goes_at_once(cluster: Any) -> None:
+async def test_a_pod_without_a_node_is_deleted_immediately(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     assert (await cluster.call("DELETE", f"{PODS}/p"))[0] == 200
     assert (await cluster.call("GET", f"{PODS}/p"))[0] == 404
 
 
-async def test_binding_puts_a_pod_on_a_node_once(cluster: Any) -> None:
+async def test_a_pod_is_bound_once(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
     assert (await cluster.call("POST", f"{PODS}/p/binding", binding))[0] == 201
@@ -182,7 +182,7 @@ async def test_eviction_respects_a_disruption_budget(cluster: Any) -> None:
     assert "p" in budget["status"]["disruptedPods"]
 
 
-async def test_ephemeral_containers_are_added_and_stay(cluster: Any) -> None:
+async def test_ephemeral_containers_can_only_be_added(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     added = {"spec": {"ephemeralContainers": [{"name": "e", "image": "debug"}]}}
     status, _ = await cluster.patch(f"{PODS}/p/ephemeralcontainers", added, type=STRATEGIC)
@@ -194,7 +194,7 @@ async def test_ephemeral_containers_are_added_and_stay(cluster: Any) -> None:
     assert 'existing ephemeral containers "e" may not be removed' in error["message"]
 
 
-async def test_resize_changes_resources_within_a_class(cluster: Any) -> None:
+async def test_resize_must_not_change_the_qos_class(cluster: Any) -> None:
     container = {**CONTAINER, "resources": {"requests": {"cpu": "1"}}}
     await cluster.create(PODS, "p", spec={"containers": [container]})
     bigger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
@@ -210,7 +210,7 @@ async def test_resize_changes_resources_within_a_class(cluster: Any) -> None:
     assert "Pod QOS Class may not change" in error["message"]
 
 
-async def test_nobody_answers_for_containers(cluster: Any) -> None:
+async def test_streams_fail_without_a_kubelet(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     assert (await cluster.call("GET", f"{PODS}/p/log"))[0] == 204
     status, error = await cluster.call("POST", f"{PODS}/p/exec?command=ls")

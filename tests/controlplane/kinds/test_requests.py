@@ -1,4 +1,4 @@
-"""What requests get that no kind decides: unknown paths, bodies, patches, watches, lists and scales."""
+"""Requests that are handled independently of the kind: paths, bodies, patches, watches, lists, scales."""
 
 from __future__ import annotations
 

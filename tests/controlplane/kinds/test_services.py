@@ -1,4 +1,4 @@
-"""Services and the addresses and ports that they are given."""
+"""Services and the allocation of addresses and node ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SERVICES = "/api/v1/namespaces/ns/services"
 PORTS = [{"port": 80}]
 
 
-async def test_a_service_is_given_an_address(cluster: Any) -> None:
+async def test_an_address_is_allocated(cluster: Any) -> None:
     made = await cluster.create(SERVICES, "s", spec={"ports": PORTS})
     spec = made["spec"]
     assert spec["clusterIP"].startswith("10.0.0.")
@@ -24,19 +24,19 @@ async def test_a_service_is_given_an_address(cluster: Any) -> None:
     assert (await cluster.call("GET", address))[0] == 404
 
 
-async def test_an_address_belongs_to_one_service(cluster: Any) -> None:
+async def test_an_address_is_allocated_once(cluster: Any) -> None:
     await cluster.create(SERVICES, "a", spec={"ports": PORTS, "clusterIP": "10.0.0.50"})
-    wrong = await cluster.refused(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.0.0.50"})
+    wrong = await cluster.rejected(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.0.0.50"})
     assert wrong["spec.clusterIPs"].endswith(
         "failed to allocate IP 10.0.0.50: provided IP is already allocated"
     )
-    wrong = await cluster.refused(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.9.0.1"})
+    wrong = await cluster.rejected(SERVICES, "b", spec={"ports": PORTS, "clusterIP": "10.9.0.1"})
     assert "the provided network does not match the current range" in wrong["spec.clusterIPs"]
     status, error = await cluster.patch(f"{SERVICES}/a", {"spec": {"clusterIP": "10.0.0.51"}})
     assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.clusterIPs[0]")
 
 
-async def test_every_address_is_given_once_and_then_none_is_left(cluster: Any) -> None:
+async def test_all_addresses_can_be_allocated(cluster: Any) -> None:
     taken = set()
     for batch in range(0, 253, 23):
         made = await asyncio.gather(
@@ -54,7 +54,7 @@ async def test_every_address_is_given_once_and_then_none_is_left(cluster: Any) -
     assert "range is full" in error["message"]
 
 
-async def test_a_failed_creation_does_not_hold_its_address(cluster: Any) -> None:
+async def test_a_failed_create_releases_its_address(cluster: Any) -> None:
     body = {"metadata": {"name": "s"}, "spec": {"ports": PORTS, "clusterIP": "10.0.0.77"}}
     dry, _ = await cluster.call("POST", f"{SERVICES}?dryRun=All", body)
     assert dry == 201
@@ -62,7 +62,7 @@ async def test_a_failed_creation_does_not_hold_its_address(cluster: Any) -> None
     assert (await cluster.call("POST", SERVICES, {**body, "spec": {"ports": PORTS}}))[0] == 409
 
 
-async def test_what_comes_to_nothing_gives_everything_back(cluster: Any) -> None:
+async def test_a_rejected_service_releases_everything(cluster: Any) -> None:
     addresses = "/apis/networking.k8s.io/v1/ipaddresses"
     made = await cluster.create(SERVICES, "a", spec={"ports": PORTS, "type": "NodePort"})
     before = (await cluster.call("GET", addresses))[1]["items"]
@@ -72,7 +72,7 @@ async def test_what_comes_to_nothing_gives_everything_back(cluster: Any) -> None
     assert (await cluster.call("POST", SERVICES, again))[0] == 422
     taken = made["spec"]["ports"][0]["nodePort"]
     for port in (taken, 80):
-        await cluster.refused(
+        await cluster.rejected(
             SERVICES, "b", spec={"ports": [{"port": 80, "nodePort": port}], "type": "NodePort"}
         )
     external = {"type": "ExternalName", "externalName": "a.b"}
@@ -84,7 +84,7 @@ async def test_what_comes_to_nothing_gives_everything_back(cluster: Any) -> None
     assert [int(item.key.rpartition("/")[2]) for item in ports.items] == [taken]
 
 
-async def test_an_abandoned_address_is_taken_over(cluster: Any) -> None:
+async def test_an_unused_address_is_reused(cluster: Any) -> None:
     record = {
         "metadata": {
             "name": "10.0.0.99",
@@ -106,11 +106,11 @@ async def test_node_ports(cluster: Any) -> None:
     port = made["spec"]["ports"][0]["nodePort"]
     assert 30000 <= port <= 32767
     assert made["spec"]["externalTrafficPolicy"] == "Cluster"
-    wrong = await cluster.refused(
+    wrong = await cluster.rejected(
         SERVICES, "m", spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}
     )
     assert wrong["spec.ports[0].nodePort"] == f"Invalid value: {port}: provided port is already allocated"
-    wrong = await cluster.refused(
+    wrong = await cluster.rejected(
         SERVICES, "m", spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}
     )
     assert wrong["spec.ports[0].nodePort"].endswith("The range of valid ports is 30000-32767")
@@ -119,7 +119,7 @@ async def test_node_ports(cluster: Any) -> None:
     await cluster.create(SERVICES, "m", spec={"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]})
 
 
-async def test_an_update_keeps_what_was_given(cluster: Any) -> None:
+async def test_an_update_keeps_allocated_values(cluster: Any) -> None:
     made = await cluster.create(SERVICES, "s", spec={"type": "NodePort", "ports": PORTS})
     status, kept = await cluster.call(
         "PUT", f"{SERVICES}/s", {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": PORTS}}
@@ -134,26 +134,26 @@ async def test_headless_and_external_services(cluster: Any) -> None:
     assert made["spec"]["clusterIPs"] == ["None"]
     made = await cluster.create(SERVICES, "e", spec={"type": "ExternalName", "externalName": "a.b"})
     assert "clusterIP" not in made["spec"]
-    wrong = await cluster.refused(SERVICES, "x", spec={"type": "ExternalName"})
+    wrong = await cluster.rejected(SERVICES, "x", spec={"type": "ExternalName"})
     assert wrong == {"spec.externalName": "Required value"}
-    wrong = await cluster.refused(SERVICES, "x", spec={})
+    wrong = await cluster.rejected(SERVICES, "x", spec={})
     assert wrong == {"spec.ports": "Required value"}
 
 
-async def test_families_that_a_cluster_does_not_have(cluster: Any) -> None:
+async def test_ip_families_that_are_not_configured(cluster: Any) -> None:
     for spec, field in (
         ({"clusterIP": "fd00::1"}, "spec.clusterIPs[0]"),
         ({"ipFamilies": ["IPv4", "IPv6"]}, "spec.ipFamilyPolicy"),
         ({"ipFamilies": ["IPv6"]}, "spec.ipFamilies[0]"),
         ({"ipFamilyPolicy": "RequireDualStack"}, "spec.ipFamilyPolicy"),
     ):
-        assert set(await cluster.refused(SERVICES, "x", spec={"ports": PORTS, **spec})) == {field}
+        assert set(await cluster.rejected(SERVICES, "x", spec={"ports": PORTS, **spec})) == {field}
     made = await cluster.create(SERVICES, "h", spec={"clusterIP": "None", "ipFamilies": ["IPv6"]})
     assert made["spec"]["ipFamilies"] == ["IPv6", "IPv4"]
     assert made["spec"]["ipFamilyPolicy"] == "RequireDualStack"
 
 
-async def test_what_an_update_leaves_out_stays(cluster: Any) -> None:
+async def test_an_update_keeps_absent_values(cluster: Any) -> None:
     made = await cluster.create(SERVICES, "a", spec={"ports": PORTS, "type": "NodePort"})
     status, kept = await cluster.patch(f"{SERVICES}/a", {"spec": {"clusterIPs": [], "ports": [{"port": 81}]}})
     assert status == 200
@@ -161,7 +161,7 @@ async def test_what_an_update_leaves_out_stays(cluster: Any) -> None:
     assert kept["spec"]["ports"][0]["nodePort"] == made["spec"]["ports"][0]["nodePort"]
 
 
-async def test_a_health_check_goes_with_what_it_was_for(cluster: Any) -> None:
+async def test_a_health_check_port_is_released_with_the_policy(cluster: Any) -> None:
     spec = {"ports": PORTS, "type": "LoadBalancer", "externalTrafficPolicy": "Local"}
     made = await cluster.create(SERVICES, "a", spec=spec)
     assert made["spec"]["healthCheckNodePort"]
@@ -173,7 +173,7 @@ async def test_a_health_check_goes_with_what_it_was_for(cluster: Any) -> None:
 async def test_annotations_of_services(cluster: Any) -> None:
     ranges = "service.beta.kubernetes.io/load-balancer-source-ranges"
     notes = {"annotations": {ranges: "10.0.0.0/8, x"}}
-    wrong = await cluster.refused(
+    wrong = await cluster.rejected(
         SERVICES, "a", metadata=notes, spec={"ports": PORTS, "type": "LoadBalancer"}
     )
     assert set(wrong) == {f"metadata.annotations[{ranges}]"}

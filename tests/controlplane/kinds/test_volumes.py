@@ -15,20 +15,20 @@ def on(label: str) -> dict[str, Any]:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
-async def test_sources_have_the_rules_and_defaults_of_volumes_of_pods(cluster: Any) -> None:
+async def test_sources_of_persistent_volumes(cluster: Any) -> None:
     host = {"path": "/x", "type": "X"}
-    assert set(await cluster.refused(VOLUMES, "v", spec={**VOLUME, "hostPath": host})) == {
+    assert set(await cluster.rejected(VOLUMES, "v", spec={**VOLUME, "hostPath": host})) == {
         "spec.hostPath.type"
     }
     csi = {"driver": "d", "volumeHandle": "h", "nodePublishSecretRef": {"name": "s"}}
-    wrong = await cluster.refused(VOLUMES, "v", spec={**VOLUME, "csi": csi})
+    wrong = await cluster.rejected(VOLUMES, "v", spec={**VOLUME, "csi": csi})
     assert set(wrong) == {"spec.csi.nodePublishSecretRef.namespace"}
     made = await cluster.create(VOLUMES, "v", spec={**VOLUME, "rbd": {"monitors": ["m"], "image": "i"}})
     assert made["spec"]["rbd"]["pool"] == "rbd"
     assert cluster.warnings == ["spec.rbd: deprecated in v1.28, non-functional in v1.31+"]
 
 
-async def test_the_nodes_of_a_volume_stay(cluster: Any) -> None:
+async def test_node_affinity_of_a_volume_is_immutable(cluster: Any) -> None:
     old = "beta.kubernetes.io/os"
     await cluster.create(VOLUMES, "v", spec={**VOLUME, "hostPath": {"path": "/x"}, "nodeAffinity": on(old)})
     assert cluster.warnings[0].endswith('is deprecated since v1.14; use "kubernetes.io/os" instead')
@@ -39,21 +39,21 @@ async def test_the_nodes_of_a_volume_stay(cluster: Any) -> None:
     assert answer["details"]["causes"][0]["field"] == "nodeAffinity"
 
 
-async def test_attributes_need_a_driver(cluster: Any) -> None:
+async def test_volume_attributes_require_csi(cluster: Any) -> None:
     source = {"hostPath": {"path": "/x"}, "volumeAttributesClassName": "a"}
-    assert set(await cluster.refused(VOLUMES, "v", spec={**VOLUME, **source})) == {"spec.csi"}
+    assert set(await cluster.rejected(VOLUMES, "v", spec={**VOLUME, **source})) == {"spec.csi"}
 
 
-async def test_both_ways_to_name_a_source_agree(cluster: Any) -> None:
+async def test_data_source_and_data_source_ref_must_match(cluster: Any) -> None:
     one, other = ({"kind": "PersistentVolumeClaim", "name": name} for name in "ab")
-    wrong = await cluster.refused(CLAIMS, "c", spec={**CLAIM, "dataSource": one, "dataSourceRef": other})
+    wrong = await cluster.rejected(CLAIMS, "c", spec={**CLAIM, "dataSource": one, "dataSourceRef": other})
     assert wrong == {"spec": "Invalid value: {}: must match dataSourceRef"}
     elsewhere = {"apiGroup": "x.y", "kind": "Z", "name": "a", "namespace": "n"}
     made = await cluster.create(CLAIMS, "c", spec={**CLAIM, "dataSourceRef": elsewhere})
     assert "dataSourceRef" not in made["spec"]
 
 
-async def test_the_status_of_a_claim_is_checked(cluster: Any) -> None:
+async def test_the_status_of_a_claim_is_validated(cluster: Any) -> None:
     await cluster.create(CLAIMS, "c", spec=CLAIM)
     for status, field in (
         ({"capacity": {"storage": "-1"}}, "status.capacity[storage]"),

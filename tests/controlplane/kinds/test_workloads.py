@@ -35,7 +35,7 @@ async def test_deployment_defaults(cluster: Any) -> None:
 @pytest.mark.parametrize("plural", ["deployments", "replicasets", "daemonsets"])
 async def test_selector_must_match_the_template_and_is_immutable(cluster: Any, plural: str) -> None:
     other = {"matchLabels": {"a": "c"}}
-    causes = await cluster.refused(f"{APPS}/{plural}", "x", spec=workload(selector=other))
+    causes = await cluster.rejected(f"{APPS}/{plural}", "x", spec=workload(selector=other))
     assert causes == {
         "spec.template.metadata.labels": (
             'Invalid value: {"a":"b"}: `selector` does not match template `labels`'
@@ -112,7 +112,7 @@ async def test_stateful_sets(cluster: Any) -> None:
     status, error = await cluster.patch(f"{APPS}/statefulsets/s", {"spec": {"serviceName": "x"}})
     assert status == 422
     assert "updates to statefulset spec for fields other than 'replicas', " in error["message"]
-    causes = await cluster.refused(f"{APPS}/statefulsets", "a.b", spec=workload())
+    causes = await cluster.rejected(f"{APPS}/statefulsets", "a.b", spec=workload())
     assert "metadata.name" in causes
 
 
@@ -143,7 +143,7 @@ async def test_default_propagation_policy(cluster: Any) -> None:
 
 
 async def test_restart_policy_of_jobs(cluster: Any) -> None:
-    causes = await cluster.refused(f"{BATCH}/jobs", "j", spec={"template": TEMPLATE})
+    causes = await cluster.rejected(f"{BATCH}/jobs", "j", spec={"template": TEMPLATE})
     assert causes == {
         "spec.template.spec.restartPolicy": 'Required value: valid values: "OnFailure", "Never"'
     }
@@ -160,7 +160,7 @@ async def test_restart_policy_of_jobs(cluster: Any) -> None:
     ],
 )
 async def test_invalid_schedules(cluster: Any, schedule: str, error: str) -> None:
-    causes = await cluster.refused(
+    causes = await cluster.rejected(
         f"{BATCH}/cronjobs", "c", spec={"schedule": schedule, "jobTemplate": {"spec": {"template": JOB}}}
     )
     assert causes == {"spec.schedule": f'Invalid value: "{schedule}": {error}'}

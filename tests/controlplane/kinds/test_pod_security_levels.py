@@ -1,4 +1,4 @@
-"""Namespaces that say how dangerous their pods may be."""
+"""Pod Security levels of namespaces."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ NAMESPACES = "/api/v1/namespaces"
 LEVEL = "pod-security.kubernetes.io/"
 
 
-async def test_levels_and_versions_are_known_words(cluster: Any) -> None:
+async def test_invalid_levels_and_versions_are_rejected(cluster: Any) -> None:
     labels = {f"{LEVEL}enforce": "foo", f"{LEVEL}warn-version": "v1.x"}
-    wrong = await cluster.refused(NAMESPACES, "x", metadata={"labels": labels})
+    wrong = await cluster.rejected(NAMESPACES, "x", metadata={"labels": labels})
     assert wrong == {
         f"metadata.labels[{LEVEL}enforce]": (
             'Invalid value: "foo": must be one of privileged, baseline, restricted'
@@ -19,7 +19,7 @@ async def test_levels_and_versions_are_known_words(cluster: Any) -> None:
     }
 
 
-async def test_a_stricter_level_names_the_pods_that_break_it(cluster: Any) -> None:
+async def test_a_stricter_level_warns_about_violating_pods(cluster: Any) -> None:
     host = {"containers": [{"name": "c", "image": "i"}], "hostNetwork": True}
     for name in ("b", "a"):
         await cluster.create(f"{NAMESPACES}/ns/pods", name, spec=host)
@@ -35,7 +35,7 @@ async def test_a_stricter_level_names_the_pods_that_break_it(cluster: Any) -> No
     assert cluster.warnings == []
 
 
-async def test_who_will_be_refused_is_warned(cluster: Any) -> None:
+async def test_violations_are_warned_about(cluster: Any) -> None:
     await cluster.patch(f"{NAMESPACES}/ns", {"metadata": {"labels": {f"{LEVEL}enforce": "baseline"}}})
     host = {"containers": [{"name": "c", "image": "i"}], "hostNetwork": True}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": host}
