@@ -287,8 +287,8 @@ async def filled(kubeconfig: str) -> tuple[Cache, CachedClient]:
         cache.add_index(WIDGET, by_label("app"), by_field("spec.image"))
         await cache.start()
         client = CachedClient.from_client(live, cache)
-        await client.get(Widget, "w-000100", "load")
-        await client.get(WIDGET, "w-000100", "load")
+        await client.get(Widget, "w-000100", namespace="load")
+        await client.get(WIDGET, "w-000100", namespace="load")
         await (await cache.informer(WIDGET)).stop()
         (usage,) = cache.usage()
         print(f"  {usage.objects:,} objects of {usage.bytes / usage.objects:,.0f} bytes", flush=True)
@@ -302,19 +302,19 @@ def benchmarks() -> list[Benchmark]:
         cache, client = asyncio.run(filled(kubeconfig))
 
     async def get_typed() -> Widget:
-        return await cache.get(Widget, "w-000100", "load")
+        return await cache.get(Widget, "w-000100", namespace="load")
 
     async def get_client() -> Widget:
-        return await client.get(Widget, "w-000100", "load")
+        return await client.get(Widget, "w-000100", namespace="load")
 
     async def get_unstructured() -> Unstructured:
-        return await cache.get(WIDGET, "w-000100", "load")
+        return await cache.get(WIDGET, "w-000100", namespace="load")
 
     async def by_index() -> int:
-        return len(await cache.list(Widget, "load", labels={"app": "app-7"}))
+        return len(await cache.list(Widget, namespace="load", labels={"app": "app-7"}))
 
     async def by_scan() -> int:
-        return len(await cache.list(Widget, "load", labels={"tier": "none"}))
+        return len(await cache.list(Widget, namespace="load", labels={"tier": "none"}))
 
     assert asyncio.run(by_index()) == OBJECTS // 1000
     return [

@@ -70,7 +70,7 @@ async def _prepare(path: str) -> None:
             Unstructured(
                 {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
             ),
-            "default",
+            namespace="default",
         )
 
 
@@ -90,7 +90,7 @@ async def _ours(concurrency: int) -> tuple[float, float]:
     from kubewright.client import Client
 
     async with Client.connect(_kubeconfig()) as client:
-        return await _run(lambda: client.get(Deployment, "web", "default"), concurrency)
+        return await _run(lambda: client.get(Deployment, "web", namespace="default"), concurrency)
 
 
 async def _kubernetes_asyncio(concurrency: int) -> tuple[float, float]:

@@ -152,7 +152,7 @@ async def loop(name: str, kubeconfig: str, *, backlog: bool) -> Cost:
                 await create(client, namespace)
             versions = await _all_ready(client, namespace)
             cost = Cost(program.cpu() - cpu, time.monotonic() - begun, program.rss(), 0.0)
-            made = await client.list("configmaps", namespace)
+            made = await client.list("configmaps", namespace=namespace)
             owned = sum(1 for each in made if each.raw["metadata"].get("ownerReferences"))
             if owned != OBJECTS:
                 raise RuntimeError(f"{name} made {owned} ConfigMaps of {OBJECTS}")
@@ -160,20 +160,24 @@ async def loop(name: str, kubeconfig: str, *, backlog: bool) -> Cost:
         finally:
             program.stop()
             for kind in (WIDGET, "configmaps"):
-                for each in await client.list(kind, namespace) if name == "kopf" and kind is WIDGET else ():
+                for each in (
+                    await client.list(kind, namespace=namespace) if name == "kopf" and kind is WIDGET else ()
+                ):
                     await client.patch(each, merge_patch({"metadata": {"finalizers": None}}))
-                await client.delete_all(kind, namespace)
+                await client.delete_all(kind, namespace=namespace)
 
 
 async def _all_ready(client: Client, namespace: str) -> int:
     """Wait until every Widget is ready; how many versions of them were written after their creation."""
     ready: set[str] = set()
-    listed = await client.list(WIDGET, namespace)
+    listed = await client.list(WIDGET, namespace=namespace)
     changes = 0
     ready.update(each.name for each in listed if (each.raw.get("status") or {}).get("phase") == "Ready")
     changes += len(ready)
     async with asyncio.timeout(PATIENCE):
-        async with client.watch(WIDGET, "", namespace, resource_version=listed.resource_version) as events:
+        async with client.watch(
+            WIDGET, name="", namespace=namespace, resource_version=listed.resource_version
+        ) as events:
             if len(ready) == OBJECTS:
                 return changes
             async for event in events:
@@ -210,7 +214,7 @@ async def latencies(kubeconfig: str) -> list[float]:
             await asyncio.sleep(0.5)
         finally:
             program.stop()
-            await client.delete_all(WIDGET, namespace)
+            await client.delete_all(WIDGET, namespace=namespace)
     return sorted(max(0.0, program.seen[each] - at) for each, at in answered.items() if each in program.seen)
 
 

@@ -97,14 +97,14 @@ class AtReconciler:
 
     async def _pod(self, at: At, ctx: Context[At]) -> Pod:
         wanted = ctx.own(pod_for(at))
-        key = wanted.name, wanted.metadata.namespace
+        name, namespace = wanted.name, wanted.metadata.namespace
         try:
-            pod = await ctx.client.get(Pod, *key)
+            pod = await ctx.client.get(Pod, name, namespace=namespace)
         except NotFound:
             try:
                 return await ctx.client.create(wanted)
             except AlreadyExists:
-                pod = await ctx.client.uncached.get(Pod, *key)
+                pod = await ctx.client.uncached.get(Pod, name, namespace=namespace)
         if not is_controlled_by(pod, at):
             raise RuntimeError(f"the pod {pod.metadata.name} belongs to somebody else")
         return pod

@@ -144,7 +144,9 @@ class Autoscaling:
             await self._say(autoscaler, "False", "ConfigUnsupported", f"{target.kind} cannot be scaled", ctx)
             return None
         try:
-            deployment = await ctx.client.get(Deployment, target.name, autoscaler.metadata.namespace)
+            deployment = await ctx.client.get(
+                Deployment, target.name, namespace=autoscaler.metadata.namespace
+            )
         except NotFound:
             await self._say(autoscaler, "False", "NoTarget", f"there is no Deployment {target.name}", ctx)
             return None

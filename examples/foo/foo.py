@@ -68,7 +68,9 @@ async def reconcile(foo: Foo, ctx: Context[Foo]) -> None:
         ctx.log.error("spec.deploymentName is empty; nothing to do until it is not")
         return
     try:
-        deployment = await ctx.client.get(Deployment, foo.spec.deployment_name, foo.metadata.namespace)
+        deployment = await ctx.client.get(
+            Deployment, foo.spec.deployment_name, namespace=foo.metadata.namespace
+        )
     except NotFound:
         deployment = await ctx.client.create(ctx.own(deployment_for(foo)))
     if not is_controlled_by(deployment, foo):

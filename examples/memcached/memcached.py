@@ -126,7 +126,7 @@ async def reconcile(memcached: Memcached, ctx: Context[Memcached]) -> Result | N
         await ctx.update_status()
     name = memcached.name
     try:
-        deployment = await ctx.client.get(Deployment, name, memcached.metadata.namespace)
+        deployment = await ctx.client.get(Deployment, name, namespace=memcached.metadata.namespace)
     except NotFound:
         await ctx.client.create(ctx.own(deployment_for(memcached)))
         return Result(requeue_after=60)

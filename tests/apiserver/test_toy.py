@@ -57,7 +57,7 @@ def pizza(version: str, name: str, toppings: list[object]) -> Unstructured:
 async def test_with_a_client(kubeconfig: Path) -> None:
     async with Client.connect(kubeconfig, metrics=False) as client:
         await client.create(pizza("v1alpha1", "m", ["a", "b", "a"]))
-        new = await client.get(pizza("v1", "m", []).gvk, "m", "default")
+        new = await client.get(pizza("v1", "m", []).gvk, "m", namespace="default")
         assert new["spec"]["toppings"] == [{"name": "a", "quantity": 2}, {"name": "b", "quantity": 1}]
         assert (await client.subresource("bill", new).get())["cost"] == 7
         with pytest.raises(Invalid):

@@ -205,27 +205,27 @@ class ScriptedServer:
         return state
 
     async def watch(
-        self, *, resource_version: str, initial_state: bool, timeout_seconds: int, idle_timeout: float
+        self, *, resource_version: str, initial_events: bool, timeout_seconds: int, idle_timeout: float
     ) -> RawWatch:
         await self._trouble()
-        if initial_state and not self.streams:
+        if initial_events and not self.streams:
             from kubewright.api.errors import Invalid
 
             raise Invalid("sendInitialEvents is forbidden")
-        if not initial_state:
+        if not initial_events:
             if int(resource_version) > self.revision:
                 raise too_large_resource_version(resource_version, self.revision)
             if int(resource_version) < self.compacted and self.rng.random() < 0.5:
                 raise Expired("too old resource version")
-        lines = self._lines(resource_version, initial_state, timeout_seconds)
+        lines = self._lines(resource_version, initial_events, timeout_seconds)
         return RawWatch(_Stream(self, lines, idle_timeout), resource_version)
 
     async def _lines(
-        self, resource_version: str, initial_state: bool, timeout_seconds: int
+        self, resource_version: str, initial_events: bool, timeout_seconds: int
     ) -> AsyncIterator[bytes]:
         epoch = self._epoch
         end = asyncio.get_running_loop().time() + timeout_seconds
-        if initial_state:
+        if initial_events:
             position = self.revision
             for obj in list(self.objects.values()):
                 yield _line("ADDED", obj)

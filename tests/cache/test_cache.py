@@ -50,16 +50,16 @@ async def until(condition: Any) -> None:
 async def test_every_view_reads_one_copy(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, app="web"))
     async with Cache(client, kinds=in_namespace(namespace)) as cache:
-        typed = await cache.get(ConfigMap, "a", namespace)
-        unstructured = await cache.get(CONFIG_MAP, "a", namespace)
-        metadata = await cache.get(metadata_of(ConfigMap), "a", namespace)
-        by_name = await cache.get("cm", "a", namespace)
+        typed = await cache.get(ConfigMap, "a", namespace=namespace)
+        unstructured = await cache.get(CONFIG_MAP, "a", namespace=namespace)
+        metadata = await cache.get(metadata_of(ConfigMap), "a", namespace=namespace)
+        by_name = await cache.get("cm", "a", namespace=namespace)
         assert typed.data == {"name": "a"} == unstructured["data"] == by_name["data"]
         assert (unstructured.api_version, unstructured.kind) == ("v1", "ConfigMap")
         assert (metadata.kind, metadata.metadata.labels) == ("ConfigMap", {"app": "web"})
         assert len(cache.usage()) == 1
         typed.data["name"] = "changed"
-        assert (await cache.get(ConfigMap, "a", namespace)).data == {"name": "a"}
+        assert (await cache.get(ConfigMap, "a", namespace=namespace)).data == {"name": "a"}
         assert typed.metadata.managed_fields is None
 
 
@@ -112,7 +112,7 @@ async def test_lists_by_namespace_labels_fields_and_owner(client: Client, namesp
         )
 
         async def names(**options: Any) -> list[str]:
-            listed = await cache.list(ConfigMap, namespace, **options)
+            listed = await cache.list(ConfigMap, namespace=namespace, **options)
             assert listed.resource_version.isdecimal()
             return sorted(
                 each.metadata.name or "" for each in listed if each.metadata.name != "kube-root-ca.crt"
@@ -126,17 +126,19 @@ async def test_lists_by_namespace_labels_fields_and_owner(client: Client, namesp
         assert await names(fields={"initial": "m", "data.name": "m-4"}, labels="tier=back") == ["m-4"]
         assert await names(fields="metadata.name=m-2") == ["m-2"]
         assert await names(owner=uid) == ["m-0", "m-1"]
-        assert len(await cache.list(ConfigMap, namespace, limit=3)) == 3
-        one_by_one = [each.metadata.name async for each in cache.list(metadata_of(ConfigMap), namespace)]
+        assert len(await cache.list(ConfigMap, namespace=namespace, limit=3)) == 3
+        one_by_one = [
+            each.metadata.name async for each in cache.list(metadata_of(ConfigMap), namespace=namespace)
+        ]
         assert "m-0" in one_by_one
         with pytest.raises(NotCached, match=r'add_index\(ConfigMap, by_field\("data.other"\)\)'):
             await names(fields={"data.other": "x"})
-        with pytest.raises(NotCached, match="asks for what is not"):
+        with pytest.raises(NotCached, match="cannot select data.name!=x"):
             await names(fields="data.name!=x")
-        moved = await client.get(ConfigMap, "m-4", namespace)
+        moved = await client.get(ConfigMap, "m-4", namespace=namespace)
         moved.metadata.labels = {"tier": "front"}
         await client.update(moved)
-        await client.delete(ConfigMap, "m-1", namespace)
+        await client.delete(ConfigMap, "m-1", namespace=namespace)
         informer = await cache.informer(ConfigMap)
         await until(
             lambda: (
@@ -151,17 +153,17 @@ async def test_what_is_outside_the_filter_is_not_called_missing(client: Client, 
     await client.create(config_map("inside", namespace, app="web"))
     await client.create(config_map("outside", namespace))
     async with Cache(client, kinds=in_namespace(namespace, labels="app=web")) as cache:
-        assert (await cache.get(ConfigMap, "inside", namespace)).data
+        assert (await cache.get(ConfigMap, "inside", namespace=namespace)).data
         assert [each.metadata.name for each in await cache.list(ConfigMap)] == ["inside"]
         with pytest.raises(NotCached, match=f"limited to namespaces {namespace} and labels app=web"):
-            await cache.get(ConfigMap, "outside", namespace)
+            await cache.get(ConfigMap, "outside", namespace=namespace)
         with pytest.raises(NotCached, match="outside the scope of this cache"):
-            await cache.get(ConfigMap, "inside", "default")
-        with pytest.raises(NotCached, match="'default' is not kept"):
-            await cache.list(ConfigMap, "default")
+            await cache.get(ConfigMap, "inside", namespace="default")
+        with pytest.raises(NotCached, match="'default' is not cached"):
+            await cache.list(ConfigMap, namespace="default")
     async with Cache(client, namespaces=[namespace]) as cache:
         with pytest.raises(NotFound, match='configmaps "nobody" not found'):
-            await cache.get(ConfigMap, "nobody", namespace)
+            await cache.get(ConfigMap, "nobody", namespace=namespace)
 
 
 async def test_several_namespaces_are_one_kind(client: Client, namespace: str) -> None:
@@ -172,15 +174,15 @@ async def test_several_namespaces_are_one_kind(client: Client, namespace: str) -
     async with Cache(client, namespaces=(namespace, other)) as cache:
         names = {each.metadata.name for each in await cache.list(ConfigMap)} - {"kube-root-ca.crt"}
         assert names == {"a", "b"}
-        assert (await cache.get(ConfigMap, "b", other)).data == {"name": "b"}
+        assert (await cache.get(ConfigMap, "b", namespace=other)).data == {"name": "b"}
         assert {each.metadata.name for each in await cache.list(Namespace)} >= {namespace, other, "default"}
-        assert (await cache.get(Namespace, other, "ignored")).metadata.name == other
+        assert (await cache.get(Namespace, other, namespace="ignored")).metadata.name == other
 
 
 async def test_secrets_of_the_whole_cluster_are_not_kept_by_accident(client: Client) -> None:
     async with Cache(client) as cache:
         with pytest.raises(CachingNotAllowed, match=r"allow=\(Secret,\)"):
-            await cache.get(Secret, "any", "default")
+            await cache.get(Secret, "any", namespace="default")
         with pytest.raises(CachingNotAllowed, match=r"KindOptions\(labels=...\)"):
             await cache.informer(ConfigMap)
         await cache.informer(metadata_of(Secret))
@@ -198,10 +200,12 @@ async def test_metadata_grows_into_whole_objects_without_a_word(client: Client, 
         informer = await cache.informer(metadata_of(ConfigMap))
         await cache.wait_for_sync()
         assert informer.metadata_only
-        assert (await cache.get(metadata_of(ConfigMap), "a", namespace)).metadata.labels == {"app": "web"}
+        assert (await cache.get(metadata_of(ConfigMap), "a", namespace=namespace)).metadata.labels == {
+            "app": "web"
+        }
         informer.add_handler(heard.append)
         heard.clear()
-        assert (await cache.get(ConfigMap, "a", namespace)).data == {"name": "a"}
+        assert (await cache.get(ConfigMap, "a", namespace=namespace)).data == {"name": "a"}
         assert await cache.informer(metadata_of(ConfigMap)) is informer
         assert informer.metadata_only is bool(heard)
         assert all(b'"data"' in entry.raw for _, entry in informer.store.entries())
@@ -233,21 +237,21 @@ async def test_a_kind_that_is_installed_later(client: Client) -> None:
     }
     async with Cache(client) as cache:
         informer = await cache.informer(APP)
-        with pytest.raises(NoKindMatch, match="is its CRD installed"):
-            await cache.get(APP, "a", "default")
+        with pytest.raises(NoKindMatch, match="install its CRD"):
+            await cache.get(APP, "a", namespace="default")
         with pytest.raises(NotSynced, match=r"cache.example.com/v1, Kind=App: .*"):
             await cache.wait_for_sync(timeout=0.01)
         await client.create(definition)
         try:
             async with asyncio.timeout(20):
-                while not informer.synced:
+                while not informer.has_synced:
                     cache.retry_now()
                     await asyncio.sleep(0.05)
             await client.create(
                 {"apiVersion": "cache.example.com/v1", "kind": "App", "metadata": {"name": "a"}}
             )
             await until(lambda: len(informer.store) == 1)
-            assert (await cache.get(APP, "a", "default")).name == "a"
+            assert (await cache.get(APP, "a", namespace="default")).name == "a"
         finally:
             await client.delete(
                 GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
@@ -258,16 +262,16 @@ async def test_a_kind_that_is_installed_later(client: Client) -> None:
 async def test_informers_come_and_go(client: Client, namespace: str) -> None:
     cache = Cache(client)
     with pytest.raises(CacheError, match="not started"):
-        await cache.get(ServiceAccount, "default", namespace)
+        await cache.get(ServiceAccount, "default", namespace=namespace)
     informer = await cache.informer(ServiceAccount)
-    assert not informer.running
+    assert not informer.is_running
     await cache.start()
     await cache.wait_for_sync()
-    assert informer.synced
+    assert informer.has_synced
     await client.create(ServiceAccount(metadata=ObjectMeta(name="a", namespace=namespace)))
     await until(lambda: len(informer.store) >= 1)
     (usage,) = cache.usage()
-    assert (usage.gvk.kind, usage.synced, usage.objects > 0, usage.bytes > 100) == (
+    assert (usage.gvk.kind, usage.has_synced, usage.objects > 0, usage.bytes > 100) == (
         "ServiceAccount",
         True,
         True,
@@ -278,17 +282,17 @@ async def test_informers_come_and_go(client: Client, namespace: str) -> None:
     labels = {"group": "", "version": "v1", "kind": "ServiceAccount"}
     assert registry.get_sample_value("kubewright_cache_objects", labels) == len(informer.store)
     assert registry.get_sample_value("kubewright_cache_bytes", labels) == informer.store.bytes
-    await cache.remove(ServiceAccount)
-    assert not informer.running
+    await cache.remove_informer(ServiceAccount)
+    assert not informer.is_running
     assert cache.existing_informer(ServiceAccount) is None
-    assert (await cache.get(ServiceAccount, "a", namespace)).metadata.name == "a"
+    assert (await cache.get(ServiceAccount, "a", namespace=namespace)).metadata.name == "a"
     assert await cache.informer(ServiceAccount) is not informer
     await cache.stop()
 
 
 async def test_reading_does_not_follow_unless_that_is_wanted(client: Client) -> None:
     async with Cache(client, fail_on_missing_informer=True) as cache:
-        with pytest.raises(NoInformer, match="ServiceAccount is not followed"):
+        with pytest.raises(NoInformer, match="ServiceAccount has no informer"):
             await cache.list(ServiceAccount)
         await cache.informer(ServiceAccount)
         await cache.list(ServiceAccount)

@@ -41,7 +41,7 @@ async def cached(client: Client, namespace: str, gate: Any) -> AsyncIterator[Cac
 
 
 async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gate: Any) -> None:
-    await cached.list(ConfigMap, namespace)
+    await cached.list(ConfigMap, namespace=namespace)
     heard: list[ObjectChange] = []
     informer = await cached.cache.informer(ConfigMap)
     informer.add_handler(heard.append)
@@ -49,48 +49,53 @@ async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gat
     gate.close()
     requests = len(gate.verbs)
     made = await cached.create(config_map("a", namespace))
-    assert (await cached.get(ConfigMap, "a", namespace)).metadata.uid == made.metadata.uid
+    assert (await cached.get(ConfigMap, "a", namespace=namespace)).metadata.uid == made.metadata.uid
     made.data = {"name": "changed"}
     await cached.update(made)
-    assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "changed"}
+    assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"name": "changed"}
     await cached.patch(ConfigMap, merge_patch({"data": {"more": "1"}}), name="a", namespace=namespace)
-    assert (await cached.get(CONFIG_MAP, "a", namespace))["data"] == {"name": "changed", "more": "1"}
+    assert (await cached.get(CONFIG_MAP, "a", namespace=namespace))["data"] == {
+        "name": "changed",
+        "more": "1",
+    }
     applied = Unstructured.new(CONFIG_MAP, "a", namespace=namespace)
     applied["data"] = {"applied": "yes"}
     await cached.apply(applied, field_owner="test")
-    assert (await cached.get(ConfigMap, "a", namespace)).data == {
+    assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {
         "name": "changed",
         "more": "1",
         "applied": "yes",
     }
-    assert "a" in {each.metadata.name for each in await cached.list(ConfigMap, namespace)}
-    await cached.delete(ConfigMap, "a", namespace)
+    assert "a" in {each.metadata.name for each in await cached.list(ConfigMap, namespace=namespace)}
+    await cached.delete(ConfigMap, "a", namespace=namespace)
     with pytest.raises(NotFound):
-        await cached.get(ConfigMap, "a", namespace)
-    assert "a" not in {each.metadata.name for each in await cached.list(ConfigMap, namespace)}
+        await cached.get(ConfigMap, "a", namespace=namespace)
+    assert "a" not in {each.metadata.name for each in await cached.list(ConfigMap, namespace=namespace)}
     again = await cached.create(config_map("a", namespace))
     assert (
-        (await cached.get(ConfigMap, "a", namespace)).metadata.uid == again.metadata.uid != made.metadata.uid
+        (await cached.get(ConfigMap, "a", namespace=namespace)).metadata.uid
+        == again.metadata.uid
+        != made.metadata.uid
     )
     assert gate.verbs[requests:] == ["create", "patch", "patch", "patch", "delete", "create"]
     told = [change.new.revision if change.new else None for change in heard]
     gate.open()
-    await informer.wait_for_revision(namespace, int(again.metadata.resource_version or 0))
+    await informer.wait_for_revision(int(again.metadata.resource_version or 0), namespace=namespace)
     assert [change.new.revision if change.new else None for change in heard] == told
 
 
 async def test_a_dry_run_changes_nothing_here_either(cached: CachedClient, namespace: str, gate: Any) -> None:
     made = await cached.create(config_map("a", namespace))
-    await cached.list(ConfigMap, namespace)
+    await cached.list(ConfigMap, namespace=namespace)
     gate.close()
     await cached.with_dry_run().create(config_map("b", namespace))
     await cached.with_dry_run().delete(made)
     changed = made.copy()
     changed.data = {"x": "y"}
     await cached.with_dry_run().update(changed)
-    names = {each.metadata.name for each in await cached.list(ConfigMap, namespace)}
+    names = {each.metadata.name for each in await cached.list(ConfigMap, namespace=namespace)}
     assert names - {"kube-root-ca.crt"} == {"a"}
-    assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "a"}
+    assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"name": "a"}
 
 
 async def test_deletion_with_finalizers_is_seen_in_both_steps(
@@ -99,15 +104,15 @@ async def test_deletion_with_finalizers_is_seen_in_both_steps(
     held = config_map("held", namespace)
     held.metadata.finalizers = ["example.com/wait"]
     await cached.create(held)
-    await cached.list(ConfigMap, namespace)
+    await cached.list(ConfigMap, namespace=namespace)
     gate.close()
-    await cached.delete(ConfigMap, "held", namespace)
-    going = await cached.get(ConfigMap, "held", namespace)
+    await cached.delete(ConfigMap, "held", namespace=namespace)
+    going = await cached.get(ConfigMap, "held", namespace=namespace)
     assert going.metadata.deletion_timestamp is not None
     going.metadata.finalizers = []
     await cached.update(going)
     with pytest.raises(NotFound):
-        await cached.get(ConfigMap, "held", namespace)
+        await cached.get(ConfigMap, "held", namespace=namespace)
     gate.open()
 
 
@@ -117,17 +122,17 @@ async def test_many_deletions_are_seen(cached: CachedClient, namespace: str, gat
         if index == 3:
             made.metadata.finalizers = ["example.com/wait"]
         await cached.create(made)
-    await cached.list(ConfigMap, namespace)
+    await cached.list(ConfigMap, namespace=namespace)
     gate.close()
-    await cached.delete_all(ConfigMap, namespace, labels="app=web")
-    left = [each for each in await cached.list(ConfigMap, namespace) if each.metadata.labels]
+    await cached.delete_all(ConfigMap, namespace=namespace, labels="app=web")
+    left = [each for each in await cached.list(ConfigMap, namespace=namespace) if each.metadata.labels]
     assert [each.metadata.name for each in left] == ["m-3"]
     assert left[0].metadata.deletion_timestamp is not None
     await cached.uncached.patch(
         ConfigMap, merge_patch({"metadata": {"finalizers": None}}), name="m-3", namespace=namespace
     )
     with pytest.raises(NotFound):
-        await cached.get(ConfigMap, "m-3", namespace)
+        await cached.get(ConfigMap, "m-3", namespace=namespace)
     gate.open()
 
 
@@ -147,16 +152,16 @@ async def test_a_write_through_a_subresource_is_waited_for(
     )
 
     async def replicas() -> int | None:
-        found = await cached.get(Deployment, "web", namespace)
+        found = await cached.get(Deployment, "web", namespace=namespace)
         assert found.spec is not None
         return found.spec.replicas
 
     await cached.create(web)
-    await cached.list(Deployment, namespace)
-    await cached.scale(Deployment, "web", namespace, replicas=4)
+    await cached.list(Deployment, namespace=namespace)
+    await cached.scale(Deployment, "web", namespace=namespace, replicas=4)
     assert await replicas() == 4
     gate.close()
-    await cached.scale(Deployment, "web", namespace, replicas=5)
+    await cached.scale(Deployment, "web", namespace=namespace, replicas=5)
     assert await replicas() == 5
     gate.open()
 
@@ -168,13 +173,17 @@ async def test_metadata_readers_see_writes_of_whole_objects(
     await cached.cache.wait_for_sync()
     gate.close()
     await cached.create(config_map("a", namespace, app="web"))
-    assert (await cached.get(metadata_of(ConfigMap), "a", namespace)).metadata.labels == {"app": "web"}
+    assert (await cached.get(metadata_of(ConfigMap), "a", namespace=namespace)).metadata.labels == {
+        "app": "web"
+    }
     assert informer.metadata_only
     assert b'"data"' not in next(entry.raw for key, entry in informer.store.entries() if key.name == "a")
-    found = await cached.get(metadata_of(ConfigMap), "a", namespace)
+    found = await cached.get(metadata_of(ConfigMap), "a", namespace=namespace)
     found.metadata.labels = {"app": "other"}
     await cached.patch(found)
-    assert (await cached.get(metadata_of(ConfigMap), "a", namespace)).metadata.labels == {"app": "other"}
+    assert (await cached.get(metadata_of(ConfigMap), "a", namespace=namespace)).metadata.labels == {
+        "app": "other"
+    }
     gate.open()
 
 
@@ -185,17 +194,19 @@ async def test_the_filter_of_a_cache_is_kept_to_and_looked_beyond(
     watching = client.with_interceptor(gate)
     async with Cache(watching, kinds=options) as cache:
         cached = CachedClient.from_client(watching, cache)
-        await cached.list(ConfigMap, namespace)
+        await cached.list(ConfigMap, namespace=namespace)
         gate.close()
         await cached.create(config_map("outside", namespace))
         inside = await cached.create(config_map("inside", namespace, app="web"))
-        assert [each.metadata.name for each in await cached.list(ConfigMap, namespace)] == ["inside"]
-        assert (await cached.get(ConfigMap, "outside", namespace)).data == {"name": "outside"}
+        assert [each.metadata.name for each in await cached.list(ConfigMap, namespace=namespace)] == [
+            "inside"
+        ]
+        assert (await cached.get(ConfigMap, "outside", namespace=namespace)).data == {"name": "outside"}
         with pytest.raises(NotFound):
-            await cached.get(ConfigMap, "nobody", namespace)
+            await cached.get(ConfigMap, "nobody", namespace=namespace)
         inside.metadata.labels = {"app": "left"}
         await cached.update(inside)
-        assert await cached.list(ConfigMap, namespace) == []
+        assert await cached.list(ConfigMap, namespace=namespace) == []
         gate.open()
 
 
@@ -206,14 +217,14 @@ async def test_a_field_selector_makes_reads_wait_and_then_ask(
     watching = client.with_interceptor(gate)
     async with Cache(watching, kinds=options, own_write_timeout=0.05) as cache:
         cached = CachedClient.from_client(watching, cache)
-        await cached.list(ConfigMap, namespace)
+        await cached.list(ConfigMap, namespace=namespace)
         made = await cached.create(config_map("a", namespace))
-        assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "a"}
+        assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"name": "a"}
         gate.close()
         made.data = {"name": "new"}
         await cached.update(made)
-        assert (await cached.get(ConfigMap, "a", namespace)).data == {"name": "new"}
-        listed = {each.metadata.name: each.data for each in await cached.list(ConfigMap, namespace)}
+        assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"name": "new"}
+        listed = {each.metadata.name: each.data for each in await cached.list(ConfigMap, namespace=namespace)}
         assert listed["a"] == {"name": "new"}
         gate.open()
 
@@ -222,55 +233,57 @@ async def test_refusals_show_that_the_cache_is_behind(
     cached: CachedClient, client: Client, namespace: str, gate: Any
 ) -> None:
     known = await cached.create(config_map("a", namespace))
-    await cached.list(ConfigMap, namespace)
+    await cached.list(ConfigMap, namespace=namespace)
     gate.close()
-    elsewhere = await client.get(ConfigMap, "a", namespace)
+    elsewhere = await client.get(ConfigMap, "a", namespace=namespace)
     elsewhere.data = {"from": "elsewhere"}
     await client.update(elsewhere)
     await client.create(config_map("b", namespace))
     known.data = {"from": "here"}
     with pytest.raises(Conflict):
         await cached.update(known)
-    assert (await cached.get(ConfigMap, "a", namespace)).data == {"from": "elsewhere"}
+    assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"from": "elsewhere"}
     with pytest.raises(AlreadyExists):
         await cached.create(config_map("b", namespace))
-    assert (await cached.get(ConfigMap, "b", namespace)).data == {"name": "b"}
+    assert (await cached.get(ConfigMap, "b", namespace=namespace)).data == {"name": "b"}
     outcome = await cached.create_or_update(
         config_map("b", namespace), lambda each: (each.data or {}).update(more="1")
     )
     assert outcome[1] == "updated"
-    assert (await cached.get(ConfigMap, "b", namespace)).data == {"name": "b", "more": "1"}
+    assert (await cached.get(ConfigMap, "b", namespace=namespace)).data == {"name": "b", "more": "1"}
     gate.open()
 
 
 async def test_what_is_not_kept_is_asked_for(cached: CachedClient, client: Client, namespace: str) -> None:
-    default = await cached.list(ServiceAccount, "default")
+    default = await cached.list(ServiceAccount, namespace="default")
     assert all(each.metadata.namespace == "default" for each in default)
     await client.create(Secret(metadata=ObjectMeta(name="s", namespace="default"), string_data={"a": "b"}))
     try:
         async with Cache(client) as everything:
             unlimited = CachedClient.from_client(client, everything)
-            assert set((await unlimited.get(Secret, "s", "default")).data or {}) == {"a"}
+            assert set((await unlimited.get(Secret, "s", namespace="default")).data or {}) == {"a"}
             assert everything.usage() == []
     finally:
-        await client.delete(Secret, "s", "default")
-    with pytest.raises(ValueError, match="needs a name"):
-        await cached.get(ConfigMap, "", namespace)
+        await client.delete(Secret, "s", namespace="default")
+    with pytest.raises(ValueError, match="requires a name"):
+        await cached.get(ConfigMap, "", namespace=namespace)
 
 
 async def test_live_reads_and_reads_for_others_ask_the_server(
     cached: CachedClient, client: Client, namespace: str, gate: Any
 ) -> None:
-    await cached.list(ConfigMap, namespace)
+    await cached.list(ConfigMap, namespace=namespace)
     gate.close()
     await client.create(config_map("a", namespace))
     with pytest.raises(NotFound):
-        await cached.get(ConfigMap, "a", namespace)
-    assert (await cached.uncached.get(ConfigMap, "a", namespace)).data
-    assert "a" in {each.metadata.name for each in await cached.uncached.list(ConfigMap, namespace)}
+        await cached.get(ConfigMap, "a", namespace=namespace)
+    assert (await cached.uncached.get(ConfigMap, "a", namespace=namespace)).data
+    assert "a" in {each.metadata.name for each in await cached.uncached.list(ConfigMap, namespace=namespace)}
     impersonating = cached.with_impersonation("kubernetes-admin", ["system:masters"])
-    assert (await impersonating.get(ConfigMap, "a", namespace)).data
-    found = await cached.wait(ConfigMap, "a", namespace, until=lambda each: each is not None, timeout=10)
+    assert (await impersonating.get(ConfigMap, "a", namespace=namespace)).data
+    found = await cached.wait(
+        ConfigMap, "a", namespace=namespace, until=lambda each: each is not None, timeout=10
+    )
     assert found is not None
     gate.open()
 
@@ -282,8 +295,8 @@ async def test_decorators_keep_the_cache(cached: CachedClient, namespace: str) -
     assert (await mine.get(ConfigMap, "a")).data == {"name": "a"}
     cached.cache.add_index(ConfigMap, by_field("data.name"))
     assert [each.metadata.name for each in await mine.list(ConfigMap, fields={"data.name": "a"})] == ["a"]
-    with pytest.raises(ValueError, match="is for namespace"):
-        await mine.get(ConfigMap, "a", "default")
+    with pytest.raises(ValueError, match="restricted to namespace"):
+        await mine.get(ConfigMap, "a", namespace="default")
 
 
 async def test_graceful_deletion_of_pods_and_namespaces(
@@ -299,16 +312,16 @@ async def test_graceful_deletion_of_pods_and_namespaces(
     except AlreadyExists:
         pass
     await cached.create(pod)
-    await cached.list(Pod, namespace)
+    await cached.list(Pod, namespace=namespace)
     other = f"{namespace}-going"
     await client.create(Namespace(metadata=ObjectMeta(name=other)))
     await cached.list(Namespace)
     gate.close()
-    await cached.delete(Pod, "p", namespace, grace_period=30)
-    assert (await cached.get(Pod, "p", namespace)).metadata.deletion_timestamp is not None
-    await cached.delete(Pod, "p", namespace, grace_period=0)
+    await cached.delete(Pod, "p", namespace=namespace, grace_period=30)
+    assert (await cached.get(Pod, "p", namespace=namespace)).metadata.deletion_timestamp is not None
+    await cached.delete(Pod, "p", namespace=namespace, grace_period=0)
     with pytest.raises(NotFound):
-        await cached.get(Pod, "p", namespace)
+        await cached.get(Pod, "p", namespace=namespace)
     await cached.delete(Namespace, other)
     assert (await cached.get(Namespace, other)).metadata.deletion_timestamp is not None
     gate.open()
@@ -321,13 +334,13 @@ async def test_concurrent_writers_and_readers(cached: CachedClient, namespace: s
         from kubewright.client import retry_on_conflict
 
         async def attempt() -> None:
-            current = await cached.get(ConfigMap, "count", namespace)
+            current = await cached.get(ConfigMap, "count", namespace=namespace)
             current.data = {**(current.data or {}), f"n{number}": "1"}
             written = await cached.update(current)
-            read = await cached.get(ConfigMap, "count", namespace)
+            read = await cached.get(ConfigMap, "count", namespace=namespace)
             assert int(read.metadata.resource_version or 0) >= int(written.metadata.resource_version or 0)
 
-        await retry_on_conflict(attempt, tries=50)
+        await retry_on_conflict(attempt, attempts=50)
 
     await asyncio.gather(*(add(number) for number in range(10)))
-    assert len((await cached.get(ConfigMap, "count", namespace)).data or {}) == 11
+    assert len((await cached.get(ConfigMap, "count", namespace=namespace)).data or {}) == 11

@@ -42,7 +42,7 @@ class OwnWrites(RuleBasedStateMachine):
         self.deleted_uids: set[str] = set()
         labels = parse_selector(self.selector) if self.selector else None
         self.informer = Informer(THING, {"": _nowhere()}, labels=labels)
-        self.follower = self.informer._followers[0]
+        self.follower = self.informer._reflectors[0]
         self.picture: dict[ObjectKey, int] = {}
         self.informer.add_handler(self.handle)
         self.follower.begin()

@@ -21,7 +21,7 @@ from kubewright.client import (
 )
 from kubewright.client.config import kubeconfig as limits
 from kubewright.client.config.kubeconfig import Kubeconfig
-from kubewright.client.streams.exec import MAX_LINE
+from kubewright.client.streams.pod_log import MAX_LINE
 from kubewright.client.transport.interface import MAX_SHORT_BODY
 
 Writer = Callable[[asyncio.StreamWriter], None]
@@ -108,19 +108,19 @@ async def test_sizes_of_chunks_are_numbers(size: bytes) -> None:
 
 async def test_streams_may_be_longer() -> None:
     async with answering(chunked(b"x" * 600, b"y" * 600 + b"\n", b"z")) as (client, _):
-        assert await client.log("p", "ns") == "x" * 600 + "y" * 600 + "\nz\n"
+        assert await client.log("p", namespace="ns") == "x" * 600 + "y" * 600 + "\nz\n"
 
 
 async def test_a_line_of_a_log_has_a_greatest_length() -> None:
     async with answering(whole(b"a\n" + b"x" * (MAX_LINE + 1))) as (client, _):
         with pytest.raises(ResponseTooLarge, match="a line of more than 64 MiB"):
-            await client.log("p", "ns")
+            await client.log("p", namespace="ns")
 
 
 async def test_of_a_long_refusal_the_beginning_is_read() -> None:
     async with answering(chunked(*[b"x" * 65536] * 64, status="403 Forbidden")) as (client, _):
         with pytest.raises(APIError) as refused:
-            await client.log("p", "ns")
+            await client.log("p", namespace="ns")
     assert refused.value.status_code == 403
     assert len(refused.value.message) <= MAX_SHORT_BODY + 1000
 

@@ -11,7 +11,7 @@ from kubewright.apiserver import APIServer
 from kubewright.apiserver.in_process import InProcessTransport
 from kubewright.apiserver.typed import resource_of
 from kubewright.client import Client, SyncClient
-from kubewright.client.sync_client import EventLoopThread
+from kubewright.client.sync.event_loop_thread import EventLoopThread
 from kubewright.storage import MemoryStorage
 
 
@@ -42,9 +42,9 @@ def client() -> Iterator[SyncClient]:
         await server.start()
         return server
 
-    server = background.wait(start())
+    server = background.run(start())
     yield SyncClient(Client.from_transport(InProcessTransport(server)), background)
-    background.wait(server.stop(0))
+    background.run(server.stop(0))
     background.stop()
 
 
@@ -61,7 +61,7 @@ def test_lists_and_watches_are_iterated(client: SyncClient) -> None:
     for name in ("a", "b"):
         client.create(note(name))
     assert [each.metadata.name for each in client.list(Note)] == ["a", "b"]
-    assert len(client.list(Note).whole()) == 2
+    assert len(client.list(Note)) == 2
     seen = []
     for event in client.watch(Note):
         seen.append(event.object.metadata.name)
@@ -74,7 +74,7 @@ def test_decorators_and_parts_are_synchronous_too(client: SyncClient) -> None:
     inside = client.in_namespace("default").with_dry_run()
     assert isinstance(inside, SyncClient)
     inside.create(note("a"))
-    assert client.list(Note).whole() == []
+    assert client.list(Note) == []
     client.create(note("a"))
     assert client.subresource("status", Note, "a").get(Note).metadata.name == "a"
-    assert (client.mapper.resource_for(Note)).plural == "notes"
+    assert client.run(client.async_client.mapper.resource_for(Note)).plural == "notes"

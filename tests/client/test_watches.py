@@ -18,7 +18,7 @@ def config_map(name: str, namespace: str, **data: str) -> ConfigMap:
 async def test_events_come_in_order_as_objects(client: Client, namespace: str) -> None:
     made = await client.create(config_map("a", namespace, n="0"))
     seen = []
-    async with client.watch(ConfigMap, "a", namespace) as events:
+    async with client.watch(ConfigMap, name="a", namespace=namespace) as events:
         async for event in events:
             seen.append((event.type, (event.object.data or {}).get("n")))
             if event.type == "DELETED":
@@ -32,7 +32,7 @@ async def test_events_come_in_order_as_objects(client: Client, namespace: str) -
 
 
 async def test_a_watch_goes_on_from_a_version(client: Client, namespace: str) -> None:
-    listed = await client.list(metadata_of(ConfigMap), namespace)
+    listed = await client.list(metadata_of(ConfigMap), namespace=namespace)
     await client.create(config_map("later", namespace))
     async with client.watch(
         metadata_of(ConfigMap), namespace=namespace, resource_version=listed.resource_version
@@ -44,10 +44,12 @@ async def test_a_watch_goes_on_from_a_version(client: Client, namespace: str) ->
 
 async def test_raw_lists_and_watches_keep_bytes(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, n="0"))
-    page = await client.list_raw(ConfigMap, namespace, labels="app=a")
+    page = await client.list_raw(ConfigMap, namespace=namespace, labels="app=a")
     assert page.kind == "ConfigMap"
     assert b'"n":"0"' in bytes(page.items[0])
-    async with await client.watch_raw(ConfigMap, namespace, resource_version=page.resource_version) as watch:
+    async with await client.watch_raw(
+        ConfigMap, namespace=namespace, resource_version=page.resource_version
+    ) as watch:
         made = await client.create(config_map("b", namespace))
         async for event in watch:
             assert event.header.metadata.name == "b"
@@ -59,7 +61,10 @@ async def test_raw_lists_and_watches_keep_bytes(client: Client, namespace: str) 
 async def test_waiting_is_driven_by_events(client: Client, namespace: str) -> None:
     waiting = asyncio.create_task(
         client.wait(
-            ConfigMap, "a", namespace, until=lambda each: each is not None and each.data == {"go": "yes"}
+            ConfigMap,
+            "a",
+            namespace=namespace,
+            until=lambda each: each is not None and each.data == {"go": "yes"},
         )
     )
     made = await client.create(config_map("a", namespace))
@@ -75,7 +80,7 @@ async def test_waiting_is_driven_by_events(client: Client, namespace: str) -> No
 
 async def test_a_wait_that_ends_says_how_things_were(client: Client, namespace: str) -> None:
     with pytest.raises(TimeoutError, match=f"exists of configmaps {namespace}/a, which does not exist"):
-        await client.wait(ConfigMap, "a", namespace, until=exists, timeout=0.05)
+        await client.wait(ConfigMap, "a", namespace=namespace, until=exists, timeout=0.05)
 
 
 def test_predicates() -> None:
@@ -95,13 +100,13 @@ async def test_conflicts_are_tried_again(client: Client, namespace: str) -> None
 
     async def increment() -> None:
         async def attempt() -> None:
-            found = await client.get(ConfigMap, "a", namespace)
+            found = await client.get(ConfigMap, "a", namespace=namespace)
             assert found.data is not None
             found.data["n"] = str(int(found.data["n"]) + 1)
             await asyncio.sleep(0)
             await client.update(found)
 
-        await retry_on_conflict(attempt, tries=20, delay=0.001)
+        await retry_on_conflict(attempt, attempts=20, delay=0.001)
 
     await asyncio.gather(*(increment() for _ in range(5)))
-    assert (await client.get(ConfigMap, "a", namespace)).data == {"n": "5"}
+    assert (await client.get(ConfigMap, "a", namespace=namespace)).data == {"n": "5"}

@@ -99,7 +99,7 @@ def pytest_asyncio_loop_factories(config, item):
 async def opened(clock):
     async with ControlPlane(port=None, auth="always-allow", clock=clock) as plane:
         over = Client.from_transport(InProcessTransport(plane.server))
-        live = Client(over.rest, RESTMapper(over.rest, clock=clock), over.settings)
+        live = Client(over.rest, RESTMapper(over.rest, clock=clock), over.options)
         async with live, Cache(live, allow=[ConfigMap]) as cache:
             made = Bench(None, cache)  # type: ignore[arg-type]
 

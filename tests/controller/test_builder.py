@@ -37,7 +37,7 @@ async def test_a_change_of_what_is_owned_asks_for_the_owner(bench):
         await bench.client.create(child(shop, "not-controlled", controller=False))
         await bench.settled()
         assert log == ["a"]
-        await bench.client.delete(ConfigMap, "owned", "default")
+        await bench.client.delete(ConfigMap, "owned", namespace="default")
         await bench.settled()
         assert log == ["a", "a"]
 
@@ -200,7 +200,7 @@ async def test_an_object_reconciler_is_given_the_object(bench):
     ControllerBuilder(bench).for_(GroupVersionKind("example.com", "v1", "Shop")).complete(reconcile)
     async with bench.running():
         await bench.settled()
-        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.client.delete(bench.Shop, "a", namespace="default")
         await bench.settled()
     assert seen == [("a", 3)]
 

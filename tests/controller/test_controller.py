@@ -84,7 +84,7 @@ async def test_own_writes_are_seen_at_once(bench):
         if count < 5:
             obj.data = {"count": str(count + 1)}
             await bench.client.update(obj)
-            again = await bench.client.get(ConfigMap, "a", "default")
+            again = await bench.client.get(ConfigMap, "a", namespace="default")
             assert again.data == {"count": str(count + 1)}
 
     await bench.client.create(config_map("a", count="0"))
@@ -286,7 +286,7 @@ async def test_an_answer_of_the_server_ends_in_the_reconciler(bench, caplog):
 
     async def reconcile(request):
         calls.append(request)
-        await bench.client.uncached.get(ConfigMap, "nowhere", "default")
+        await bench.client.uncached.get(ConfigMap, "nowhere", namespace="default")
 
     await run_until(controller_of(reconcile, "a"), lambda: len(calls) == 2)
     shown = next(record for record in caplog.records if record.exc_info)
@@ -440,7 +440,7 @@ async def test_the_initial_list_and_resyncs_have_low_priority(bench):
     queue._items.clear()
     (await bench.cache.informer(ConfigMap)).resync()
     assert priority("new") == LOW_PRIORITY
-    changed = await bench.client.get(ConfigMap, "new", "default")
+    changed = await bench.client.get(ConfigMap, "new", namespace="default")
     changed.data = {"a": "1"}
     await bench.client.update(changed)
     assert priority("new") == 0

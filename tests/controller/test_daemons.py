@@ -32,7 +32,7 @@ async def test_it_lives_as_long_as_its_object(bench):
         assert daemons.running == [Request("default", "a")]
         await bench.shop("b")
         await bench.settled()
-        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.client.delete(bench.Shop, "a", namespace="default")
         await bench.settled()
         assert life.log == ["+a1", "+b1", "-a1"]
     assert life.log == ["+a1", "+b1", "-a1", "-b1"]
@@ -107,18 +107,20 @@ async def test_a_finalizer_keeps_the_object_until_it_has_ended(bench):
         await stopped.wait()
         log.append(stopped.reason)
         await asyncio.sleep(5)
-        log.append((await bench.client.uncached.get(bench.Shop, "a", "default")).metadata.finalizers)
+        log.append(
+            (await bench.client.uncached.get(bench.Shop, "a", namespace="default")).metadata.finalizers
+        )
 
     await bench.install(bench.Shop)
     await bench.shop("a")
     add_daemon(bench, bench.Shop, slow_to_stop, finalizer="example.com/stream")
     async with bench.running():
         await bench.settled()
-        await bench.client.delete(bench.Shop, "a", "default")
-        await bench.client.wait(bench.Shop, "a", "default", until=lambda shop: shop is None)
+        await bench.client.delete(bench.Shop, "a", namespace="default")
+        await bench.client.wait(bench.Shop, "a", namespace="default", until=lambda shop: shop is None)
     assert log == ["the object is being deleted", ["example.com/stream"]]
     with pytest.raises(NotFound):
-        await bench.client.uncached.get(bench.Shop, "a", "default")
+        await bench.client.uncached.get(bench.Shop, "a", namespace="default")
 
 
 async def test_one_that_does_not_listen_is_cancelled(bench):
@@ -136,7 +138,7 @@ async def test_one_that_does_not_listen_is_cancelled(bench):
     async with bench.running():
         await bench.settled()
         deleted_at = asyncio.get_running_loop().time()
-        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.client.delete(bench.Shop, "a", namespace="default")
         await asyncio.sleep(30)
     assert round(log[0] - deleted_at) == 20
 

@@ -47,7 +47,7 @@ async def names(bench, kind):
     return sorted(
         [
             obj.metadata.name
-            async for obj in bench.client.uncached.list(kind, "default")
+            async for obj in bench.client.uncached.list(kind, namespace="default")
             if obj.metadata.owner_references
         ]
     )
@@ -58,7 +58,7 @@ async def test_objects_are_made_owned_and_left_alone(bench, shop):
     wanted = [config("one", a="1"), deployment("web")]
     changes = await state.ensure(shop, wanted)
     assert changes.applied == ["ConfigMap default/one", "Deployment default/web"]
-    made = await bench.client.uncached.get(ConfigMap, "one", "default")
+    made = await bench.client.uncached.get(ConfigMap, "one", namespace="default")
     assert made.data == {"a": "1"}
     assert controller_of(made).uid == shop.metadata.uid
     writes = len(bench.writes)
@@ -83,24 +83,24 @@ async def test_what_is_no_longer_wanted_is_deleted_and_nothing_else(bench, shop)
     assert sorted(changes.pruned) == ["ConfigMap default/one", "Deployment default/web"]
     assert await names(bench, ConfigMap) == ["theirs", "two"]
     assert await names(bench, Secret) == ["undeclared"]
-    assert await bench.client.uncached.get(ConfigMap, "loose", "default")
+    assert await bench.client.uncached.get(ConfigMap, "loose", namespace="default")
 
 
 async def test_changes_by_others_are_put_right(bench, shop):
     state = desired_state(bench)
     wanted = [config("one", a="1"), deployment("web")]
     await state.ensure(shop, wanted)
-    edited = await bench.client.get(Deployment, "web", "default")
+    edited = await bench.client.get(Deployment, "web", namespace="default")
     edited.spec.template.spec.containers[0].image = "other"
     await bench.client.update(edited)
-    one = await bench.client.get(ConfigMap, "one", "default")
+    one = await bench.client.get(ConfigMap, "one", namespace="default")
     one.data = {"a": "2"}
     await bench.client.update(one)
     changes = await state.ensure(shop, wanted)
     assert len(changes.applied) == 2
-    healed = await bench.client.uncached.get(Deployment, "web", "default")
+    healed = await bench.client.uncached.get(Deployment, "web", namespace="default")
     assert healed.spec.template.spec.containers[0].image == "nginx"
-    await bench.client.delete(ConfigMap, "one", "default")
+    await bench.client.delete(ConfigMap, "one", namespace="default")
     assert (await state.ensure(shop, wanted)).applied == ["ConfigMap default/one"]
 
 
@@ -108,34 +108,38 @@ async def test_status_and_fields_of_others_are_no_reason_to_write(bench, shop):
     state = desired_state(bench)
     wanted = [deployment("web")]
     await state.ensure(shop, wanted)
-    current = await bench.client.get(Deployment, "web", "default")
+    current = await bench.client.get(Deployment, "web", namespace="default")
     current.status.observed_generation = 1
     await bench.client.update_status(current)
-    current = await bench.client.get(Deployment, "web", "default")
+    current = await bench.client.get(Deployment, "web", namespace="default")
     current.spec.replicas = 4
     current.metadata.annotations = {"note": "scaled by hand"}
     await bench.client.update(current)
     bench.writes.clear()
     assert not await state.ensure(shop, wanted)
     assert bench.writes == []
-    assert (await bench.client.uncached.get(Deployment, "web", "default")).spec.replicas == 4
+    assert (await bench.client.uncached.get(Deployment, "web", namespace="default")).spec.replicas == 4
 
 
 async def test_a_field_that_is_no_longer_said_goes_away(bench, shop):
     state = desired_state(bench)
     await state.ensure(shop, [config("one", a="1", b="2")])
     await state.ensure(shop, [config("one", a="1")])
-    assert (await bench.client.uncached.get(ConfigMap, "one", "default")).data == {"a": "1"}
+    assert (await bench.client.uncached.get(ConfigMap, "one", namespace="default")).data == {"a": "1"}
 
 
 async def test_a_restart_writes_once_and_changes_nothing(bench, shop):
     wanted = [config("one", a="1"), deployment("web")]
     await desired_state(bench).ensure(shop, wanted)
-    before = (await bench.client.uncached.get(ConfigMap, "one", "default")).metadata.resource_version
+    before = (
+        await bench.client.uncached.get(ConfigMap, "one", namespace="default")
+    ).metadata.resource_version
     again = desired_state(bench)
     await again.ensure(shop, wanted)
     await again.ensure(shop, wanted)
-    assert (await bench.client.uncached.get(ConfigMap, "one", "default")).metadata.resource_version == before
+    assert (
+        await bench.client.uncached.get(ConfigMap, "one", namespace="default")
+    ).metadata.resource_version == before
     assert len(bench.writes) == 4
 
 
@@ -157,7 +161,7 @@ async def test_what_another_controls_is_not_taken(bench, shop):
     await state.ensure(other, [config("shared", a="1")])
     with pytest.raises(OwnerError, match="controlled by Shop other"):
         await state.ensure(shop, [config("shared", a="2")])
-    assert (await bench.client.uncached.get(ConfigMap, "shared", "default")).data == {"a": "1"}
+    assert (await bench.client.uncached.get(ConfigMap, "shared", namespace="default")).data == {"a": "1"}
 
 
 async def test_metadata_alone_is_enough(bench, shop):
@@ -166,7 +170,7 @@ async def test_metadata_alone_is_enough(bench, shop):
     await state.ensure(shop, wanted)
     assert bench.cache.existing_informer(Secret).metadata_only
     assert not await state.ensure(shop, wanted)
-    edited = await bench.client.uncached.get(Secret, "token", "default")
+    edited = await bench.client.uncached.get(Secret, "token", namespace="default")
     edited.data = {"a": b"2"}
     await bench.client.uncached.update(edited)
     assert (await state.ensure(shop, wanted)).applied == ["Secret default/token"]
@@ -221,4 +225,4 @@ async def test_a_partial_object_will_do(bench, shop):
     state = desired_state(bench)
     intent = partial(ConfigMap, metadata=partial(ObjectMeta, name="one"), data={"a": "1"})
     await state.ensure(shop, [intent])
-    assert (await bench.client.uncached.get(ConfigMap, "one", "default")).data == {"a": "1"}
+    assert (await bench.client.uncached.get(ConfigMap, "one", namespace="default")).data == {"a": "1"}

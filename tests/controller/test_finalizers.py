@@ -19,7 +19,7 @@ async def test_it_is_put_on_before_the_reconciler_goes_on(bench, shop):
     bench.writes.clear()
     assert await finalizers.handle(shop) is None
     assert shop.metadata.finalizers == [NAME]
-    assert (await bench.client.get(bench.Shop, "a", "default")).metadata.finalizers == [NAME]
+    assert (await bench.client.get(bench.Shop, "a", namespace="default")).metadata.finalizers == [NAME]
     assert await finalizers.handle(shop) is None
     assert bench.writes == ["patch shops.example.com"]
 
@@ -29,23 +29,23 @@ async def test_cleanup_runs_and_lets_the_object_go(bench, shop):
     finalizers = Finalizers(bench.client, {NAME: lambda obj: cleaned.append(obj.metadata.name)})
     await finalizers.handle(shop)
     await bench.client.delete(shop)
-    deleting = await bench.client.get(bench.Shop, "a", "default")
+    deleting = await bench.client.get(bench.Shop, "a", namespace="default")
     assert await finalizers.handle(deleting) == Result()
     assert cleaned == ["a"]
     with pytest.raises(NotFound):
-        await bench.client.uncached.get(bench.Shop, "a", "default")
+        await bench.client.uncached.get(bench.Shop, "a", namespace="default")
     assert await finalizers.handle(deleting) == Result()
 
 
 async def test_it_is_never_put_on_an_object_that_is_being_deleted(bench, shop):
     await Finalizers(bench.client, {"example.com/other": lambda obj: None}).handle(shop)
-    seen_before = await bench.client.get(bench.Shop, "a", "default")
+    seen_before = await bench.client.get(bench.Shop, "a", namespace="default")
     await bench.client.delete(shop)
     finalizers = Finalizers(bench.client, {NAME: lambda obj: None})
-    assert await finalizers.handle(await bench.client.get(bench.Shop, "a", "default")) == Result()
+    assert await finalizers.handle(await bench.client.get(bench.Shop, "a", namespace="default")) == Result()
     # Nor on one that we think is alive: the server's version decides.
     assert await finalizers.handle(seen_before) == Result()
-    assert (await bench.client.uncached.get(bench.Shop, "a", "default")).metadata.finalizers == [
+    assert (await bench.client.uncached.get(bench.Shop, "a", namespace="default")).metadata.finalizers == [
         "example.com/other"
     ]
 
@@ -53,17 +53,17 @@ async def test_it_is_never_put_on_an_object_that_is_being_deleted(bench, shop):
 async def test_finalizers_of_others_survive_a_race(bench, shop):
     ours = Finalizers(bench.client, {NAME: lambda obj: None})
     theirs = Finalizers(bench.client, {"example.com/theirs": lambda obj: None})
-    stale = await bench.client.get(bench.Shop, "a", "default")
+    stale = await bench.client.get(bench.Shop, "a", namespace="default")
     await theirs.handle(shop)
     assert await ours.handle(stale) is None
     assert stale.metadata.finalizers == ["example.com/theirs", NAME]
     await bench.client.delete(shop)
-    deleting = await bench.client.get(bench.Shop, "a", "default")
-    also_deleting = await bench.client.get(bench.Shop, "a", "default")
+    deleting = await bench.client.get(bench.Shop, "a", namespace="default")
+    also_deleting = await bench.client.get(bench.Shop, "a", namespace="default")
     await theirs.handle(deleting)
     await ours.handle(also_deleting)
     with pytest.raises(NotFound):
-        await bench.client.uncached.get(bench.Shop, "a", "default")
+        await bench.client.uncached.get(bench.Shop, "a", namespace="default")
 
 
 async def test_a_failed_cleanup_keeps_its_finalizer_and_no_other(bench, shop):
@@ -77,8 +77,8 @@ async def test_a_failed_cleanup_keeps_its_finalizer_and_no_other(bench, shop):
     await finalizers.handle(shop)
     await bench.client.delete(shop)
     with pytest.raises(OSError, match="does not answer"):
-        await finalizers.handle(await bench.client.get(bench.Shop, "a", "default"))
-    left = await bench.client.get(bench.Shop, "a", "default")
+        await finalizers.handle(await bench.client.get(bench.Shop, "a", namespace="default"))
+    left = await bench.client.get(bench.Shop, "a", namespace="default")
     assert left.metadata.finalizers == ["example.com/fails"]
 
 
@@ -93,10 +93,12 @@ async def test_a_cleanup_may_say_not_yet(bench, shop):
     ControllerBuilder(bench).for_(bench.Shop).complete(reconcile)
     async with bench.running():
         await bench.settled()
-        await bench.client.delete(bench.Shop, "a", "default")
+        await bench.client.delete(bench.Shop, "a", namespace="default")
         await bench.settled()
         assert len(answers) == 1
-        await bench.client.wait(bench.Shop, "a", "default", until=lambda obj: obj is None, timeout=60)
+        await bench.client.wait(
+            bench.Shop, "a", namespace="default", until=lambda obj: obj is None, timeout=60
+        )
     assert answers == []
 
 

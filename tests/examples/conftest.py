@@ -125,7 +125,7 @@ class World:
 
     async def wait_for(self, kind: Any, name: str, until: Any) -> Any:
         """Wait for an object of this test's namespace, for ten minutes of its time."""
-        return await self.client.wait(kind, name, self.namespace, until=until, timeout=600)
+        return await self.client.wait(kind, name, namespace=self.namespace, until=until, timeout=600)
 
     async def wait_for_event(self, reason: str) -> Event:
         """Wait until somebody has been told something."""

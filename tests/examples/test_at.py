@@ -38,7 +38,7 @@ async def test_an_overdue_one_runs_at_once_and_only_once(world):
     async with world.running(make_operator(world.now)):
         await world.client.patch(pod, merge_patch({"status": {"phase": "Failed"}}), subresource="status")
         await world.wait_for(At, "overdue", phase(Phase.DONE))
-        assert [each.metadata.uid for each in await world.client.list(Pod, world.namespace)] == [
+        assert [each.metadata.uid for each in await world.client.list(Pod, namespace=world.namespace)] == [
             pod.metadata.uid
         ]
 

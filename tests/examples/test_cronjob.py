@@ -49,7 +49,7 @@ def says(type, status, reason):
 
 
 async def jobs_of(world):
-    listed = await world.client.list(Job, world.namespace)
+    listed = await world.client.list(Job, namespace=world.namespace)
     return {job.metadata.name: job for job in listed}
 
 

@@ -118,8 +118,8 @@ def settled(due):
 
 async def end_state(world, namespace, due):
     """What is left, without what differs from run to run."""
-    seen = await world.client.get(v1.CronJob, "hello", namespace)
-    jobs = await world.client.list(Job, namespace)
+    seen = await world.client.get(v1.CronJob, "hello", namespace=namespace)
+    jobs = await world.client.list(Job, namespace=namespace)
     alive = [job.metadata.name for job in jobs if job.metadata.deletion_timestamp is None]
     return (
         sorted(name.replace(str(int(due.timestamp())), "DUE") for name in alive),
@@ -133,7 +133,7 @@ async def live(world, namespace, due, death=None):
     operator = keeping(namespace, world)
     client = world.client if death is None else world.client.with_interceptor(death)
     goal = asyncio.create_task(
-        world.client.wait(v1.CronJob, "hello", namespace, until=settled(due), timeout=900)
+        world.client.wait(v1.CronJob, "hello", namespace=namespace, until=settled(due), timeout=900)
     )
     waits = {goal}
     if death is not None:

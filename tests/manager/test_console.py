@@ -28,7 +28,7 @@ async def test_it_shows_queues_errors_and_the_last_event_of_each_object(
     view = ConsoleView("viewed", manager, recorder, console)
 
     async def reconcile(request: Request) -> None:
-        obj = await manager.client.get(ConfigMap, request.name, request.namespace)
+        obj = await manager.client.get(ConfigMap, request.name, namespace=request.namespace)
         recorder.event(obj, "Normal", "First", "not shown")
         recorder.event(obj, "Warning", "Second", "look [here]")
         logging.getLogger("test").warning("a line from the log")

@@ -14,7 +14,7 @@ from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.rest.rest_client import APIRequest, CallNext
+from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.manager import EventRecorder
 from kubewright.manager.events import QUEUE_LENGTH, EventAPI
 from kubewright.testing.time import START, wall_clock

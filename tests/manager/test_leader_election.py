@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from kubewright.api.coordination.v1 import Lease
 from kubewright.client import Client
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.rest.rest_client import APIRequest, CallNext
+from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.manager import LeaderElector, LeadershipLost
 
 

@@ -114,7 +114,7 @@ async def test_work_in_progress_ends_before_caches_and_clients_go(client, runnin
             await stop.wait()
             await asyncio.sleep(10)
             await manager.client.create(ConfigMap(metadata=ObjectMeta(name="late", namespace="default")))
-            done.append((await manager.client.get(ConfigMap, "late", "default")).metadata.name)
+            done.append((await manager.client.get(ConfigMap, "late", namespace="default")).metadata.name)
 
     manager.add(Worker())
     async with running(manager):
@@ -334,7 +334,9 @@ async def test_further_clusters_follow_and_are_fenced_too(client, eventually) ->
         task = asyncio.create_task(manager.run(stop))
         await eventually(manager.elected.is_set)
         made = await other.client.create(ConfigMap(metadata=ObjectMeta(name="there", namespace="default")))
-        assert (await other.client.get(ConfigMap, "there", "default")).metadata.uid == made.metadata.uid
+        assert (
+            await other.client.get(ConfigMap, "there", namespace="default")
+        ).metadata.uid == made.metadata.uid
         assert [each.metadata.name async for each in client.list(ConfigMap, namespace="default")] == []
         stop.set()
         await task

@@ -25,7 +25,7 @@ from kubewright.webhook import CertificateFiles, SelfSignedCertificates
 
 async def token_of(client: Client, name: str) -> str:
     await client.create(ServiceAccount(metadata=ObjectMeta(name=name, namespace="default")))
-    account = client.subresource("token", ServiceAccount, name, "default")
+    account = client.subresource("token", ServiceAccount, name, namespace="default")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await account.create(Unstructured(request))
     token: str = answer.raw["status"]["token"]

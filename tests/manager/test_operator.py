@@ -196,7 +196,7 @@ async def test_a_mapping_asks_an_index_through_the_client(operator, client, even
     async def boxes_of(config: PartialObjectMetadata, client: Client) -> list[Request]:
         kinds.add(type(config).__name__)
         found = await client.list(
-            Box, config.metadata.namespace, fields={"colour": config.metadata.name or ""}
+            Box, namespace=config.metadata.namespace, fields={"colour": config.metadata.name or ""}
         )
         return [Request.of(each) for each in found]
 

@@ -83,14 +83,14 @@ async def test_the_declared_permissions_are_enough_to_stay_the_leader(client, ev
         crate = await client.create(
             Crate(metadata=ObjectMeta(name="a", namespace="default"), spec=CrateSpec())
         )
-        await client.wait(ConfigMap, "a", "default", until=exists, timeout=600)
+        await client.wait(ConfigMap, "a", namespace="default", until=exists, timeout=600)
         await asyncio.sleep(100)  # a lease that cannot be renewed is lost after ten seconds
         assert not run.done(), run.exception()
-        lease = await client.get(Lease, "crates", "ops")
+        lease = await client.get(Lease, "crates", namespace="ops")
         assert lease.spec.holder_identity
-        assert (await client.get(Crate, "a", "default")).status.size == 1
-        assert [each.reason for each in await client.list(Event, "default")] == ["Packed"]
-        assert (await client.get(Secret, "crates-webhook-certificates", "ops")).data
+        assert (await client.get(Crate, "a", namespace="default")).status.size == 1
+        assert [each.reason for each in await client.list(Event, namespace="default")] == ["Packed"]
+        assert (await client.get(Secret, "crates-webhook-certificates", namespace="ops")).data
         configuration = await client.get(
             "mutatingwebhookconfigurations", "crates-mutating-webhook-configuration"
         )
@@ -100,8 +100,8 @@ async def test_the_declared_permissions_are_enough_to_stay_the_leader(client, ev
     finally:
         stop.set()
         await run
-    assert not (await client.get(Lease, "crates", "ops")).spec.holder_identity
+    assert not (await client.get(Lease, "crates", namespace="ops")).spec.holder_identity
 
 
 async def _gone(client: Client) -> bool:
-    return not await client.list(Crate, "default")
+    return not await client.list(Crate, namespace="default")

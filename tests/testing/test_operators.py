@@ -92,7 +92,7 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
         assert manager.ready
         made = await client.create(shop("a", size=3))
         await client.wait(made, until=condition("Ready"), timeout=10)
-        assert (await client.get(ConfigMap, "a", "default")).data == {"size": "3"}
+        assert (await client.get(ConfigMap, "a", namespace="default")).data == {"size": "3"}
         with pytest.raises(Invalid, match="at most 10"):
             await client.create(shop("b", size=11))
     assert said == ["begun", "ended"]

@@ -125,7 +125,7 @@ class CronJobReconciler:
         """What the CronJob has started so far, oldest first."""
         uid = cron_job.metadata.uid or ""
         jobs = Jobs()
-        for job in await ctx.cache.list(Job, cron_job.metadata.namespace, owner=uid):
+        for job in await ctx.cache.list(Job, namespace=cron_job.metadata.namespace, owner=uid):
             if not is_controlled_by(job, cron_job):
                 continue
             if is_condition_true(job.status, "Complete"):
@@ -195,7 +195,8 @@ class CronJobReconciler:
         try:
             await ctx.client.create(job)
         except AlreadyExists:
-            if not is_controlled_by(await ctx.client.uncached.get(Job, *_key(job)), cron_job):
+            existing = await ctx.client.uncached.get(Job, job.name, namespace=job.namespace)
+            if not is_controlled_by(existing, cron_job):
                 await self._could_not_run(cron_job, f"a job {job.metadata.name} of somebody else exists", ctx)
                 raise
         except APIError as error:

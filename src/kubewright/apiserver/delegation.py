@@ -61,7 +61,7 @@ class Delegation:
     async def read(cls, cluster: Client) -> Delegation:
         """Ask the cluster of a client."""
         try:
-            found = await cluster.get("configmaps", NAME, NAMESPACE)
+            found = await cluster.get("configmaps", NAME, namespace=NAMESPACE)
         except NotFound:
             raise NotFound(
                 f"the cluster has no config map {NAMESPACE}/{NAME}, so it does not aggregate API servers"

@@ -1,33 +1,33 @@
-"""What a cache cannot do.
+"""Errors of the cache.
 
 CacheError
- +- NotCached       this read cannot be answered from here; a cached client asks the server instead
- |   +- Refused     the kind is too big or too secret to be kept whole unless asked for
- +- NoInformer      the kind is not followed, and reading must not begin to
- +- NotSynced       the initial state did not come in time
+ +- NotCached                the cache cannot answer this read; a CachedClient reads from the server instead
+ |   +- CachingNotAllowed    all Secrets or ConfigMaps of a cluster are only cached if requested
+ +- NoInformer               the kind has no informer, and reads do not create one
+ +- NotSynced                the initial state of some kinds was not received before the timeout
 """
 
 from __future__ import annotations
 
 
 class CacheError(Exception):
-    """Base of these."""
+    """Base class of the errors of the cache."""
 
 
 class NotCached(CacheError):
-    """The answer is not here: the object may exist outside the namespaces, labels or fields that are kept."""
+    """The cache cannot answer: the object may exist outside the cached namespaces, labels or fields."""
 
 
 class CachingNotAllowed(NotCached):
-    """The kind is not kept whole unless asked for; the message says how to ask."""
+    """Full objects of the kind are cached only if requested; the message lists the options."""
 
 
 class NoInformer(CacheError):
-    """The kind is not followed and `fail_on_missing_informer` is set."""
+    """The kind has no informer and `fail_on_missing_informer` is set."""
 
 
 class NotSynced(CacheError):
-    """The initial state of some kinds has not come; the message says which and why."""
+    """The initial state of some kinds has not been received; the message has each kind and its reason."""
 
 
 __all__ = ["CacheError", "CachingNotAllowed", "NoInformer", "NotCached", "NotSynced"]

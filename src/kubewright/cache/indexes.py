@@ -1,72 +1,83 @@
-"""Indexes: lists that cost what they return.
+"""Indexes, so that a list costs as much as it returns.
 
-An index gives each object of a kind some texts; a list that asks for one of them exactly reads only those
-objects. `fields=` of a cached list names indexes, so an index over a field has the name of its path:
+An index assigns values to each object of a kind; a list by one exact value reads only the objects with that
+value. `fields=` of a cached list refers to indexes, so the index of a field has the path of the field as its
+name:
 
     cache.add_index(Pod, by_field("spec.nodeName"))
     cache.list(Pod, fields={"spec.nodeName": "node-1"})
 
-    cache.add_index(Pod, by("image", Pod, lambda pod: {c.image for c in pod.spec.containers}))
+    cache.add_index(Pod, by_function("image", Pod, lambda pod: {c.image for c in pod.spec.containers}))
     cache.list(Pod, fields={"image": "nginx"})
 
-An index by label is used for every list that asks for one value of it; one by owner for `owner=`.
+A label index is used by every list with an exact requirement for that label, an owner index by `owner=`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
-from kubewright.api.meta import MetaObject
-from kubewright.api.unstructured import Unstructured
+from kubewright.client.kind_types import ObjectT
 
 from .store import CacheEntry, Indexer, labels_of
 
 logger = logging.getLogger(__name__)
 
 OWNER = "owner"
-ObjectT = TypeVar("ObjectT", bound=MetaObject | Unstructured)
 
 
 class Index(NamedTuple):
-    """A name, and the function that says under which texts an object is found."""
+    """A name and the function that returns the values of an object."""
 
     name: str
     indexer: Indexer
     metadata_only: bool = False
-    """Whether it needs no more than metadata."""
+    """Whether the function needs only metadata."""
 
 
 def by_function(
     name: str, kind: type[ObjectT], function: Callable[[ObjectT], str | Iterable[str] | None]
 ) -> Index:
-    """An index by a function on objects, read as a class or as `Unstructured`."""
+    """Index objects by a function on the typed or `Unstructured` object.
+
+    An object for which the function fails has no values, and the failure is logged.
+    """
 
     def indexer(entry: CacheEntry) -> Iterable[str]:
         try:
             values = function(entry.decode(kind))
             return () if values is None else (values,) if isinstance(values, str) else tuple(values)
         except Exception:
-            logger.exception("the index %r failed; the object is in no list by it", name)
+            meta = entry.header().metadata
+            logger.exception(
+                "index function failed",
+                extra={
+                    "index": name,
+                    "kind": kind.__name__,
+                    "namespace": meta.namespace or "",
+                    "object": meta.name or "",
+                },
+            )
             return ()
 
     return Index(name, indexer)
 
 
 def by_field(path: str) -> Index:
-    """An index by the value of one field, such as `spec.nodeName`; text, numbers and booleans.
+    """Index objects by a string, number or boolean field, such as `spec.nodeName`.
 
-    Objects without the field are found under empty text, as with field selectors of a server.
+    Objects without the field have an empty value, as in field selectors of a server.
     """
     steps = path.removeprefix(".").split(".")
-    reads: Any = str | int | float | bool | None
+    field_type: Any = str | int | float | bool | None
     for step in reversed(steps):
-        made = msgspec.defstruct("Step", [("value", reads, None)], rename={"value": step}, gc=False)
-        reads = made | None
-    decode = msgspec.json.Decoder(made).decode
+        struct = msgspec.defstruct("Step", [("value", field_type, None)], rename={"value": step}, gc=False)
+        field_type = struct | None
+    decode = msgspec.json.Decoder(struct).decode
     depth = range(len(steps))
 
     def indexer(entry: CacheEntry) -> Iterable[str]:
@@ -84,7 +95,7 @@ def by_field(path: str) -> Index:
 
 
 def by_label(key: str) -> Index:
-    """An index by the value of one label."""
+    """Index objects by the value of a label."""
 
     def indexer(entry: CacheEntry) -> Iterable[str]:
         value = labels_of(entry).get(key)
@@ -94,12 +105,12 @@ def by_label(key: str) -> Index:
 
 
 def label_index(key: str) -> str:
-    """The name of the index by a label."""
+    """Return the name of the index of a label."""
     return f"label {key}"
 
 
 def by_owner() -> Index:
-    """An index by the uids of all owners."""
+    """Index objects by the uids of all their owners."""
 
     def indexer(entry: CacheEntry) -> Iterable[str]:
         return [owner.uid for owner in entry.header().metadata.owner_references or ()]

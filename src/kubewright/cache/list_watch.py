@@ -1,21 +1,27 @@
-"""A collection of a server as a reflector wants it, through a client."""
+"""`ListWatch`: lists and watches of one collection through a client, for a reflector."""
 
 from __future__ import annotations
 
 from kubewright.client.kind_types import AnyKind
 from kubewright.client.listwatch.raw import RawPage, RawWatch
-from kubewright.client.verbs.base import Fields, Labels
+from kubewright.client.selectors import Fields, Labels
 from kubewright.client.verbs.read import ReadVerbs
 
 
 class ListWatch:
-    """The objects of a kind in one namespace, or in all of them, that selectors choose.
+    """The objects of a kind in one namespace, or in all of them, that match selectors.
 
-    The kind is looked up at every request, so it may be installed later.
+    The kind is mapped to its resource at every request, so its CRD can be installed later.
     """
 
     def __init__(
-        self, client: ReadVerbs, kind: AnyKind, namespace: str, labels: Labels | None, fields: Fields | None
+        self,
+        client: ReadVerbs,
+        kind: AnyKind,
+        *,
+        namespace: str = "",
+        labels: Labels | None = None,
+        fields: Fields | None = None,
     ) -> None:
         self._client = client
         self._kind = kind
@@ -24,10 +30,10 @@ class ListWatch:
         self._fields = fields
 
     async def list(self, *, limit: int, continue_: str) -> RawPage:
-        """One page of them."""
+        """Return one page."""
         return await self._client.list_raw(
             self._kind,
-            self._namespace,
+            namespace=self._namespace,
             labels=self._labels,
             fields=self._fields,
             limit=limit,
@@ -35,17 +41,17 @@ class ListWatch:
         )
 
     async def watch(
-        self, *, resource_version: str, initial_state: bool, timeout_seconds: int, idle_timeout: float
+        self, *, resource_version: str, initial_events: bool, timeout_seconds: int, idle_timeout: float
     ) -> RawWatch:
-        """Their changes."""
+        """Start a watch."""
         return await self._client.watch_raw(
             self._kind,
-            self._namespace,
+            namespace=self._namespace,
             labels=self._labels,
             fields=self._fields,
             resource_version=resource_version,
-            send_initial_events=True if initial_state else None,
-            resource_version_match="NotOlderThan" if initial_state else "",
+            send_initial_events=True if initial_events else None,
+            resource_version_match="NotOlderThan" if initial_events else "",
             timeout_seconds=timeout_seconds,
             idle_timeout=idle_timeout,
         )

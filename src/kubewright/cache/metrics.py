@@ -1,9 +1,9 @@
-"""What a cache tells Prometheus: how much is kept of each kind, and whether it is in step.
+"""Prometheus metrics of a cache.
 
     REGISTRY.register(CacheCollector(cache))
 
 `kubewright_cache_objects`, `kubewright_cache_bytes` and `kubewright_cache_synced`, each by group, version and
-kind. They are read when somebody scrapes, so they cost nothing meanwhile.
+kind. They are computed when they are scraped.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ class CacheCollector:
         self._cache = cache
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The figures of this moment."""
+        """Yield the current values."""
         from prometheus_client.core import GaugeMetricFamily
 
-        objects = GaugeMetricFamily("kubewright_cache_objects", "Objects kept, by kind.", labels=_LABELS)
-        size = GaugeMetricFamily("kubewright_cache_bytes", "Bytes of objects kept, by kind.", labels=_LABELS)
-        synced = GaugeMetricFamily("kubewright_cache_synced", "1 if the state is known.", labels=_LABELS)
+        objects = GaugeMetricFamily("kubewright_cache_objects", "Cached objects by kind.", labels=_LABELS)
+        size = GaugeMetricFamily("kubewright_cache_bytes", "Bytes of cached objects by kind.", labels=_LABELS)
+        synced = GaugeMetricFamily(
+            "kubewright_cache_synced", "1 if the initial state has been received.", labels=_LABELS
+        )
         for usage in self._cache.usage():
             labels = (usage.gvk.group, usage.gvk.version, usage.gvk.kind)
             objects.add_metric(labels, usage.objects)
             size.add_metric(labels, usage.bytes)
-            synced.add_metric(labels, float(usage.synced))
+            synced.add_metric(labels, float(usage.has_synced))
         yield from (objects, size, synced)
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing to read before there is a cache."""
+        """Yield nothing, so that registration does not read the cache."""
         yield from ()
 
 

@@ -1,11 +1,8 @@
-"""What an informer knows: one copy of each object, as the bytes that came over the wire.
+"""`Store`: the objects of one kind, as the bytes of the response that contained them.
 
-An entry is the bytes and the revision; everything else is decoded when somebody asks. Typed, unstructured
-and metadata views therefore share one copy, and no reader can change what another one sees. Entries are
-grouped by namespace, so a namespaced list costs what it returns.
-
-Changes carry revisions, and a store never goes back: a change that is not newer than what is known is
-ignored. That is what makes it safe to feed it from two sides, the watch and the answers to our own writes.
+An entry has the bytes and the revision; the rest is decoded when it is read. Typed, unstructured and metadata
+readers share one copy, and no reader can change the object of another. Entries are grouped by namespace, so a
+namespaced list costs as much as it returns.
 """
 
 from __future__ import annotations
@@ -21,11 +18,11 @@ from kubewright.api.objects import Struct
 
 T = TypeVar("T")
 
-_read_header = decoder(ObjectHeader).decode
+_decode_header = decoder(ObjectHeader).decode
 
 
 class ObjectKey(NamedTuple):
-    """Where an object is: its namespace (empty for cluster-scoped kinds) and name."""
+    """Namespace and name of an object; cluster-scoped objects have an empty namespace."""
 
     namespace: str
     name: str
@@ -42,11 +39,11 @@ class CacheEntry(msgspec.Struct, gc=False, frozen=True, eq=False):
     uid: str
 
     def header(self) -> ObjectHeader:
-        """apiVersion, kind and metadata, without reading the rest."""
-        return _read_header(self.raw)
+        """Decode apiVersion, kind and metadata only."""
+        return _decode_header(self.raw)
 
     def decode(self, of: type[T]) -> T:
-        """A new object of this class; it belongs to the caller."""
+        """Decode a new object of this class; the caller owns it."""
         return decode(self.raw, of)
 
 
@@ -58,50 +55,50 @@ class _LabelsHeader(Struct):
     metadata: _Labels
 
 
-_read_labels = decoder(_LabelsHeader).decode
+_decode_labels = decoder(_LabelsHeader).decode
 
 
 def labels_of(entry: CacheEntry) -> dict[str, str]:
-    """The labels, without reading anything else."""
-    return _read_labels(entry.raw).metadata.labels or {}
+    """Decode the labels only."""
+    return _decode_labels(entry.raw).metadata.labels or {}
 
 
 Indexer = Callable[[CacheEntry], Iterable[str]]
-"""Says under which values an object is found."""
+"""Returns the index values of an object."""
 
 
 class ObjectChange(NamedTuple):
-    """What happened to one object. `old` is what was known before; a deletion has no `new`."""
+    """A change of one object. `old` is the previous entry, if any; a deletion has no `new`."""
 
     key: ObjectKey
     old: CacheEntry | None
     new: CacheEntry | None
     initial: bool = False
-    """Part of the first list, or of a list after a gap, rather than something that happened just now."""
+    """Whether it comes from a list or a resync instead of a watch event."""
 
 
 class Store:
-    """The objects of one kind."""
+    """The objects of one kind and their indexes."""
 
     def __init__(self) -> None:
         self._namespaces: dict[str, dict[str, CacheEntry]] = {}
         self._indexers: dict[str, Indexer] = {}
         self._indexes: dict[str, dict[str, dict[ObjectKey, None]]] = {}
         self._values: dict[str, dict[ObjectKey, str | tuple[str, ...]]] = {}
-        """Under what each object is found; most have one value per index, which then needs no tuple."""
+        """Index values per object; a single value is stored without a tuple."""
         self.bytes = 0
-        """How many bytes of objects are held."""
+        """Total size of the stored objects."""
 
     def __len__(self) -> int:
         return sum(len(objects) for objects in self._namespaces.values())
 
     def get(self, key: ObjectKey) -> CacheEntry | None:
-        """One object, or `None`."""
+        """Return the entry of an object, or `None`."""
         objects = self._namespaces.get(key.namespace)
         return objects.get(key.name) if objects is not None else None
 
     def entries(self, namespace: str | None = None) -> Iterator[tuple[ObjectKey, CacheEntry]]:
-        """All objects, or those of one namespace. Do not change the store meanwhile."""
+        """Iterate all entries, or those of one namespace. Do not change the store during the iteration."""
         if namespace is not None:
             for name, entry in self._namespaces.get(namespace, {}).items():
                 yield ObjectKey(namespace, name), entry
@@ -111,7 +108,7 @@ class Store:
                 yield ObjectKey(space, name), entry
 
     def put(self, key: ObjectKey, entry: CacheEntry) -> CacheEntry | None:
-        """Keep an object; returns what was there."""
+        """Store an entry; return the previous one."""
         namespace = intern(key.namespace)
         objects = self._namespaces.get(namespace)
         if objects is None:
@@ -124,7 +121,7 @@ class Store:
         return old
 
     def pop(self, key: ObjectKey) -> CacheEntry | None:
-        """Forget an object; returns what was there."""
+        """Remove an entry; return it."""
         objects = self._namespaces.get(key.namespace)
         old = objects.pop(key.name, None) if objects is not None else None
         if old is None:
@@ -137,7 +134,7 @@ class Store:
         return old
 
     def add_index(self, name: str, indexer: Indexer) -> None:
-        """Keep an index from now on; what is there is indexed at once. The same name replaces an index."""
+        """Add an index and index all entries; an index with the same name is replaced."""
         self._indexers[name] = indexer
         self._indexes[name] = {}
         self._values[name] = {}
@@ -145,13 +142,13 @@ class Store:
             self._index(name, key, entry)
 
     def has_index(self, name: str) -> bool:
-        """Whether there is an index of that name."""
+        """Whether an index exists."""
         return name in self._indexers
 
     def indexed(
         self, name: str, value: str, namespace: str | None = None
     ) -> Iterator[tuple[ObjectKey, CacheEntry]]:
-        """The objects under one value of an index; `KeyError` if there is no such index."""
+        """Iterate the entries with one value of an index; `KeyError` if the index does not exist."""
         for key in self._indexes[name].get(value, ()):
             if namespace is None or key.namespace == namespace:
                 entry = self.get(key)
@@ -159,11 +156,11 @@ class Store:
                     yield key, entry
 
     def has_value(self, name: str, key: ObjectKey, value: str) -> bool:
-        """Whether an object is found under a value of an index."""
+        """Whether an object has a value in an index."""
         return value in self._values_of(name, key)
 
     def index_values(self, name: str) -> list[str]:
-        """Every value that has objects."""
+        """Return all values of an index."""
         return list(self._indexes[name])
 
     def _index(self, name: str, key: ObjectKey, entry: CacheEntry) -> None:
@@ -191,23 +188,23 @@ class Store:
         return (values,) if isinstance(values, str) else values
 
 
-class _Reduced(Struct):
+class _MetadataBytes(Struct):
     api_version: str = ""
     kind: str = ""
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-_read_reduced = decoder(_Reduced).decode
+_decode_metadata = decoder(_MetadataBytes).decode
 _METADATA_ONLY = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}'
 
 
 def metadata_only_bytes(raw: bytes) -> bytes:
-    """An object reduced to its metadata, as a server that was asked for no more would have sent it."""
-    return _METADATA_ONLY % bytes(_read_reduced(raw).metadata)
+    """Reduce an object to the PartialObjectMetadata that a server would have sent."""
+    return _METADATA_ONLY % bytes(_decode_metadata(raw).metadata)
 
 
 def strip_managed_fields(raw: bytes, header: ObjectHeader) -> bytes:
-    """Cut the managed fields out of the bytes: nobody reads them, and they can be half of an object."""
+    """Remove `metadata.managedFields`, which can be half of an object. The default transform."""
     fields = bytes(header.metadata.managed_fields)
     if fields == b"null":
         return raw

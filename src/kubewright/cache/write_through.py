@@ -1,9 +1,8 @@
-"""What the answer to a write says about the state, told to the informers that keep it.
+"""Pass the responses of writes to the informers, so that reads see the writes of this client.
 
-Most answers are the object as it is now: it is taken in. Some only say that the object has changed or is
-gone, or come in another version than the one that is kept: then the informer is told what to expect, and
-readers wait for the watch. A refusal can say something too: an object that exists already, or has changed,
-is not as the cache believes.
+Most responses are the current object, which is stored. Some only show that the object has changed or is
+deleted, or have another version than the cached one; then the informer expects a change, and readers wait
+for the watch. Errors are evidence as well: after `AlreadyExists` or `Conflict` the cached state is outdated.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ import msgspec
 from kubewright.api.codec import ObjectHeader, RawList, decoder
 from kubewright.api.errors import AlreadyExists, APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupResource
-from kubewright.client.rest.rest_client import APIRequest
+from kubewright.client.rest.request import APIRequest
 from kubewright.client.transport.interface import APIResponse
 
 from .cache import Cache
 from .informer import Informer
 from .store import ObjectKey
 
-_read_header = decoder(ObjectHeader).decode
-_read_list = decoder(RawList).decode
-_CHANGES_ITS_OBJECT: Final = ("eviction", "binding")
-"""Subresources whose answer says nothing about the object that they change."""
-_DEFINITIONS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
+_decode_header = decoder(ObjectHeader).decode
+_decode_list = decoder(RawList).decode
+_CHANGES_PARENT: Final = ("eviction", "binding")
+"""Subresources whose response does not contain the object that they change."""
+_CRDS: Final = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -45,72 +44,74 @@ class _Namespace(msgspec.Struct, gc=False):
     spec: _NamespaceSpec | None = None
 
 
-def is_write(call: APIRequest) -> bool:
-    """Whether a call changes something, if it succeeds."""
+def is_write(request: APIRequest) -> bool:
+    """Whether a request changes an object if it succeeds."""
     return (
-        call.method not in ("GET", "HEAD", "OPTIONS")
-        and "dryRun=" not in call.query
-        and not (call.method == "DELETE" and b'"dryRun"' in call.body)
+        request.method not in ("GET", "HEAD", "OPTIONS")
+        and "dryRun=" not in request.query
+        and not (request.method == "DELETE" and b'"dryRun"' in request.body)
     )
 
 
-def record_response(cache: Cache, call: APIRequest, answer: APIResponse) -> None:
-    """Tell the informers of a resource what a successful write has made of it."""
-    if call.resource is None:
+def record_response(cache: Cache, request: APIRequest, response: APIResponse) -> None:
+    """Pass the response of a successful write to the informers of its resource."""
+    if request.resource is None:
         return
-    if call.resource == _DEFINITIONS:
+    if request.resource == _CRDS:
         cache.retry_now()
-    for informer in cache.informers_for(call.resource):
+    for informer in cache.informers_for(request.resource):
         try:
-            _take_in(informer, call, answer.body)
+            _record(informer, request, response.body)
         except msgspec.DecodeError:
-            # Not an object: nothing is known but that something was written.
-            _expect_change(informer, call)
+            # Not an object: only the fact of the write is known.
+            _expect_change(informer, request)
 
 
-def record_error(cache: Cache, call: APIRequest, error: APIError) -> None:
-    """Tell them what a refusal shows: the server's object is not the one that is kept."""
-    if call.resource is None or not isinstance(error, Conflict | NotFound):
+def record_error(cache: Cache, request: APIRequest, error: APIError) -> None:
+    """Pass an error of a write to the informers: the cached object is outdated."""
+    if request.resource is None or not isinstance(error, Conflict | NotFound):
         return
-    for informer in cache.informers_for(call.resource):
-        key = ObjectKey(call.namespace, call.name or _sent(call).name or "")
+    for informer in cache.informers_for(request.resource):
+        key = ObjectKey(request.namespace, request.name or _sent_metadata(request).name or "")
         entry = informer.store.get(key)
         if isinstance(error, AlreadyExists):
             informer.expect_change(key)
         elif entry is not None and (
-            isinstance(error, NotFound) or _sent(call).resource_version == str(entry.revision)
+            isinstance(error, NotFound) or _sent_metadata(request).resource_version == str(entry.revision)
         ):
             informer.expect_change(key, entry.revision)
 
 
-def _take_in(informer: Informer, call: APIRequest, body: bytes) -> None:
-    if call.verb == "deletecollection":
-        _take_in_deletions(informer, call, body)
+def _record(informer: Informer, request: APIRequest, body: bytes) -> None:
+    if request.verb == "deletecollection":
+        _record_deletions(informer, request, body)
         return
-    header = _read_header(body)
+    header = _decode_header(body)
     meta = header.metadata
     if header.kind == "Status":
-        if call.method == "DELETE" and not call.subresource:
+        if request.method == "DELETE" and not request.subresource:
             details = msgspec.json.decode(body, type=_Status).details
-            informer.record_deletion(ObjectKey(call.namespace, call.name), details.uid if details else "")
-        elif call.subresource in _CHANGES_ITS_OBJECT:
-            _expect_change(informer, call)
+            informer.record_deletion(
+                ObjectKey(request.namespace, request.name), details.uid if details else ""
+            )
+        elif request.subresource in _CHANGES_PARENT:
+            _expect_change(informer, request)
         return
-    key = ObjectKey(meta.namespace or call.namespace, meta.name or call.name)
-    if call.subresource in _CHANGES_ITS_OBJECT:
-        _expect_change(informer, call)
-    elif not call.subresource and _is_gone(call, header, body):
+    key = ObjectKey(meta.namespace or request.namespace, meta.name or request.name)
+    if request.subresource in _CHANGES_PARENT:
+        _expect_change(informer, request)
+    elif not request.subresource and _is_deleted(request, header, body):
         informer.record_deletion(key, meta.uid or "")
     elif not informer.record_write(body):
         informer.expect_version(key, meta.resource_version or "")
 
 
-def _is_gone(call: APIRequest, header: ObjectHeader, body: bytes) -> bool:
-    """Whether the object in an answer is the last that there was of it."""
+def _is_deleted(request: APIRequest, header: ObjectHeader, body: bytes) -> bool:
+    """Whether the object in a response has been deleted."""
     meta = header.metadata
     if meta.finalizers or (meta.deletion_grace_period_seconds or 0) > 0:
         return False
-    if meta.deletion_timestamp is None and call.method != "DELETE":
+    if meta.deletion_timestamp is None and request.method != "DELETE":
         return False
     if header.kind == "Namespace":
         spec = msgspec.json.decode(body, type=_Namespace).spec
@@ -118,32 +119,34 @@ def _is_gone(call: APIRequest, header: ObjectHeader, body: bytes) -> bool:
     return True
 
 
-def _take_in_deletions(informer: Informer, call: APIRequest, body: bytes) -> None:
-    """The answer shows the objects as they were before; those that nothing holds are gone."""
-    held = (
-        informer.gvk.kind in ("Pod", "Namespace") or b'"Foreground"' in call.body or b'"Orphan"' in call.body
+def _record_deletions(informer: Informer, request: APIRequest, body: bytes) -> None:
+    """Record the objects of a deleted collection; those with finalizers or a grace period still exist."""
+    still_exist = (
+        informer.gvk.kind in ("Pod", "Namespace")
+        or b'"Foreground"' in request.body
+        or b'"Orphan"' in request.body
     )
-    for item in _read_list(body).items or ():
-        meta = _read_header(item).metadata
+    for item in _decode_list(body).items or ():
+        meta = _decode_header(item).metadata
         key = ObjectKey(meta.namespace or "", meta.name or "")
-        if held or meta.finalizers:
+        if still_exist or meta.finalizers:
             version = meta.resource_version or ""
             informer.expect_change(key, int(version) if version.isdecimal() else 0)
         else:
             informer.record_deletion(key, meta.uid or "")
 
 
-def _expect_change(informer: Informer, call: APIRequest) -> None:
-    key = ObjectKey(call.namespace, call.name)
+def _expect_change(informer: Informer, request: APIRequest) -> None:
+    key = ObjectKey(request.namespace, request.name)
     entry = informer.store.get(key)
     if entry is not None:
         informer.expect_change(key, entry.revision)
 
 
-def _sent(call: APIRequest) -> Any:
-    """The metadata that a write sent."""
+def _sent_metadata(request: APIRequest) -> Any:
+    """Return the metadata in the body of a write."""
     try:
-        return _read_header(call.body).metadata
+        return _decode_header(request.body).metadata
     except msgspec.DecodeError:
         return ObjectHeader().metadata
 

@@ -1,7 +1,7 @@
-"""`Client`: every verb, for objects of every kind, and the decorators that shape it.
+"""`Client`: every verb, for objects of every kind, and the methods that derive clients with other options.
 
-One client serves typed classes, `Unstructured` and metadata alike (see `kinds`). It is cheap to copy: each
-decorator gives another client over the same connections.
+One client serves typed classes, `Unstructured` and metadata (see `kind_types`). Deriving a client is cheap;
+it shares the connections:
 
     shop = client.in_namespace("shop").with_field_owner("shop-operator")
     await shop.with_dry_run().apply(deployment)
@@ -13,31 +13,36 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, urlsplit
 
-from kubewright.api.meta import MetaObject
+from kubewright.api import codec
 from kubewright.api.unstructured import Unstructured
 
+from .arguments import FieldValidation
 from .config.cluster_config import ClusterConfig, load_config
+from .kind_types import ObjectOrKind
 from .patches import merge_patch
 from .rest.metrics import ClientMetrics
 from .rest.rate_limit import TokenBucket
-from .rest.rest_client import Interceptor, RequestHook, RESTClient, RetryPolicy
-from .streams.exec import PodVerbs
+from .rest.request import APIRequest, Interceptor, RequestHook
+from .rest.rest_client import RESTClient, Tracer
+from .rest.retry_policy import RetryPolicy
 from .transport.http import HTTPTransport
 from .transport.http1 import MAX_RESPONSE_BYTES
 from .transport.interface import Transport
-from .verbs.base import ClientOptions, ObjectOrKind
-from .verbs.create_or_update import MutateFunction, OperationResult, create_or_patch, create_or_update
+from .verbs.apply_yaml import apply_yaml
+from .verbs.base import ClientOptions
+from .verbs.create_or_update import OperationResult, UpsertT, create_or_patch, create_or_update
+from .verbs.pods import PodVerbs
 from .verbs.read import ReadVerbs
 from .verbs.subresource import SubresourceClient
 from .verbs.write import WriteVerbs
 
 if TYPE_CHECKING:
-    from kubewright.api.autoscaling.v1 import Scale
+    from prometheus_client import CollectorRegistry
 
-UpsertT = TypeVar("UpsertT", bound=MetaObject | Unstructured)
+    from kubewright.api.autoscaling.v1 import Scale
 
 
 class Client(ReadVerbs, WriteVerbs, PodVerbs):
@@ -55,14 +60,14 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         metrics: bool = True,
-        registry: Any = None,
+        registry: CollectorRegistry | None = None,
         tracing: bool = False,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> Self:
-        """A client for the cluster that kubectl would talk to, or for a kubeconfig or configuration given.
+        """Return a client for the cluster that kubectl would use, or for a kubeconfig or configuration.
 
-        Connections are made when they are needed. Metrics go to the default Prometheus registry unless
-        another is given; `tracing` makes OpenTelemetry spans. A response longer than
+        Connections are opened when they are needed. Metrics are registered in the default Prometheus registry
+        unless another is given; `tracing` creates OpenTelemetry spans. A response longer than
         `max_response_bytes` raises `ResponseTooLarge`; watches and logs are not limited.
         """
         config = (
@@ -87,18 +92,18 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         transport: Transport,
         *,
         namespace: str = "default",
-        server: str = "the server",
+        server: str = "",
         retries: RetryPolicy | None = None,
         rate_limit: TokenBucket | None = None,
         hooks: Sequence[RequestHook] = (),
         user_agent: str = "",
         on_warning: Callable[[str], None] | None = None,
         metrics: ClientMetrics | None = None,
-        tracer: Any = None,
+        tracer: Tracer | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> Self:
-        """A client over any transport, for instance one to a server in this process."""
+        """Return a client over any transport, for example one to a server in the same process."""
         rest = RESTClient(
             transport,
             server=server,
@@ -112,10 +117,10 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
             sleep=sleep,
             rng=rng,
         )
-        return cls(rest, settings=ClientOptions(namespace=namespace))
+        return cls(rest, options=ClientOptions(namespace=namespace))
 
     async def aclose(self) -> None:
-        """Close the connections, also those of clients made from this one."""
+        """Close the connections, also those of derived clients."""
         await self.rest.transport.aclose()
 
     async def __aenter__(self) -> Self:
@@ -125,31 +130,31 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         await self.aclose()
 
     def in_namespace(self, namespace: str) -> Self:
-        """A client for one namespace: objects of others are refused, lists and watches stay inside."""
+        """Derive a client restricted to one namespace: other namespaces are rejected, lists stay inside."""
         return self._with(namespace=namespace, only_namespace=True)
 
     def with_default_namespace(self, namespace: str) -> Self:
-        """A client that looks in this namespace where none is given."""
+        """Derive a client that uses this namespace where none is given."""
         return self._with(namespace=namespace, only_namespace=False)
 
     def with_dry_run(self) -> Self:
-        """A client whose writes are checked and answered but not kept."""
+        """Derive a client whose writes are validated by the server but not stored."""
         return self._with(dry_run=True)
 
-    def with_field_owner(self, owner: str) -> Self:
-        """A client whose writes are recorded under this field manager."""
-        return self._with(field_owner=owner)
+    def with_field_owner(self, field_owner: str) -> Self:
+        """Derive a client whose writes are recorded under this field manager."""
+        return self._with(field_owner=field_owner)
 
-    def with_field_validation(self, mode: Literal["Strict", "Warn", "Ignore"]) -> Self:
-        """A client that has unknown fields refused, warned about or ignored."""
+    def with_field_validation(self, mode: FieldValidation) -> Self:
+        """Derive a client for which the server rejects, warns about or ignores unknown fields."""
         return self._with(field_validation=mode)
 
     def with_interceptor(self, interceptor: Interceptor) -> Self:
-        """A client with something around each call; the last one added is the outermost."""
-        return self._with(interceptors=(*self.settings.interceptors, interceptor))
+        """Derive a client that calls `interceptor` around each request; the last one added is outermost."""
+        return self._with(interceptors=(*self.options.interceptors, interceptor))
 
     def with_timeout(self, seconds: float) -> Self:
-        """A client that gives each request this long."""
+        """Derive a client with this timeout for each request."""
         return self._with(timeout=seconds)
 
     def with_impersonation(
@@ -160,66 +165,90 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         uid: str = "",
         extra: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """A client that acts as somebody else; the server checks that you may."""
+        """Derive a client that impersonates another user; needs the impersonate permission."""
         headers = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         if uid:
             headers.append(("Impersonate-Uid", uid))
         for key, values in (extra or {}).items():
             headers += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values]
-        kept = [each for each in self.settings.headers if not each[0].startswith("Impersonate-")]
-        return self._with(headers=(*kept, *headers))
+        others = [each for each in self.options.headers if not each[0].startswith("Impersonate-")]
+        return self._with(headers=(*others, *headers))
 
     def subresource(
-        self, subresource: str, target: ObjectOrKind, name: str = "", namespace: str | None = None
+        self, subresource: str, target: ObjectOrKind, name: str | None = None, *, namespace: str | None = None
     ) -> SubresourceClient:
-        """A subresource of an object, or of a kind and name: `client.subresource("eviction", pod)`."""
-        return SubresourceClient(self, subresource, target, name, namespace)
+        """Return a client of a subresource of an object, or of a kind and name.
+
+        `client.subresource("eviction", pod)`, `client.subresource("token", ServiceAccount, "build")`.
+        """
+        return SubresourceClient(self, subresource, target, name, namespace=namespace)
 
     async def scale(
         self,
         target: ObjectOrKind,
-        name: str = "",
-        namespace: str | None = None,
+        name: str | None = None,
         *,
+        namespace: str | None = None,
         replicas: int | None = None,
     ) -> Scale:
-        """How many replicas an object has and wants; with `replicas`, ask for so many."""
+        """Return the scale of an object; with `replicas`, set it first."""
         from kubewright.api.autoscaling.v1 import Scale
 
-        part = self.subresource("scale", target, name, namespace)
+        scale = self.subresource("scale", target, name, namespace=namespace)
         if replicas is None:
-            return await part.get(Scale)
-        return await part.patch(merge_patch({"spec": {"replicas": replicas}}), Scale)
+            return await scale.get(Scale)
+        return await scale.patch(merge_patch({"spec": {"replicas": replicas}}), Scale)
 
-    async def create_or_update(self, obj: UpsertT, mutate: MutateFunction) -> tuple[UpsertT, OperationResult]:
-        """Have `mutate` bring the object into the wanted state, then create it, update it, or leave it.
+    async def create_or_update(
+        self, obj: UpsertT, mutate: Callable[[UpsertT], object]
+    ) -> tuple[UpsertT, OperationResult]:
+        """Create or update an object so that it is as `mutate` sets it.
 
-        `obj` needs its kind, name and namespace; `mutate` gets the object as the server has it (or a copy of
-        `obj`) and changes it in location, again if somebody else was faster.
+        `obj` needs its kind, name and namespace. `mutate`, a function or coroutine function, gets the object
+        of the server (or a copy of `obj`) and changes it in place; it is called again after a conflict.
         """
         return await create_or_update(self, obj, mutate)
 
-    async def create_or_patch(self, obj: UpsertT, mutate: MutateFunction) -> tuple[UpsertT, OperationResult]:
-        """As `create_or_update`, but unlocked: only what `mutate` changed is sent, status included."""
+    async def create_or_patch(
+        self, obj: UpsertT, mutate: Callable[[UpsertT], object]
+    ) -> tuple[UpsertT, OperationResult]:
+        """As `create_or_update`, without optimistic lock; sends only the changes, status included."""
         return await create_or_patch(self, obj, mutate)
 
-    async def version(self) -> dict[str, Any]:
-        """What the server says of its version."""
-        from kubewright.api import codec
+    async def apply_yaml(
+        self,
+        source: str | os.PathLike[str],
+        *,
+        namespace: str | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        field_owner: str = "",
+    ) -> list[Unstructured]:
+        """Server-side apply the objects of a manifest, in order, and return them.
 
-        from .rest.rest_client import APIRequest
+        `source` is a file, a directory, or YAML or JSON text; it can have several documents and `kind: List`.
+        `namespace` is for objects that have none. The field owner is that of the client, or `kubewright`.
+        Custom resources can follow their CRD in one manifest. Raises `ManifestError` before anything is
+        applied; other errors have a note with the object and the number of objects applied before.
+        """
+        return await apply_yaml(
+            self, source, namespace=namespace, force=force, dry_run=dry_run, field_owner=field_owner
+        )
 
-        answer = await self.rest.send(APIRequest("get", "GET", "/version"))
-        document: dict[str, Any] = codec.loads(answer.body)
-        return document
+    async def version(self) -> dict[str, str]:
+        """Return the version of the server: `major`, `minor`, `gitVersion` and so on."""
+        response = await self.rest.send(APIRequest("get", "GET", "/version"))
+        version: dict[str, str] = codec.loads(response.body)
+        return version
 
 
-def _tracer() -> Any:
+def _tracer() -> Tracer:
     try:
         from opentelemetry import trace
     except ImportError:
-        raise RuntimeError("tracing needs OpenTelemetry: pip install kubewright[tracing]") from None
-    return trace.get_tracer("kubewright.client")
+        raise RuntimeError("tracing requires OpenTelemetry: pip install 'kubewright[tracing]'") from None
+    tracer: Tracer = trace.get_tracer("kubewright.client")
+    return tracer
 
 
 __all__ = ["Client"]

@@ -1,4 +1,4 @@
-"""What to wait for: predicates on an object, which is `None` while it is not there.
+"""Conditions for `Client.wait`: predicates on an object, which is `None` while it does not exist.
 
 await client.wait(deployment, until=condition("Available"), timeout=60)
 await client.wait(Pod, "web-0", until=deleted, timeout=30)
@@ -9,29 +9,32 @@ await client.wait(Job, "load", until=lambda job: job is not None and job.status.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kubewright.api.jsonpath import JSONPath
 
+from .kind_types import AnyObject
 from .patches import to_dict
 
-WaitPredicate = Callable[[Any], bool]
+WaitPredicate = Callable[[AnyObject | None], bool]
 
 
-def exists(obj: Any) -> bool:
-    """The object is there."""
+def exists(obj: object) -> bool:
+    """Hold once the object exists."""
     return obj is not None
 
 
-def deleted(obj: Any) -> bool:
-    """The object is gone."""
+def deleted(obj: object) -> bool:
+    """Hold once the object does not exist."""
     return obj is None
 
 
 def condition(type: str, status: str = "True") -> WaitPredicate:
-    """A condition of the status says so, and, where it tells, about the present generation."""
+    """Hold once a status condition has this status.
 
-    def holds(obj: Any) -> bool:
+    A condition with an `observedGeneration` must be of the current generation.
+    """
+
+    def predicate(obj: AnyObject | None) -> bool:
         if obj is None:
             return False
         data = to_dict(obj)
@@ -41,19 +44,19 @@ def condition(type: str, status: str = "True") -> WaitPredicate:
                 return bool(each.get("observedGeneration", generation) >= generation)
         return False
 
-    holds.__name__ = f"condition {type}={status}"
-    return holds
+    predicate.__name__ = f"condition {type}={status}"
+    return predicate
 
 
-def field_is(path: str, value: Any) -> WaitPredicate:
-    """The field at a JSONPath has this value."""
+def field_is(path: str, value: object) -> WaitPredicate:
+    """Hold once the field at a JSONPath has this value."""
     compiled = JSONPath.relaxed(path, allow_missing_keys=True)
 
-    def holds(obj: Any) -> bool:
+    def predicate(obj: AnyObject | None) -> bool:
         return obj is not None and value in compiled.values(to_dict(obj))
 
-    holds.__name__ = f"{path}={value}"
-    return holds
+    predicate.__name__ = f"{path}={value}"
+    return predicate
 
 
 __all__ = ["WaitPredicate", "condition", "deleted", "exists", "field_is"]

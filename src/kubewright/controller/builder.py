@@ -28,8 +28,8 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import CacheEntry, ObjectChange
+from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
-from kubewright.client.verbs.base import class_of, decode_object
 
 from .controller import Controller, Reconciler
 from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner

@@ -33,9 +33,9 @@ from kubewright.cache import Cache, by_owner
 from kubewright.cache.informer import Informer
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.client.decoding import kind_of
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
 from kubewright.client.patches import to_dict
-from kubewright.client.verbs.base import kind_of
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -225,7 +225,7 @@ class DesiredState:
                 await self._client.delete(
                     gvk,
                     key.name,
-                    key.namespace or None,
+                    namespace=key.namespace or None,
                     preconditions=Preconditions(uid=entry.uid),
                     propagation="Background",
                 )
@@ -243,7 +243,7 @@ class DesiredState:
         if self._informers.get(gvk) is not informer:
             self._informers[gvk] = informer
             informer.add_handler(self._forget_deleted(gvk))
-        if not informer.synced:
+        if not informer.has_synced:
             await informer.wait_for_sync()
         return informer
 

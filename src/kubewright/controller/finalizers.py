@@ -23,8 +23,8 @@ from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.names import check_qualified_name
 from kubewright.api.objects import base_of
 from kubewright.callables import call
+from kubewright.client.decoding import kind_of, update_in_place
 from kubewright.client.patches import merge_patch
-from kubewright.client.verbs.base import kind_of, update_in_place
 
 from .request import Result
 
@@ -113,7 +113,7 @@ class Finalizers:
                     raise
             live = getattr(self._client, "live", self._client)
             try:
-                current = await live.get(kind_of(obj), obj.metadata.name, obj.metadata.namespace)
+                current = await live.get(kind_of(obj), obj.metadata.name, namespace=obj.metadata.namespace)
             except NotFound:
                 return False
         if current is not obj:

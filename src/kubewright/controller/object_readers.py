@@ -18,7 +18,7 @@ def object_reader(client: Any, kind: AnyKind) -> Callable[[Request], Awaitable[A
 
     async def read(request: Request) -> Any:
         try:
-            return await client.get(kind, request.name, request.namespace or None)
+            return await client.get(kind, request.name, namespace=request.namespace or None)
         except NotFound:
             return None
 

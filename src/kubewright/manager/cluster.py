@@ -16,7 +16,7 @@ from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
-from kubewright.client.rest.rest_client import APIRequest, CallNext
+from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 
 _writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=None)

@@ -43,7 +43,7 @@ async def install_definitions(
     timeout: float = 30.0,
 ) -> list[str]:
     """Apply the definitions of kinds, all versions of one together, and wait until they are served."""
-    client = client if client.settings.field_owner else client.with_field_owner("kubewright")
+    client = client if client.options.field_owner else client.with_field_owner("kubewright")
     names = []
     by_kind = sorted(dict.fromkeys(kinds), key=lambda kind: str(resource_info(kind).gvk.group_kind))
     for _, versions in groupby(by_kind, key=lambda kind: resource_info(kind).gvk.group_kind):

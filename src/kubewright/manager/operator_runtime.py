@@ -83,7 +83,7 @@ class OperatorRuntime:
                 client,
                 settings.leader_election_name or operator.name,
                 namespace=settings.leader_election_namespace
-                or (client.settings.namespace if settings.development else ""),
+                or (client.options.namespace if settings.development else ""),
                 lease_duration=settings.lease_duration,
                 renew_deadline=settings.renew_deadline,
                 retry_period=settings.retry_period,
@@ -174,7 +174,7 @@ class OperatorRuntime:
 
         async def reconcile(request: Request) -> Result | None:
             try:
-                obj = await client.get(kind, request.name, request.namespace or None)
+                obj = await client.get(kind, request.name, namespace=request.namespace or None)
             except NotFound:
                 self._memories.pop((kind, request), None)
                 return None
@@ -273,7 +273,7 @@ def _add_finalizing_controller(made: OperatorRuntime, kind: type[MetaObject]) ->
 
     async def reconcile(request: Request) -> Result | None:
         try:
-            obj = await client.get(kind, request.name, request.namespace or None)
+            obj = await client.get(kind, request.name, namespace=request.namespace or None)
         except NotFound:
             return None
         return await finalizers.handle(obj)

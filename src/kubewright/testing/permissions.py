@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from kubewright.api.declarations import Declaration, DeclarationProvider, Rbac
 from kubewright.client import Client
-from kubewright.client.rest.rest_client import APIRequest, CallNext
+from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 
 ClientT = TypeVar("ClientT", bound=Client)

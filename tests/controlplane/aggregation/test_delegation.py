@@ -84,7 +84,7 @@ async def test_the_cluster_says_who_may_do_what(
 ) -> None:
     _, client = cluster
     await client.create(toy("car"))
-    assert (await client.get(OldToy, "car", "default")).spec.colour == "red"
+    assert (await client.get(OldToy, "car", namespace="default")).spec.colour == "red"
     bob = client.with_impersonation("bob")
     with pytest.raises(Forbidden, match='User "bob" cannot list resource "toys" in API group'):
         await bob.list(Toy)
@@ -131,7 +131,9 @@ async def test_tokens_of_the_cluster_count_at_the_server_itself(
 async def test_a_cluster_without_aggregation_says_so() -> None:
     async with ControlPlane(port=None) as plane:
         client = Client.from_transport(InProcessTransport(plane.server))
-        await client.delete(ConfigMap, "extension-apiserver-authentication", "kube-system", missing_ok=True)
+        await client.delete(
+            ConfigMap, "extension-apiserver-authentication", namespace="kube-system", missing_ok=True
+        )
         with pytest.raises(NotFound, match="no config map kube-system/extension-apiserver-authentication"):
             await Delegation.read(client)
 

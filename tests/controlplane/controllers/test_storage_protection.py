@@ -36,7 +36,9 @@ def _object(kind: str, name: str, spec: Any) -> Unstructured:
 async def gone(server: TestServer, plural: str, name: str) -> bool:
     await server.plane.wait_until_idle()
     try:
-        await server.client().get(plural, name, "default" if plural != "persistentvolumes" else None)
+        await server.client().get(
+            plural, name, namespace="default" if plural != "persistentvolumes" else None
+        )
     except NotFound:
         return True
     return False

@@ -36,7 +36,7 @@ async def refused(client: Client, words: str) -> None:
         assert isinstance(outcome, InternalError), outcome
         assert outcome.code == 500, outcome
         assert words in outcome.message, outcome
-    assert (await client.get(ConfigMap, "kept", "default")).data is not None
+    assert (await client.get(ConfigMap, "kept", namespace="default")).data is not None
     names = {each.metadata.name async for each in client.list(ConfigMap, namespace="default")}
     assert "kept" in names
     assert not any(name.startswith("refused") for name in names)
@@ -69,7 +69,7 @@ async def full(directory: Path) -> None:
         assert (await anext(following)).object == changed
         await watch.aclose()
     async with served(directory) as client:
-        assert await client.get(ConfigMap, "kept", "default") == changed
+        assert await client.get(ConfigMap, "kept", namespace="default") == changed
 
 
 async def readonly(directory: Path) -> None:
@@ -82,7 +82,7 @@ async def readonly(directory: Path) -> None:
         kept.data = {"text": "y"}
         changed = await client.update(kept)
     async with served(directory) as client:
-        assert await client.get(ConfigMap, "kept", "default") == changed
+        assert await client.get(ConfigMap, "kept", namespace="default") == changed
 
 
 def main(fault: str, directory: Path) -> None:

@@ -64,9 +64,9 @@ async def test_everything_is_kept(
     config = load_config(up.kubeconfig)
     robot = replace(config, client_certificate=None, client_key=None, token=token)
     async with Client.connect(config, metrics=False) as client, Client.connect(robot, metrics=False) as other:
-        kept = await client.get(gadget.gvk, "one", "default")
+        kept = await client.get(gadget.gvk, "one", namespace="default")
         assert kept == gadget
-        assert (await client.get(ConfigMap, "last", "default")).metadata == latest.metadata
+        assert (await client.get(ConfigMap, "last", namespace="default")).metadata == latest.metadata
         new = await client.create(ConfigMap(metadata=ObjectMeta(name="new", namespace="default")))
         assert int(new.metadata.resource_version or 0) > int(latest.metadata.resource_version or 0)
         me = await other.create(Unstructured(WHO))

@@ -56,10 +56,10 @@ async def test_writes_through_one_are_read_and_watched_through_the_other(pair) -
 
     made = await one.create(config_map("shared", a="1"))
     following = asyncio.create_task(follow())
-    assert await two.get(ConfigMap, "shared", "default") == made
+    assert await two.get(ConfigMap, "shared", namespace="default") == made
     made.data = {"a": "2"}
     changed = await one.update(made)
-    stale = await two.get(ConfigMap, "shared", "default")
+    stale = await two.get(ConfigMap, "shared", namespace="default")
     assert stale == changed
     stale.data = {"a": "3"}
     latest = await two.update(stale)
@@ -68,7 +68,7 @@ async def test_writes_through_one_are_read_and_watched_through_the_other(pair) -
         await one.update(changed)
     await one.delete(latest)
     with pytest.raises(NotFound):
-        await two.get(ConfigMap, "shared", "default")
+        await two.get(ConfigMap, "shared", namespace="default")
     async with asyncio.timeout(20):
         await following
     await watch.aclose()
@@ -85,7 +85,7 @@ async def test_a_counter_that_both_count_up_counts_everything(pair) -> None:
     async def count(client: Client) -> None:
         for _ in range(20):
             while True:
-                current = await client.get(ConfigMap, "counter", "default")
+                current = await client.get(ConfigMap, "counter", namespace="default")
                 current.data = {"n": str(int((current.data or {})["n"]) + 1)}
                 try:
                     await client.update(current)
@@ -95,7 +95,7 @@ async def test_a_counter_that_both_count_up_counts_everything(pair) -> None:
 
     async with asyncio.timeout(60):
         await asyncio.gather(count(one), count(two))
-    assert (await one.get(ConfigMap, "counter", "default")).data == {"n": "40"}
+    assert (await one.get(ConfigMap, "counter", namespace="default")).data == {"n": "40"}
 
 
 async def test_kinds_defined_through_one_are_served_by_the_other(pair) -> None:
@@ -116,12 +116,12 @@ async def test_kinds_defined_through_one_are_served_by_the_other(pair) -> None:
             except (NoKindMatch, NotFound):
                 await asyncio.sleep(0.02)
     assert made["spec"] == {"size": 3}
-    assert await one.get(made.gvk, "g", "default") == made
+    assert await one.get(made.gvk, "g", namespace="default") == made
     await one.delete(crd)
     async with asyncio.timeout(20):
         while True:
             try:
-                await two.get(made.gvk, "g", "default")
+                await two.get(made.gvk, "g", namespace="default")
             except (NoKindMatch, NotFound):
                 break
             await asyncio.sleep(0.02)

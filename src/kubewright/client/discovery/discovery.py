@@ -15,8 +15,9 @@ from multidict import CIMultiDict
 from kubewright.api import codec
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupVersion, GroupVersionKind
-from kubewright.client.kind_types import APIResource
-from kubewright.client.rest.rest_client import APIRequest, RESTClient
+from kubewright.client.discovery.api_resource import APIResource
+from kubewright.client.rest.request import APIRequest
+from kubewright.client.rest.rest_client import RESTClient
 
 logger = logging.getLogger("kubewright.client")
 

@@ -16,8 +16,9 @@ from kubewright.api import builtin_resources
 from kubewright.api.declarations import has_status, is_resource, resource_info
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import MetaObject
+from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.errors import NoKindMatch
-from kubewright.client.kind_types import AnyKind, APIResource, MetadataKind
+from kubewright.client.kind_types import AnyKind, MetadataKind
 from kubewright.client.rest.rest_client import RESTClient
 
 from .discovery import discover

@@ -1,44 +1,47 @@
-"""Lists in pages: iterate one, or await the whole.
+"""`ListPager`: a list that is fetched in pages.
 
-    async for pod in client.list(Pod): ...     holds one page at a time
-    pods = await client.list(Pod)              a list, with the resourceVersion it is true of
+    async for pod in client.list(Pod): ...     one page in memory at a time
+    pods = await client.list(Pod)              an ObjectList with its resource_version
 
-A page is split into its items without reading them; they are decoded one after the other, and the loop gets
-its turn in between.
+A page is split into its items without decoding them. They are decoded one by one, and the event loop runs in
+between.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from kubewright.api.errors import Expired
-from kubewright.api.meta import MetaObject
-from kubewright.api.unstructured import Unstructured
+from kubewright.client.kind_types import ObjectT
 
 from .raw import RawPage
 
-ItemT = TypeVar("ItemT", bound=MetaObject | Unstructured)
 PAGE_SIZE = 500
-SLICE = 128
-"""Items that are decoded before others may run."""
+DECODE_BATCH = 128
+"""Items that are decoded before other tasks can run."""
 
 FetchPage = Callable[[int, str], Awaitable[RawPage]]
-"""Gets a page of at most so many items (0: all), from a continue token."""
+"""Fetch a page of at most so many items (0: all), from a continue token."""
 
 
-class ObjectList(list[ItemT]):
-    """The objects of a list, and the `resource_version` that it is true of."""
+class ObjectList(list[ObjectT]):
+    """The objects of a list, with the `resource_version` of that state."""
 
     resource_version: str = ""
 
 
-class ListPager(Generic[ItemT]):
-    """A list that has not been fetched yet."""
+class ListPager(Generic[ObjectT]):
+    """A list request: `await` it for all objects, or iterate it with `async for`."""
 
     def __init__(
-        self, fetch: FetchPage, decode: Callable[[Any, RawPage], ItemT], *, page_size: int, limit: int | None
+        self,
+        fetch: FetchPage,
+        decode: Callable[[Any, RawPage], ObjectT],
+        *,
+        page_size: int,
+        limit: int | None,
     ) -> None:
         self._fetch = fetch
         self._decode = decode
@@ -46,31 +49,31 @@ class ListPager(Generic[ItemT]):
         self._limit = limit
         self.resource_version = ""
 
-    def __await__(self) -> Generator[Any, None, ObjectList[ItemT]]:
-        return self._whole().__await__()
+    def __await__(self) -> Generator[Any, None, ObjectList[ObjectT]]:
+        return self._all().__await__()
 
-    async def __aiter__(self) -> AsyncIterator[ItemT]:
-        seen: set[tuple[str, str]] = set()
+    async def __aiter__(self) -> AsyncIterator[ObjectT]:
+        yielded: set[tuple[str, str]] = set()
         count = 0
-        async for page, anew in self._pages():
+        async for page, restarted in self._pages():
             for raw in page.items:
                 item = self._decode(raw, page)
-                if anew and _key(item) in seen:
+                if restarted and _key(item) in yielded:
                     continue
                 if page.continue_:
-                    seen.add(_key(item))
+                    yielded.add(_key(item))
                 yield item
                 count += 1
                 if count == self._limit:
                     return
 
-    async def _whole(self) -> ObjectList[ItemT]:
-        items: ObjectList[ItemT] = ObjectList()
-        async for page, anew in self._pages():
-            if anew:
+    async def _all(self) -> ObjectList[ObjectT]:
+        items: ObjectList[ObjectT] = ObjectList()
+        async for page, restarted in self._pages():
+            if restarted:
                 items.clear()
             for index, raw in enumerate(page.items):
-                if index % SLICE == SLICE - 1:
+                if index % DECODE_BATCH == DECODE_BATCH - 1:
                     await asyncio.sleep(0)
                 items.append(self._decode(raw, page))
             items.resource_version = page.resource_version
@@ -80,24 +83,24 @@ class ListPager(Generic[ItemT]):
         return items
 
     async def _pages(self) -> AsyncIterator[tuple[RawPage, bool]]:
-        """Pages, and whether the list had to be started anew, in one piece, since its token had expired."""
+        """Yield pages, and whether the list was restarted without paging because its token had expired."""
         size = self._page_size if self._limit is None else min(self._page_size, self._limit)
-        token, anew = "", False
+        token, restarted = "", False
         while True:
             try:
                 page = await self._fetch(size, token)
             except Expired:
                 if not token:
                     raise
-                page, anew = await self._fetch(0, ""), True
+                page, restarted = await self._fetch(0, ""), True
             self.resource_version = page.resource_version
-            yield page, anew
+            yield page, restarted
             token = page.continue_
             if not token:
                 return
 
 
-def _key(item: MetaObject | Unstructured) -> tuple[str, str]:
+def _key(item: Any) -> tuple[str, str]:
     return item.metadata.namespace or "", item.metadata.name or ""
 
 

@@ -1,7 +1,7 @@
-"""Lists and watches as bytes, for those who keep bytes: the cache stands on this.
+"""Lists and watches whose objects stay bytes; the cache uses them.
 
-Each item or event is touched once: the envelope is read, the object stays the bytes that came over the wire,
-and `ObjectHeader` (apiVersion, kind, metadata) is decoded beside it. Decode the rest when it is asked for.
+Each item or event is parsed once: the envelope and the `ObjectHeader` (apiVersion, kind, metadata) are
+decoded, the object stays the bytes of the response. Decode the rest when it is needed.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from kubewright.client.transport.interface import ResponseStream
 
 MAX_EVENT = 64 << 20
-"""Bytes of one event; a stream that sends more without an end of line is not a watch."""
+"""Maximum size of one event in bytes; a stream that sends more without a line end is not a watch."""
 
 
 class RawPage(NamedTuple):
-    """A list, or one page of it."""
+    """A list, or one page of a list."""
 
     items: list[msgspec.Raw]
     resource_version: str
     continue_: str
-    """The token of the next page; empty on the last."""
+    """The token of the next page; empty on the last page."""
     api_version: str
-    """Items do not repeat apiVersion and kind on every server: these are the list's."""
+    """apiVersion and kind of the items; some servers omit them in the items."""
     kind: str
     remaining: int | None = None
 
 
 class RawEvent(NamedTuple):
-    """One event of a watch. `raw` is the object as the server sent it."""
+    """One event of a watch; `raw` is the object as received."""
 
     type: str
     raw: bytes
@@ -49,17 +49,17 @@ class _Envelope(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
-_read_page = decoder(RawList).decode
-_read_envelopes = msgspec.json.Decoder(_Envelope).decode_lines
-_read_header = decoder(ObjectHeader).decode
+_decode_page = decoder(RawList).decode
+_decode_envelopes = msgspec.json.Decoder(_Envelope).decode_lines
+_decode_header = decoder(ObjectHeader).decode
 
 
 def read_page(body: bytes) -> RawPage:
-    """Split the body of a list into its items without reading them."""
+    """Split the body of a list response into its items without decoding them."""
     try:
-        page = _read_page(body)
+        page = _decode_page(body)
     except msgspec.DecodeError as error:
-        raise DecodeError(f"cannot read the list: {error}") from error
+        raise DecodeError(f"cannot decode the list: {error}") from error
     meta = page.metadata
     return RawPage(
         page.items or [],
@@ -72,11 +72,11 @@ def read_page(body: bytes) -> RawPage:
 
 
 class RawWatch:
-    """The events of one watch request, in order; close it, or leave its `async with`.
+    """The events of one watch request, in order. Close it, or use it in `async with`.
 
-    Ends when the server ends the request, which it does every few minutes. Raises `ConnectionFailed` when the
-    connection breaks or falls silent, and the `APIError` that the server sends instead of an event
-    (`Expired`: list again). `resource_version` is where to go on from.
+    The iteration ends when the server ends the request, which it does every few minutes. It raises
+    `ConnectionFailed` when the connection breaks or times out, and the `APIError` of an ERROR event
+    (`Expired`: list again). `resource_version` is where the next watch starts.
     """
 
     def __init__(self, stream: ResponseStream, resource_version: str = "") -> None:
@@ -87,48 +87,48 @@ class RawWatch:
         return self._events()
 
     async def batches(self) -> AsyncIterator[list[RawEvent]]:
-        """The same events, those that arrived together in one list."""
-        rest = bytearray()
+        """Yield lists of the events that arrived together."""
+        incomplete = bytearray()
         async for chunk in self._stream:
             end = chunk.rfind(b"\n")
             if end < 0:
-                rest += chunk
-                if len(rest) > MAX_EVENT:
-                    raise ConnectionFailed("the server sent an event that does not end")
+                incomplete += chunk
+                if len(incomplete) > MAX_EVENT:
+                    raise ConnectionFailed(f"the server sent an event longer than {MAX_EVENT >> 20} MiB")
                 continue
-            whole = bytes(rest + chunk[:end]) if rest else chunk[:end]
-            rest = bytearray(chunk[end + 1 :])
-            events, error = self._read(whole)
+            lines = bytes(incomplete + chunk[:end]) if incomplete else chunk[:end]
+            incomplete = bytearray(chunk[end + 1 :])
+            events, error = self._decode(lines)
             if events:
                 self.resource_version = _version(events[-1]) or self.resource_version
                 yield events
             if error is not None:
                 raise error
-        if rest.strip():
-            raise ConnectionFailed("the connection ended in the middle of an event")
+        if incomplete.strip():
+            raise ConnectionFailed("the connection was closed within an event")
 
     async def _events(self) -> AsyncIterator[RawEvent]:
         async for batch in self.batches():
             for event in batch:
-                # Whoever stops in the middle of a batch goes on from there.
+                # A caller that stops within a batch continues after this event.
                 self.resource_version = _version(event) or self.resource_version
                 yield event
 
-    def _read(self, lines: bytes) -> tuple[list[RawEvent], APIError | None]:
-        """The events, up to the error if one of them is that."""
+    def _decode(self, lines: bytes) -> tuple[list[RawEvent], APIError | None]:
+        """Return the events before an ERROR event, and its error."""
         events: list[RawEvent] = []
         try:
-            for envelope in _read_envelopes(lines):
+            for envelope in _decode_envelopes(lines):
                 raw = bytes(envelope.object)
                 if envelope.type == "ERROR":
                     return events, _error(raw)
-                events.append(RawEvent(envelope.type, raw, _read_header(raw)))
+                events.append(RawEvent(envelope.type, raw, _decode_header(raw)))
         except msgspec.DecodeError as error:
-            raise ConnectionFailed(f"the server sent an event that cannot be read: {error}") from error
+            raise ConnectionFailed(f"cannot decode a watch event: {error}") from error
         return events, None
 
     async def aclose(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         await self._stream.aclose()
 
     async def __aenter__(self) -> RawWatch:

@@ -1,22 +1,24 @@
-"""Watches that last: the stream of changes goes on over the ends of requests and broken connections.
+"""`Watch`: a watch that continues after the server ends a request or the connection breaks.
 
-A server ends a watch every few minutes, and connections break. `Watch` then asks again from the last version
-it has seen, so no event is lost or repeated, waiting longer each time that nothing comes of it. Only when the
-server no longer has the events in between (`Expired`) it gives up, since then one must list again.
+A server ends each watch request after some minutes, and connections break. `Watch` then sends another request
+from the last resource version it has received, so no event is lost or repeated, with exponential backoff
+while requests yield nothing. It raises `Expired` when the server no longer has the events in between: list
+again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Generic, Self
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, Self
 
 from kubewright.api.errors import InternalError, ServiceUnavailable, Timeout, TooManyRequests
+from kubewright.client.backoff import Backoff
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.kind_types import ObjectT, WatchEvent
+from kubewright.client.kind_types import ObjectT
 
 from .pager import ListPager
 from .raw import RawWatch
@@ -25,63 +27,47 @@ logger = logging.getLogger("kubewright.client")
 
 OpenWatch = Callable[[str], Awaitable[RawWatch]]
 IDLE_TIMEOUT = 150.0
-"""Seconds of silence after which a connection counts as dead: bookmarks come about every minute."""
-_AGAIN = (InternalError, ServiceUnavailable, Timeout, TooManyRequests)
+"""Seconds without data after which a connection counts as broken; bookmarks arrive about every minute."""
+STABLE_SECONDS = 10.0
+"""A watch request that lasted longer resets the backoff."""
+_TRANSIENT = (InternalError, ServiceUnavailable, Timeout, TooManyRequests)
 
 
-class Backoff:
-    """Waits that double from 0.8 s to 30 s, with as much again at random; `reset` when things go well."""
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[ObjectT]):
+    """A change of an object: `ADDED`, `MODIFIED`, `DELETED`, or `BOOKMARK` if requested."""
 
-    def __init__(
-        self,
-        *,
-        first: float = 0.8,
-        longest: float = 30.0,
-        rng: random.Random | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._first = first
-        self._longest = longest
-        self._rng = rng or random.Random()  # noqa: S311
-        self._sleep = sleep
-        self._tries = 0
-
-    async def wait(self) -> None:
-        """Wait the next time."""
-        seconds = min(self._longest, self._first * 2.0**self._tries)
-        self._tries += 1
-        await self._sleep(min(self._longest, seconds * (1 + self._rng.random())))
-
-    def reset(self) -> None:
-        """Start from the shortest again."""
-        self._tries = 0
+    type: str
+    object: ObjectT
 
 
 class Watch(Generic[ObjectT]):
-    """Events as objects, until closed: `async for event in watch`."""
+    """Events of a collection, until closed: `async for event in watch`."""
 
     def __init__(
         self,
         open_watch: OpenWatch,
         decode: Callable[[bytes], ObjectT],
         *,
-        initial: Callable[[], ListPager[ObjectT]],
+        list_existing: Callable[[], ListPager[ObjectT]],
         resource_version: str = "",
         bookmarks: bool = False,
         resume: bool = True,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._open = open_watch
         self._decode = decode
-        self._initial = initial
+        self._list_existing = list_existing
         self._bookmarks = bookmarks
         self._resume = resume
         self._backoff = backoff or Backoff()
         self._clock = clock
-        self._events: Any = None
+        self._sleep = sleep
+        self._events: AsyncGenerator[WatchEvent[ObjectT], None] | None = None
         self.resource_version = resource_version
-        """The last version seen: where another watch can go on."""
+        """The last resource version received; another watch can start from it."""
 
     def __aiter__(self) -> Self:
         return self
@@ -89,17 +75,16 @@ class Watch(Generic[ObjectT]):
     async def __anext__(self) -> WatchEvent[ObjectT]:
         if self._events is None:
             self._events = self._run()
-        event: WatchEvent[ObjectT] = await anext(self._events)
-        return event
+        return await anext(self._events)
 
-    async def _run(self) -> AsyncIterator[WatchEvent[ObjectT]]:
+    async def _run(self) -> AsyncGenerator[WatchEvent[ObjectT], None]:
         if not self.resource_version:
-            # A list is true of one version; the initial events of a watch come in no order to go on from.
-            listing = self._initial()
-            async for item in listing:
+            # A list has one resource version to continue from; initial events of a watch are unordered.
+            pager = self._list_existing()
+            async for item in pager:
                 yield WatchEvent("ADDED", item)
-            self.resource_version = listing.resource_version
-        troubled = False
+            self.resource_version = pager.resource_version
+        failing = False
         while True:
             started, events = self._clock(), 0
             try:
@@ -111,22 +96,23 @@ class Watch(Generic[ObjectT]):
                         )
                         if event.type != "BOOKMARK" or self._bookmarks:
                             yield WatchEvent(event.type, self._decode(event.raw))
-            except (ConnectionFailed, *_AGAIN) as error:
+            except (ConnectionFailed, *_TRANSIENT) as error:
                 if not self._resume:
                     raise
-                level = logging.DEBUG if troubled else logging.WARNING
                 logger.log(
-                    level, "a watch broke (%s); going on from %s", error, self.resource_version or "the start"
+                    logging.DEBUG if failing else logging.WARNING,
+                    "watch failed, resuming",
+                    extra={"error": str(error), "resource_version": self.resource_version},
                 )
-                troubled = True
+                failing = True
             if not self._resume:
                 return
-            if events or self._clock() - started > 10:
+            if events or self._clock() - started > STABLE_SECONDS:
                 self._backoff.reset()
-                troubled = False
+                failing = False
             else:
-                # A server that ends watches at once must not be asked in a loop.
-                await self._backoff.wait()
+                # A server that ends watches immediately must not be called in a tight loop.
+                await self._sleep(self._backoff.next_delay(self._clock()))
 
     async def aclose(self) -> None:
         """Stop watching."""
@@ -140,4 +126,4 @@ class Watch(Generic[ObjectT]):
         await self.aclose()
 
 
-__all__ = ["Backoff", "Watch"]
+__all__ = ["Watch", "WatchEvent"]

@@ -1,4 +1,4 @@
-"""What the client tells Prometheus, under the names that client-go made common.
+"""Prometheus metrics of the client, with the names of client-go.
 
 `rest_client_requests_total{code,method,host}`, `rest_client_request_duration_seconds{verb,host}` and
 `rest_client_rate_limiter_duration_seconds{verb,host}`.
@@ -17,16 +17,16 @@ _collectors: WeakKeyDictionary[Any, tuple[Any, Any, Any]] = WeakKeyDictionary()
 
 
 class ClientMetrics:
-    """Counters of the requests to one host. Clients of one process share a registry."""
+    """Metrics of the requests to one host; clients of one process share the collectors of a registry."""
 
     def __init__(self, host: str, registry: CollectorRegistry | None = None) -> None:
         from prometheus_client import REGISTRY, Counter, Histogram
 
         registry = registry or REGISTRY
-        made = _collectors.get(registry)
-        if made is None:
+        collectors = _collectors.get(registry)
+        if collectors is None:
             labels = ("verb", "host")
-            made = _collectors[registry] = (
+            collectors = _collectors[registry] = (
                 Counter(
                     "rest_client_requests_total",
                     "Requests by status code, method and host.",
@@ -35,27 +35,27 @@ class ClientMetrics:
                 ),
                 Histogram(
                     "rest_client_request_duration_seconds",
-                    "Seconds from request to answer, by verb and host.",
+                    "Request latency in seconds, by verb and host.",
                     labels,
                     buckets=_BUCKETS,
                     registry=registry,
                 ),
                 Histogram(
                     "rest_client_rate_limiter_duration_seconds",
-                    "Seconds that requests waited for the client's own rate limit.",
+                    "Seconds that requests waited for the rate limiter of the client.",
                     labels,
                     buckets=_BUCKETS,
                     registry=registry,
                 ),
             )
         self._host = host
-        self._requests: Any = made[0]
-        self._durations: Any = made[1]
-        self._limited: Any = made[2]
+        self._requests: Any = collectors[0]
+        self._durations: Any = collectors[1]
+        self._limited: Any = collectors[2]
         self._children: dict[tuple[str, str], Any] = {}
 
-    def answered(self, method: str, verb: str, code: str, seconds: float) -> None:
-        """Count one attempt; `code` is `<error>` when there was no answer."""
+    def record_response(self, method: str, verb: str, code: str, seconds: float) -> None:
+        """Count one attempt; `code` is `<error>` without a response."""
         children = self._children
         counter = children.get((code, method))
         if counter is None:
@@ -66,8 +66,8 @@ class ClientMetrics:
             histogram = children[verb, ""] = self._durations.labels(verb, self._host)
         histogram.observe(seconds)
 
-    def limited(self, verb: str, seconds: float) -> None:
-        """Record a wait for the rate limit."""
+    def record_rate_limit(self, verb: str, seconds: float) -> None:
+        """Record the delay of a request by the rate limiter."""
         self._limited.labels(verb, self._host).observe(seconds)
 
 

@@ -1,6 +1,7 @@
-"""A token bucket: at most so many requests a second, with a burst.
+"""`TokenBucket`: client-side rate limit with a burst.
 
-Off by default, since API servers protect themselves (priority and fairness); useful for those that do not.
+Off by default, because API servers protect themselves with priority and fairness. Use it for servers that do
+not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 
 class TokenBucket:
-    """`rate` requests a second on average, up to `burst` at once. Waiters are served in order."""
+    """Allow `rate` requests per second and bursts of up to `burst`; waiters are served in order."""
 
     def __init__(
         self,
@@ -22,31 +23,29 @@ class TokenBucket:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if rate <= 0 or burst < 1:
-            raise ValueError(
-                f"a rate limit needs a positive rate and a burst of at least 1, not {rate}, {burst}"
-            )
+            raise ValueError(f"rate must be positive and burst at least 1, not {rate} and {burst}")
         self._rate = rate
         self._burst = burst
         self._clock = clock
         self._sleep = sleep
         self._tokens = float(burst)
-        self._at = clock()
+        self._updated_at = clock()
 
     async def acquire(self) -> float:
-        """Take one token, waiting for it if need be; the seconds that it took."""
+        """Wait for a token; return the seconds waited."""
         now = self._clock()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate) - 1
-        self._at = now
+        self._tokens = min(self._burst, self._tokens + (now - self._updated_at) * self._rate) - 1
+        self._updated_at = now
         if self._tokens >= 0:
             return 0.0
-        # The token is owed: whoever comes next waits longer, so the order of arrival is kept.
-        wait = -self._tokens / self._rate
+        # The balance is negative now, so later callers wait longer and the order of arrival is preserved.
+        delay = -self._tokens / self._rate
         try:
-            await self._sleep(wait)
+            await self._sleep(delay)
         except asyncio.CancelledError:
             self._tokens += 1
             raise
-        return wait
+        return delay
 
 
 __all__ = ["TokenBucket"]

@@ -1,10 +1,10 @@
-"""Ports of a pod on this machine.
+"""`PortForward`: forward a local port to a port of a pod.
 
     async with client.port_forward("web-0", 8080) as forward:
         await fetch(f"http://127.0.0.1:{forward.local_port}/")
 
-Each connection to the local port gets a WebSocket of its own with two channels, data and errors; the first
-message of each says which port it is about.
+Each connection to the local port opens a WebSocket with two channels, data and errors. The first message of
+each channel contains the port number.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from kubewright.client.transport.interface import WebSocketConnection
 logger = logging.getLogger("kubewright.client")
 
 _DATA, _ERROR = 0, 1
-_PIECE = 64 * 1024
+_CHUNK = 64 * 1024
 
 
 class PortForward:
-    """A local listener, while its `async with` lasts."""
+    """A local listener; it is open within `async with`."""
 
     def __init__(
         self, connect: Callable[[], Awaitable[WebSocketConnection]], port: int, local_port: int, address: str
     ) -> None:
         self.port = port
         self.local_port = local_port
-        """The port here; a free one is chosen if none was asked for."""
+        """The local port; chosen when the listener starts if it was 0."""
         self._connect = connect
         self._address = address
         self._server: asyncio.Server | None = None
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> PortForward:
         try:
-            self._server = await asyncio.start_server(self._serve, self._address, self.local_port)
+            self._server = await asyncio.start_server(self._accept, self._address, self.local_port)
         except OSError as error:
             raise OSError(
-                error.errno, f"cannot listen on {self._address}:{self.local_port}: {error.strerror}"
+                error.errno,
+                f"cannot listen on {self._address}:{self.local_port}: {error.strerror}; "
+                "choose another local_port",
             ) from None
         self.local_port = self._server.sockets[0].getsockname()[1]
         return self
@@ -51,40 +53,40 @@ class PortForward:
     async def __aexit__(self, *exc: object) -> None:
         assert self._server is not None
         self._server.close()
-        for task in list(self._conversations):
+        for task in list(self._connections):
             task.cancel()
-        await asyncio.gather(*self._conversations, return_exceptions=True)
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._conversations.add(task)
+        self._connections.add(task)
         try:
-            await self._converse(reader, writer)
+            await self._forward(reader, writer)
         except (ConnectionFailed, APIError, OSError) as error:
-            logger.warning("forwarding to port %d failed: %s", self.port, error)
+            logger.warning("port forwarding failed", extra={"port": self.port, "error": str(error)})
         except asyncio.CancelledError:
             pass
         finally:
-            self._conversations.discard(task)
+            self._connections.discard(task)
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         socket = await self._connect()
 
         async def upstream() -> None:
-            while data := await reader.read(_PIECE):
+            while data := await reader.read(_CHUNK):
                 await socket.send(bytes([_DATA]) + data)
 
         async def downstream() -> None:
-            introduced: set[int] = set()
+            started: set[int] = set()
             while (message := await socket.receive()) is not None:
                 data = message.encode() if isinstance(message, str) else message
                 if not data:
                     continue
                 channel, payload = data[0], data[1:]
-                if channel not in introduced:
-                    introduced.add(channel)
+                if channel not in started:
+                    started.add(channel)
                     payload = payload[2:]
                 if channel == _ERROR and payload:
                     raise ConnectionFailed(payload.decode(errors="replace"))
@@ -94,7 +96,7 @@ class PortForward:
 
         up, down = asyncio.create_task(upstream()), asyncio.create_task(downstream())
         try:
-            # A local side that has said everything may still be listening; only the far side ends it.
+            # The local side may have closed its half only; the connection ends when the pod closes it.
             await down
         finally:
             for each in (up, down):

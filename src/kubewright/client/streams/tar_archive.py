@@ -1,4 +1,4 @@
-"""Files and directories as tar archives, on their way into and out of containers."""
+"""Tar archives of files and directories that are copied into and out of containers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def pack(source: Path, name: str) -> bytes:
-    """An archive of a file or directory under another name."""
+    """Return an archive of a file or directory, under another name."""
     if not source.exists():
         raise FileNotFoundError(f"{source} does not exist")
     buffer = io.BytesIO()
@@ -20,35 +20,35 @@ def pack(source: Path, name: str) -> bytes:
 
 
 def unpack(data: bytes, name: str, destination: Path) -> None:
-    """Write the file or directory `name` of an archive as `destination`, and nothing elsewhere.
+    """Write the file or directory `name` of an archive as `destination`, and nothing outside of it.
 
-    The `data` filter refuses what leads out of the directory that is extracted to. That directory is never
-    the parent of `destination`: a link to a neighbour, and then a file through it, would be inside.
+    The `data` filter rejects members that lead out of the extraction directory. That directory is never the
+    parent of `destination`: a link to a sibling, and a file through that link, would be inside it.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         members = []
         for member in archive:
-            place = _below(member.name, name)
-            if place is None:
+            path = _relative_path(member.name, name)
+            if path is None:
                 continue
-            if place == "." and not member.isdir():
+            if path == "." and not member.isdir():
                 with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".kubewright-") as scratch:
                     member.name = destination.name
                     archive.extract(member, scratch, filter="data")
                     os.replace(Path(scratch, destination.name), destination)
                 return
-            member.name = place
+            member.name = path
             if member.islnk():
-                member.linkname = _below(member.linkname, name) or member.linkname
+                member.linkname = _relative_path(member.linkname, name) or member.linkname
             members.append(member)
         if members:
             destination.mkdir(exist_ok=True)
             archive.extractall(destination, members=members, filter="data")
 
 
-def _below(path: str, name: str) -> str | None:
-    """A path of the archive as seen from `name`; `None` if it is not below it."""
+def _relative_path(path: str, name: str) -> str | None:
+    """Return a path of the archive relative to `name`; `None` if it is not below it."""
     if path.rstrip("/") == name:
         return "."
     if name == ".":

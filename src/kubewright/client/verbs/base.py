@@ -1,7 +1,7 @@
-"""What every verb of a client needs: the way to the server, the mapping of kinds, and its settings.
+"""`BaseClient`: what all verbs share, and the options that `Client.with_...` methods change.
 
-A `Client` is a small value over one shared `RESTClient` and `RESTMapper`. Decorators (`with_dry_run`,
-`with_field_owner`, ...) copy it with one setting changed, so they stack in any order and cost nothing.
+A client is a small value over one `RESTClient` and one `RESTMapper`. Each `with_...` method copies it with
+one option changed, so they combine in any order and share connections.
 """
 
 from __future__ import annotations
@@ -13,41 +13,37 @@ from urllib.parse import urlencode
 
 from multidict import CIMultiDict
 
-from kubewright.api import codec
-from kubewright.api.field_selectors import FieldSelector, field_selector
 from kubewright.api.gvk import GroupResource, GroupVersionKind
-from kubewright.api.label_selectors import Selector, selector_from_labels, selector_of
-from kubewright.api.meta import LabelSelector, MetaObject, PartialObjectMetadata
-from kubewright.api.objects import set_base
+from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
+from kubewright.client.decoding import kind_of
+from kubewright.client.discovery.api_resource import APIResource
 from kubewright.client.discovery.rest_mapper import RESTMapper
-from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind, APIResource, MetadataKind
-from kubewright.client.rest.rest_client import TIMEOUT, APIRequest, CallNext, Interceptor, RESTClient
+from kubewright.client.kind_types import ALL_NAMESPACES, AnyObject, MetadataKind, ObjectOrKind
+from kubewright.client.rest.request import TIMEOUT, APIRequest, CallNext, Interceptor
+from kubewright.client.rest.rest_client import RESTClient
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 
 JSON = "application/json"
-_DEFINITIONS = (
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+_DISCOVERY_RESOURCES = (
     GroupResource("apiextensions.k8s.io", "customresourcedefinitions"),
     GroupResource("apiregistration.k8s.io", "apiservices"),
 )
-"""Writing one of these changes what the server serves."""
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-
-Labels = str | Mapping[str, str] | Selector | LabelSelector
-Fields = str | Mapping[str, str] | FieldSelector
-ObjectOrKind = MetaObject | Unstructured | dict[str, Any] | AnyKind
+"""Writing one of these changes which resources the server serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What a client does to each of its requests; changed by its decorators."""
+    """Options that a client applies to each request."""
 
     namespace: str = "default"
-    """Where objects without a namespace are."""
+    """The namespace of objects that have none."""
     only_namespace: bool = False
-    """Whether objects of other namespaces are refused."""
+    """Whether other namespaces are rejected."""
     dry_run: bool = False
     field_owner: str = ""
     field_validation: str = ""
@@ -58,34 +54,46 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLocation:
-    """A resource, and an object or namespace in it."""
+    """A resource with the namespace and name of an object; both are empty where they do not apply."""
 
     resource: APIResource
     namespace: str
     name: str
 
     def path(self, subresource: str = "") -> str:
-        """The URL path."""
+        """Return the URL path."""
         return self.resource.path(self.namespace, self.name, subresource)
+
+    def __str__(self) -> str:
+        key = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.resource} {key}" if key else str(self.resource)
 
 
 class BaseClient:
-    """The part of a client that its verbs share."""
+    """Locate kinds, build requests and send them through the interceptors."""
 
     def __init__(
-        self, rest: RESTClient, mapper: RESTMapper | None = None, settings: ClientOptions | None = None
+        self, rest: RESTClient, mapper: RESTMapper | None = None, options: ClientOptions | None = None
     ) -> None:
         self.rest = rest
         self.mapper = mapper or RESTMapper(rest)
-        self.settings = settings or ClientOptions()
+        self.options = options or ClientOptions()
 
     def _with(self, **changes: Any) -> Self:
-        return type(self)(self.rest, self.mapper, replace(self.settings, **changes))
+        return type(self)(self.rest, self.mapper, replace(self.options, **changes))
 
     async def locate(
-        self, target: ObjectOrKind, name: str = "", namespace: str | None = None, *, many: bool = False
+        self,
+        target: ObjectOrKind,
+        name: str | None = None,
+        namespace: str | None = None,
+        *,
+        collection: bool = False,
     ) -> ResourceLocation:
-        """Where an object, or a kind with a name, is served."""
+        """Return where an object, or a kind with a name, is served.
+
+        With `collection`, a missing namespace means all of them instead of the client's default.
+        """
         kind = kind_of(target)
         resource = self.mapper.find_cached(kind) or await self.mapper.resource_for(kind)
         if not isinstance(target, type | GroupVersionKind | str | MetadataKind):
@@ -94,23 +102,25 @@ class BaseClient:
             if namespace and own_namespace and namespace != own_namespace:
                 raise ValueError(f"the object is in namespace {own_namespace!r}, not in {namespace!r}")
             namespace = namespace or own_namespace
-        return ResourceLocation(resource, self._namespace(resource, namespace, many), name)
+        return ResourceLocation(resource, self._namespace(resource, namespace, collection), name or "")
 
-    def _namespace(self, resource: APIResource, asked: str | None, many: bool) -> str:
+    def _namespace(self, resource: APIResource, namespace: str | None, collection: bool) -> str:
         if not resource.namespaced:
             return ""
-        settings = self.settings
-        if settings.only_namespace:
-            if asked and asked != settings.namespace:
-                raise ValueError(f"this client is for namespace {settings.namespace!r}, not for {asked!r}")
-            return settings.namespace
-        if many:
-            return "" if asked in (None, "", ALL_NAMESPACES) else asked or ""
-        if asked == ALL_NAMESPACES:
-            raise ValueError("one object is in one namespace, not in all of them")
-        return asked or settings.namespace
+        options = self.options
+        if options.only_namespace:
+            if namespace and namespace != options.namespace:
+                raise ValueError(
+                    f"this client is restricted to namespace {options.namespace!r}, not {namespace!r}"
+                )
+            return options.namespace
+        if collection:
+            return "" if namespace in (None, "", ALL_NAMESPACES) else namespace or ""
+        if namespace == ALL_NAMESPACES:
+            raise ValueError("ALL_NAMESPACES does not identify the namespace of one object")
+        return namespace or options.namespace
 
-    def call(
+    def build_request(
         self,
         verb: str,
         method: str,
@@ -123,12 +133,12 @@ class BaseClient:
         body: bytes = b"",
         timeout: float | None = None,
     ) -> APIRequest:
-        """A request for a location, with the settings of this client."""
+        """Return a request for a location, with the options of this client."""
         headers = CIMultiDict({"Accept": accept})
         if content_type:
             headers["Content-Type"] = content_type
-        if self.settings.headers:
-            headers.extend(self.settings.headers)
+        if self.options.headers:
+            headers.extend(self.options.headers)
         return APIRequest(
             verb,
             method,
@@ -136,133 +146,64 @@ class BaseClient:
             _query(query) if query else "",
             headers,
             body,
-            timeout or self.settings.timeout,
+            timeout or self.options.timeout,
             location.resource.gvr.group_resource,
             location.name,
             location.namespace,
             subresource,
         )
 
-    def write_options(
-        self, *, dry_run: bool = False, field_owner: str = "", field_validation: str = ""
+    def write_query(
+        self, *, dry_run: bool = False, field_owner: str = "", field_validation: str | None = None
     ) -> dict[str, str | int | bool | None]:
-        """The query of a write."""
-        settings = self.settings
+        """Return the query parameters of a write."""
+        options = self.options
         return {
-            "dryRun": "All" if dry_run or settings.dry_run else None,
-            "fieldManager": field_owner or settings.field_owner or None,
-            "fieldValidation": field_validation or settings.field_validation or None,
+            "dryRun": "All" if dry_run or options.dry_run else None,
+            "fieldManager": field_owner or options.field_owner or None,
+            "fieldValidation": field_validation or options.field_validation or None,
         }
 
-    async def send(self, call: APIRequest) -> APIResponse:
-        """The answer to a call, through the interceptors."""
-        if not self.settings.interceptors:
-            answer = await self.rest.send(call)
+    async def send(self, request: APIRequest) -> APIResponse:
+        """Send a request through the interceptors; `APIError` if the server returns one."""
+        if not self.options.interceptors:
+            response = await self.rest.send(request)
         else:
-            answer = cast(APIResponse, await self._intercepted(call, self.rest.send))
-        if call.resource in _DEFINITIONS and call.method != "GET":
+            response = cast(APIResponse, await self._intercept(request, self.rest.send))
+        if request.resource in _DISCOVERY_RESOURCES and request.method != "GET":
             self.mapper.invalidate()
-        return answer
+        return response
 
-    async def open(self, call: APIRequest, idle_timeout: float | None = None) -> ResponseStream:
-        """The stream that answers a call, through the interceptors."""
-        if not self.settings.interceptors:
-            return await self.rest.open(call, idle_timeout=idle_timeout)
+    async def open_stream(self, request: APIRequest, idle_timeout: float | None = None) -> ResponseStream:
+        """Send a request whose response is a stream, through the interceptors."""
+        if not self.options.interceptors:
+            return await self.rest.open_stream(request, idle_timeout=idle_timeout)
 
-        async def start(call: APIRequest) -> ResponseStream:
-            return await self.rest.open(call, idle_timeout=idle_timeout)
+        async def start(request: APIRequest) -> ResponseStream:
+            return await self.rest.open_stream(request, idle_timeout=idle_timeout)
 
-        return cast(ResponseStream, await self._intercepted(call, start))
+        return cast(ResponseStream, await self._intercept(request, start))
 
-    async def _intercepted(
-        self, call: APIRequest, last: Callable[[APIRequest], Awaitable[APIResponse | ResponseStream]]
+    async def _intercept(
+        self, request: APIRequest, last: Callable[[APIRequest], Awaitable[APIResponse | ResponseStream]]
     ) -> APIResponse | ResponseStream:
-        proceed: CallNext = last
-        for interceptor in self.settings.interceptors:
-            proceed = _around(interceptor, proceed)
-        return await proceed(call)
+        call_next: CallNext = last
+        for interceptor in self.options.interceptors:
+            call_next = _wrap(interceptor, call_next)
+        return await call_next(request)
 
 
-def _around(interceptor: Interceptor, inner: CallNext) -> CallNext:
-    async def proceed(call: APIRequest) -> APIResponse | ResponseStream:
-        return await interceptor(call, inner)
+def _wrap(interceptor: Interceptor, inner: CallNext) -> CallNext:
+    async def call_next(request: APIRequest) -> APIResponse | ResponseStream:
+        return await interceptor(request, inner)
 
-    return proceed
-
-
-def kind_of(target: ObjectOrKind) -> AnyKind:
-    """The kind of an object, or the kind itself."""
-    if isinstance(target, type | GroupVersionKind | str | MetadataKind):
-        return target
-    if isinstance(target, MetaObject) and not isinstance(target, PartialObjectMetadata):
-        return type(target)
-    if isinstance(target, dict):
-        api_version, kind = target.get("apiVersion") or "", target.get("kind") or ""
-    else:
-        api_version, kind = target.api_version, target.kind
-    if not kind or not api_version:
-        raise ValueError("the object says no apiVersion and kind")
-    gvk = GroupVersionKind.from_api_version(api_version, kind)
-    if gvk == PartialObjectMetadata.gvk:
-        raise ValueError(
-            "PartialObjectMetadata says nothing of its kind: set api_version and kind to those of the object"
-        )
-    return gvk
+    return call_next
 
 
-def class_of(kind: AnyKind) -> type[Any]:
-    """The class that objects of a kind are read as."""
-    if isinstance(kind, MetadataKind):
-        return PartialObjectMetadata
-    return kind if isinstance(kind, type) else Unstructured
-
-
-def decode_object(raw: bytes | Any, of: type[Any], gvk: GroupVersionKind) -> Any:
-    """Decode an object; one that came without its kind (an item of a list) or as metadata gets it."""
-    value = codec.decode(raw, of)
-    if of is PartialObjectMetadata:
-        value.api_version, value.kind = gvk.api_version, gvk.kind
-    elif isinstance(value, Unstructured) and not value.raw.get("kind"):
-        value.raw = {"apiVersion": gvk.api_version, "kind": gvk.kind, **value.raw}
-    return value
-
-
-def update_in_place(target: Any, answer: Any, raw: bytes) -> None:
-    """Bring the caller's object up to date with the server's answer."""
-    if isinstance(target, dict):
-        target.clear()
-        target.update(answer.raw)
-        return
-    if isinstance(target, Unstructured):
-        target.raw = answer.raw
-    else:
-        for name in target.__struct_fields__:
-            setattr(target, name, getattr(answer, name))
-    set_base(target, raw)
-
-
-def format_label_selector(labels: Labels | None) -> str:
-    """A label selector as it goes into a query."""
-    if labels is None or isinstance(labels, str):
-        return labels or ""
-    if isinstance(labels, LabelSelector):
-        return str(selector_of(labels))
-    if isinstance(labels, Mapping):
-        return str(selector_from_labels(dict(labels)))
-    return str(labels)
-
-
-def format_field_selector(fields: Fields | None) -> str:
-    """A field selector as it goes into a query."""
-    if fields is None or isinstance(fields, str):
-        return fields or ""
-    return str(field_selector(fields) if isinstance(fields, Mapping) else fields)
-
-
-def _identity(target: MetaObject | Unstructured | dict[str, Any]) -> tuple[str, str]:
+def _identity(target: AnyObject) -> tuple[str, str]:
     if isinstance(target, MetaObject):
         return target.metadata.name or "", target.metadata.namespace or ""
-    raw = target if isinstance(target, dict) else target.raw
+    raw = target.raw if isinstance(target, Unstructured) else target
     metadata = raw.get("metadata") or {}
     return metadata.get("name") or "", metadata.get("namespace") or ""
 
@@ -277,15 +218,4 @@ def _query(options: Mapping[str, str | int | bool | None]) -> str:
     )
 
 
-__all__ = [
-    "BaseClient",
-    "ClientOptions",
-    "Fields",
-    "Labels",
-    "ObjectOrKind",
-    "ResourceLocation",
-    "class_of",
-    "decode_object",
-    "kind_of",
-    "update_in_place",
-]
+__all__ = ["BaseClient", "ClientOptions", "ResourceLocation"]

@@ -1,4 +1,4 @@
-"""Making things so, whether they exist or not; and trying again after a conflict."""
+"""Create or update an object, and retry a function after conflicts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kubewright.api.errors import AlreadyExists, Conflict, NotFound
+from kubewright.api.errors import AlreadyExists, Conflict
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
+from kubewright.client.decoding import kind_of
 from kubewright.client.patches import merge_patch, to_dict
-
-from .base import kind_of
 
 if TYPE_CHECKING:
     from kubewright.client.client import Client
@@ -21,44 +20,45 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 UpsertT = TypeVar("UpsertT", bound=MetaObject | Unstructured)
 OperationResult = Literal["created", "updated", "unchanged"]
-MutateFunction = Callable[[Any], Any]
-"""Changes the object it is given in location, but not its name; may be a coroutine function."""
 
 
 async def retry_on_conflict(
     attempt: Callable[[], Awaitable[ResultT]],
     *,
-    tries: int = 5,
+    attempts: int = 5,
     delay: float = 0.01,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: random.Random | None = None,
 ) -> ResultT:
-    """Call `attempt`, which reads, changes and writes, again while others get in between."""
+    """Call `attempt`, which reads, changes and writes, again while it raises `Conflict`.
+
+    The delay doubles after each attempt, with jitter. `AlreadyExists` is not retried.
+    """
+    if attempts < 1:
+        raise ValueError(f"attempts must be at least 1, not {attempts}")
     random_ = (rng or random).random
-    for number in range(tries):
+    for number in range(attempts - 1):
         try:
             return await attempt()
         except AlreadyExists:
             raise
         except Conflict:
-            if number == tries - 1:
-                raise
             await sleep(delay * 2.0**number * (1 + random_()))
-    raise AssertionError("tries must be at least 1")
+    return await attempt()
 
 
 async def create_or_update(
-    client: Client, obj: UpsertT, mutate: MutateFunction
+    client: Client, obj: UpsertT, mutate: Callable[[UpsertT], object]
 ) -> tuple[UpsertT, OperationResult]:
     """See `Client.create_or_update`."""
 
     async def attempt() -> tuple[UpsertT, OperationResult]:
         current = await _current(client, obj)
         if current is None:
-            made = await _create(client, obj, mutate)
-            if made is not None:
-                return made, "created"
-            current = await client.get(kind_of(obj), _name(obj), obj.metadata.namespace)
+            created = await _create(client, obj, mutate)
+            if created is not None:
+                return created, "created"
+            current = await client.get(kind_of(obj), _name(obj), namespace=obj.metadata.namespace)
         before = to_dict(current.copy())
         await _mutate(mutate, current, obj)
         if to_dict(current) == before:
@@ -69,7 +69,7 @@ async def create_or_update(
 
 
 async def create_or_patch(
-    client: Client, obj: UpsertT, mutate: MutateFunction
+    client: Client, obj: UpsertT, mutate: Callable[[UpsertT], object]
 ) -> tuple[UpsertT, OperationResult]:
     """See `Client.create_or_patch`."""
     current: Any = await _current(client, obj)
@@ -80,7 +80,7 @@ async def create_or_patch(
             if wanted and wanted != to_dict(current).get("status"):
                 current = await _patch_status(client, current, wanted)
             return current, "created"
-        current = await client.get(kind_of(obj), _name(obj), obj.metadata.namespace)
+        current = await client.get(kind_of(obj), _name(obj), namespace=obj.metadata.namespace)
     before = to_dict(current.copy())
     await _mutate(mutate, current, obj)
     after = to_dict(current.copy())
@@ -99,14 +99,11 @@ async def _patch_status(client: Client, current: Any, status: Any) -> Any:
 
 
 async def _current(client: Client, obj: Any) -> Any:
-    try:
-        return await client.get(kind_of(obj), _name(obj), obj.metadata.namespace)
-    except NotFound:
-        return None
+    return await client.get_or_none(kind_of(obj), _name(obj), namespace=obj.metadata.namespace)
 
 
-async def _create(client: Client, obj: Any, mutate: MutateFunction) -> Any:
-    """The object made, or `None` if somebody else was faster."""
+async def _create(client: Client, obj: Any, mutate: Callable[[Any], object]) -> Any:
+    """Return the created object, or `None` if another client created it first."""
     new = obj.copy()
     await _mutate(mutate, new, obj)
     try:
@@ -115,20 +112,20 @@ async def _create(client: Client, obj: Any, mutate: MutateFunction) -> Any:
         return None
 
 
-async def _mutate(mutate: MutateFunction, current: Any, obj: Any) -> None:
+async def _mutate(mutate: Callable[[Any], object], current: Any, obj: Any) -> None:
     result = mutate(current)
     if inspect.isawaitable(result):
         await result
-    asked = (obj.metadata.name, obj.metadata.namespace or current.metadata.namespace)
-    if (current.metadata.name, current.metadata.namespace or asked[1]) != asked:
-        raise ValueError("the mutation changed the name or namespace of the object")
+    expected = (obj.metadata.name, obj.metadata.namespace or current.metadata.namespace)
+    if (current.metadata.name, current.metadata.namespace or expected[1]) != expected:
+        raise ValueError("mutate must not change the name or namespace of the object")
 
 
 def _name(obj: Any) -> str:
     name: str = obj.metadata.name or ""
     if not name:
-        raise ValueError("the object needs a name")
+        raise ValueError("the object has no metadata.name")
     return name
 
 
-__all__ = ["OperationResult", "create_or_patch", "create_or_update", "retry_on_conflict"]
+__all__ = ["OperationResult", "UpsertT", "create_or_patch", "create_or_update", "retry_on_conflict"]

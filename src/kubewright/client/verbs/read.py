@@ -1,128 +1,103 @@
-"""The reading half of a client: get, list, watch, wait, and their raw forms.
+"""Read verbs: get, list, watch, wait, and the raw forms that caches use.
 
-Permissions: `get` needs get; `list` list; `watch` watch, and list unless it starts from a version; `wait`
-list and watch.
+Permissions: `get` needs get; `list` needs list; `watch` needs watch, and list unless it starts from a
+resource version; `wait` needs list and watch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, TypeVar, overload
+from collections.abc import Callable
+from typing import Any, Unpack, overload
 
 from kubewright.api import codec
 from kubewright.api.errors import Expired, NotFound
-from kubewright.api.meta import MetaObject, PartialObjectMetadata
+from kubewright.api.meta import PartialObjectMetadata
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.kind_types import AnyKind, APIResource, MetadataKind, UnstructuredKind
+from kubewright.client.arguments import GetArguments, ListArguments, WatchArguments
+from kubewright.client.decoding import class_of, decode_object, kind_of
+from kubewright.client.discovery.api_resource import APIResource
+from kubewright.client.kind_types import AnyKind, MetadataKind, ObjectOrKind, TypedT, UnstructuredKind
 from kubewright.client.listwatch.pager import PAGE_SIZE, ListPager
 from kubewright.client.listwatch.raw import RawPage, RawWatch, read_page
 from kubewright.client.listwatch.watch import IDLE_TIMEOUT, Watch
 from kubewright.client.patches import to_dict
-from kubewright.client.wait import WaitPredicate
+from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
 
-from .base import (
-    JSON,
-    METADATA,
-    METADATA_LIST,
-    TABLE,
-    BaseClient,
-    Fields,
-    Labels,
-    ObjectOrKind,
-    ResourceLocation,
-    class_of,
-    decode_object,
-    format_field_selector,
-    format_label_selector,
-    kind_of,
-)
-
-TypedT = TypeVar("TypedT", bound=MetaObject)
+from .base import JSON, METADATA, METADATA_LIST, TABLE, BaseClient, ResourceLocation
 
 WATCH_SECONDS = (300, 600)
-"""A watch asks the server for an end between these, so that those of many clients do not come together."""
+"""Range of the random `timeoutSeconds` of a watch, so that many watches do not end at the same time."""
 
 
 class ReadVerbs(BaseClient):
-    """Verbs that change nothing."""
+    """Verbs that do not change anything."""
 
     @overload
-    async def get(
-        self, kind: type[TypedT], name: str, namespace: str | None = None, *, resource_version: str = ""
-    ) -> TypedT: ...
+    async def get(self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]) -> TypedT: ...
     @overload
     async def get(
-        self, kind: UnstructuredKind, name: str, namespace: str | None = None, *, resource_version: str = ""
+        self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]
     ) -> Unstructured: ...
     @overload
     async def get(
-        self, kind: MetadataKind, name: str, namespace: str | None = None, *, resource_version: str = ""
+        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
     ) -> PartialObjectMetadata: ...
     async def get(
-        self, kind: AnyKind, name: str, namespace: str | None = None, *, resource_version: str = ""
+        self, kind: AnyKind, name: str, *, namespace: str | None = None, resource_version: str = ""
     ) -> Any:
-        """One object by name; `NotFound` if there is none.
+        """Return one object by name; raise `NotFound` if it does not exist.
 
-        The namespace of a namespaced kind is the client's own (from the kubeconfig) unless given.
+        Without a namespace, the client's default (from the kubeconfig) is used for namespaced kinds.
         """
         if not name:
-            raise ValueError("get needs a name")
+            raise ValueError("get requires a name")
         location = await self.locate(kind, name, namespace)
-        call = self.call(
+        request = self.build_request(
             "get",
             "GET",
             location,
             query={"resourceVersion": resource_version} if resource_version else None,
             accept=METADATA if isinstance(kind, MetadataKind) else JSON,
         )
-        answer = await self.send(call)
-        return decode_object(answer.body, class_of(kind), location.resource.gvk)
+        response = await self.send(request)
+        return decode_object(response.body, class_of(kind), location.resource.gvk)
 
     @overload
-    def list(
-        self,
-        kind: type[TypedT],
-        namespace: str | None = None,
-        *,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        limit: int | None = None,
-        page_size: int = PAGE_SIZE,
-        resource_version: str = "",
-        resource_version_match: str = "",
-    ) -> ListPager[TypedT]: ...
+    async def get_or_none(
+        self, kind: type[TypedT], name: str, **arguments: Unpack[GetArguments]
+    ) -> TypedT | None: ...
+    @overload
+    async def get_or_none(
+        self, kind: UnstructuredKind, name: str, **arguments: Unpack[GetArguments]
+    ) -> Unstructured | None: ...
+    @overload
+    async def get_or_none(
+        self, kind: MetadataKind, name: str, **arguments: Unpack[GetArguments]
+    ) -> PartialObjectMetadata | None: ...
+    async def get_or_none(
+        self, kind: Any, name: str, *, namespace: str | None = None, resource_version: str = ""
+    ) -> Any:
+        """Return one object by name, or `None` if it does not exist."""
+        try:
+            return await self.get(kind, name, namespace=namespace, resource_version=resource_version)
+        except NotFound:
+            return None
+
+    @overload
+    def list(self, kind: type[TypedT], **arguments: Unpack[ListArguments]) -> ListPager[TypedT]: ...
+    @overload
+    def list(self, kind: UnstructuredKind, **arguments: Unpack[ListArguments]) -> ListPager[Unstructured]: ...
     @overload
     def list(
-        self,
-        kind: UnstructuredKind,
-        namespace: str | None = None,
-        *,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        limit: int | None = None,
-        page_size: int = PAGE_SIZE,
-        resource_version: str = "",
-        resource_version_match: str = "",
-    ) -> ListPager[Unstructured]: ...
-    @overload
-    def list(
-        self,
-        kind: MetadataKind,
-        namespace: str | None = None,
-        *,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        limit: int | None = None,
-        page_size: int = PAGE_SIZE,
-        resource_version: str = "",
-        resource_version_match: str = "",
+        self, kind: MetadataKind, **arguments: Unpack[ListArguments]
     ) -> ListPager[PartialObjectMetadata]: ...
     def list(
         self,
         kind: AnyKind,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         limit: int | None = None,
@@ -130,20 +105,20 @@ class ReadVerbs(BaseClient):
         resource_version: str = "",
         resource_version_match: str = "",
     ) -> ListPager[Any]:
-        """Objects of a kind: `await` for all of them, `async for` for one after the other.
+        """List objects of a kind: `await` returns all of them, `async for` yields them page by page.
 
-        In every namespace unless one is given or the client is `namespaced`. `limit` is how many at most;
-        pages of `page_size` are fetched behind the scenes.
+        All namespaces are listed unless one is given or the client is restricted to one. `limit` is the
+        maximum number of objects; `page_size` is the limit of each request.
         """
         cls = class_of(kind)
         resources: dict[str, APIResource] = {}
 
         async def fetch(size: int, token: str) -> RawPage:
             if not resources:
-                resources[""] = (await self.locate(kind, "", namespace, many=True)).resource
+                resources[""] = (await self.locate(kind, None, namespace, collection=True)).resource
             return await self.list_raw(
                 kind,
-                namespace,
+                namespace=namespace,
                 labels=labels,
                 fields=fields,
                 limit=size,
@@ -160,8 +135,8 @@ class ReadVerbs(BaseClient):
     async def list_raw(
         self,
         kind: AnyKind,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         limit: int = 0,
@@ -170,95 +145,63 @@ class ReadVerbs(BaseClient):
         resource_version_match: str = "",
         timeout: float | None = None,
     ) -> RawPage:
-        """One page (all of it with `limit` 0) as bytes: split into items, none of them read."""
-        location = await self.locate(kind, "", namespace, many=True)
+        """Return one page as bytes, split into items that are not decoded; `limit` 0 returns everything."""
+        location = await self.locate(kind, None, namespace, collection=True)
         query: dict[str, str | int | bool | None] = {
-            "labelSelector": format_label_selector(labels),
-            "fieldSelector": format_field_selector(fields),
+            "labelSelector": format_labels(labels),
+            "fieldSelector": format_fields(fields),
             "limit": limit or None,
             "continue": continue_,
             "resourceVersion": resource_version,
             "resourceVersionMatch": resource_version_match,
         }
         accept = METADATA_LIST if isinstance(kind, MetadataKind) else JSON
-        answer = await self.send(
-            self.call("list", "GET", location, query=query, accept=accept, timeout=timeout)
-        )
-        return read_page(answer.body)
+        request = self.build_request("list", "GET", location, query=query, accept=accept, timeout=timeout)
+        return read_page((await self.send(request)).body)
 
     @overload
-    def watch(
-        self,
-        kind: type[TypedT],
-        name: str = "",
-        namespace: str | None = None,
-        *,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        resource_version: str = "",
-        bookmarks: bool = False,
-        resume: bool = True,
-    ) -> Watch[TypedT]: ...
+    def watch(self, kind: type[TypedT], **arguments: Unpack[WatchArguments]) -> Watch[TypedT]: ...
+    @overload
+    def watch(self, kind: UnstructuredKind, **arguments: Unpack[WatchArguments]) -> Watch[Unstructured]: ...
     @overload
     def watch(
-        self,
-        kind: UnstructuredKind,
-        name: str = "",
-        namespace: str | None = None,
-        *,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        resource_version: str = "",
-        bookmarks: bool = False,
-        resume: bool = True,
-    ) -> Watch[Unstructured]: ...
-    @overload
-    def watch(
-        self,
-        kind: MetadataKind,
-        name: str = "",
-        namespace: str | None = None,
-        *,
-        labels: Labels | None = None,
-        fields: Fields | None = None,
-        resource_version: str = "",
-        bookmarks: bool = False,
-        resume: bool = True,
+        self, kind: MetadataKind, **arguments: Unpack[WatchArguments]
     ) -> Watch[PartialObjectMetadata]: ...
     def watch(
         self,
         kind: AnyKind,
-        name: str = "",
-        namespace: str | None = None,
         *,
+        name: str | None = None,
+        namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         resource_version: str = "",
         bookmarks: bool = False,
         resume: bool = True,
     ) -> Watch[Any]:
-        """Changes, as they happen: first what is there now (listed, as `ADDED`), or all since a version.
+        """Watch objects of a kind: `async for event in client.watch(Pod, namespace="shop")`.
 
-        Goes on over broken connections; `Expired` when the server has forgotten the version: list again.
+        Starts with the existing objects (as `ADDED`), or after `resource_version`. With `resume`, the watch
+        continues after broken connections; `Expired` means that the server no longer has the events in
+        between, so list again. `bookmarks` also yields `BOOKMARK` events.
         """
         cls = class_of(kind)
         resources: dict[str, APIResource] = {}
+        selector = format_fields(fields, name=name)
 
-        selector = _with_name(name, fields)
-
-        def list_first() -> ListPager[Any]:
-            return self.list(kind, namespace, labels=labels, fields=selector)
+        def list_existing() -> ListPager[Any]:
+            return self.list(kind, namespace=namespace, labels=labels, fields=selector)
 
         async def open_watch(version: str) -> RawWatch:
-            resources[""] = (await self.locate(kind, "", namespace, many=True)).resource
+            resources[""] = (await self.locate(kind, None, namespace, collection=True)).resource
             return await self.watch_raw(
-                kind, namespace, labels=labels, fields=selector, resource_version=version
+                kind, namespace=namespace, labels=labels, fields=selector, resource_version=version
             )
 
         return Watch(
             open_watch,
             lambda raw: decode_object(raw, cls, resources[""].gvk),
-            initial=list_first,
+            list_existing=list_existing,
             resource_version=resource_version,
             bookmarks=bookmarks,
             resume=resume,
@@ -267,9 +210,9 @@ class ReadVerbs(BaseClient):
     async def watch_raw(
         self,
         kind: AnyKind,
-        namespace: str | None = None,
         *,
-        name: str = "",
+        name: str | None = None,
+        namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         resource_version: str = "",
@@ -279,12 +222,12 @@ class ReadVerbs(BaseClient):
         timeout_seconds: int | None = None,
         idle_timeout: float | None = IDLE_TIMEOUT,
     ) -> RawWatch:
-        """One watch request, its objects as bytes; it ends when the server ends it (see `RawWatch`)."""
-        location = await self.locate(kind, "", namespace, many=True)
+        """Send one watch request; its objects stay bytes. It ends when the server ends it."""
+        location = await self.locate(kind, None, namespace, collection=True)
         query: dict[str, str | int | bool | None] = {
             "watch": True,
-            "labelSelector": format_label_selector(labels),
-            "fieldSelector": _with_name(name, fields),
+            "labelSelector": format_labels(labels),
+            "fieldSelector": format_fields(fields, name=name),
             "resourceVersion": resource_version,
             "resourceVersionMatch": resource_version_match,
             "allowWatchBookmarks": bookmarks or None,
@@ -292,53 +235,59 @@ class ReadVerbs(BaseClient):
             "timeoutSeconds": timeout_seconds or random.randint(*WATCH_SECONDS),  # noqa: S311
         }
         accept = METADATA if isinstance(kind, MetadataKind) else JSON
-        call = self.call("watch", "GET", location, query=query, accept=accept)
-        return RawWatch(await self.open(call, idle_timeout), resource_version)
+        request = self.build_request("watch", "GET", location, query=query, accept=accept)
+        return RawWatch(await self.open_stream(request, idle_timeout), resource_version)
 
     async def table(
-        self, kind: AnyKind, name: str = "", namespace: str | None = None, *, labels: Labels | None = None
+        self,
+        kind: AnyKind,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        labels: Labels | None = None,
     ) -> dict[str, Any]:
-        """Objects of a kind, or one of them, as the server prints them for people: a `Table`."""
-        location = await self.locate(kind, name, namespace, many=not name)
-        query = {"labelSelector": format_label_selector(labels)} if labels else None
+        """Return one object or all objects of a kind as the server prints them: a `meta.k8s.io/v1 Table`."""
+        location = await self.locate(kind, name, namespace, collection=not name)
+        query = {"labelSelector": format_labels(labels)} if labels else None
         verb = "get" if name else "list"
-        answer = await self.send(self.call(verb, "GET", location, query=query, accept=TABLE))
-        made: dict[str, Any] = codec.loads(answer.body)
-        return made
+        response = await self.send(self.build_request(verb, "GET", location, query=query, accept=TABLE))
+        table: dict[str, Any] = codec.loads(response.body)
+        return table
 
     @overload
     async def wait(
         self,
         target: type[TypedT] | TypedT,
-        name: str = "",
-        namespace: str | None = None,
+        name: str | None = None,
         *,
-        until: WaitPredicate,
+        namespace: str | None = None,
+        until: Callable[[TypedT | None], bool],
         timeout: float | None = 30.0,
     ) -> TypedT | None: ...
     @overload
     async def wait(
         self,
         target: UnstructuredKind | Unstructured,
-        name: str = "",
-        namespace: str | None = None,
+        name: str | None = None,
         *,
-        until: WaitPredicate,
+        namespace: str | None = None,
+        until: Callable[[Unstructured | None], bool],
         timeout: float | None = 30.0,
     ) -> Unstructured | None: ...
     async def wait(
         self,
         target: ObjectOrKind,
-        name: str = "",
-        namespace: str | None = None,
+        name: str | None = None,
         *,
-        until: WaitPredicate,
+        namespace: str | None = None,
+        until: Callable[[Any], bool],
         timeout: float | None = 30.0,
     ) -> Any:
-        """Wait until a predicate (see `waiting`) holds for an object, which is `None` while it is not there.
+        """Wait until a predicate (`condition`, `deleted`, `exists`, `field_is` or a function) holds.
 
-        Driven by a watch, not by polling. Returns the object for which it held; `TimeoutError` says what the
-        object was like at last. Another object of the same name counts as the same.
+        The predicate gets the object, or `None` while it does not exist; the object for which it holds is
+        returned. Uses a watch, not polling. `TimeoutError` reports the last state of the object. An object
+        that is deleted and created again counts as the same.
         """
         kind = kind_of(target)
         location = await self.locate(target, name, namespace)
@@ -348,28 +297,24 @@ class ReadVerbs(BaseClient):
                 return await self._wait(kind, location, until, last)
         except TimeoutError:
             what = getattr(until, "__name__", repr(until))
-            where = (
-                f"{location.resource} {location.namespace + '/' if location.namespace else ''}{location.name}"
-            )
             raise TimeoutError(
-                f"waited {timeout:g} s for {what} of {where}, which {_described(last.get('object'))}"
+                f"timed out after {timeout:g} s waiting for {what} of {location}, "
+                f"which {_describe_state(last.get('object'))}"
             ) from None
 
     async def _wait(
-        self, kind: AnyKind, location: ResourceLocation, until: WaitPredicate, last: dict[str, Any]
+        self, kind: AnyKind, location: ResourceLocation, until: Callable[[Any], bool], last: dict[str, Any]
     ) -> Any:
-        namespace = location.namespace or None
         while True:
             try:
-                found = await self._find(kind, location)
-                last["object"] = found[0]
+                last["object"], version = await self._find(kind, location)
                 if until(last["object"]):
                     return last["object"]
                 async with self.watch(
                     kind,
-                    location.name,
-                    namespace,
-                    resource_version=found[1],
+                    name=location.name,
+                    namespace=location.namespace or None,
+                    resource_version=version,
                 ) as events:
                     async for event in events:
                         last["object"] = None if event.type == "DELETED" else event.object
@@ -379,30 +324,24 @@ class ReadVerbs(BaseClient):
                 continue
 
     async def _find(self, kind: AnyKind, location: ResourceLocation) -> tuple[Any, str]:
-        """The object or `None`, and the version as of which that is so."""
+        """Return the object or `None`, and the resource version of that state."""
         try:
-            listed = await self.list(
-                kind,
-                location.namespace or None,
-                fields={"metadata.name": location.name},
+            objects = await self.list(
+                kind, namespace=location.namespace or None, fields={"metadata.name": location.name}
             )
         except NotFound:
             raise NotFound(f"the server does not serve {location.resource}") from None
-        return (listed[0] if listed else None), listed.resource_version
+        return (objects[0] if objects else None), objects.resource_version
 
 
-def _with_name(name: str, fields: Fields | None) -> str:
-    return ",".join(filter(None, (f"metadata.name={name}" if name else "", format_field_selector(fields))))
-
-
-def _described(obj: Any) -> str:
+def _describe_state(obj: Any) -> str:
     if obj is None:
         return "does not exist"
     status = to_dict(obj).get("status")
     conditions = (status or {}).get("conditions")
     if conditions:
-        said = ", ".join(f"{each.get('type')}={each.get('status')}" for each in conditions)
-        return f"has conditions {said}"
+        values = ", ".join(f"{each.get('type')}={each.get('status')}" for each in conditions)
+        return f"has conditions {values}"
     return f"has status {status}" if status else "has no status"
 
 

@@ -1,83 +1,107 @@
-"""Subresources: the paths below an object, such as `scale`, `eviction`, `token`, `approval`, `status`.
+"""Subresources of an object: `scale`, `eviction`, `token`, `approval`, `status` and so on.
 
 tokens = client.subresource("token", ServiceAccount, "build")
-issued = await tokens.create(TokenRequest(...))
+token = await tokens.create(TokenRequest(...))
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kubewright.api import codec
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
+from kubewright.client.decoding import decode_object
+from kubewright.client.kind_types import ObjectOrKind
 from kubewright.client.patches import Patch
 
-from .base import JSON, ObjectOrKind, ResourceLocation, decode_object
+from .base import JSON, ResourceLocation
 
 if TYPE_CHECKING:
     from kubewright.client.client import Client
 
-PartT = TypeVar("PartT", bound=MetaObject | Unstructured)
+SubresourceT = TypeVar("SubresourceT", bound=MetaObject | Unstructured)
 
 
 class SubresourceClient:
-    """One subresource of one object. `as_` names the class that it is read as."""
+    """Verbs on one subresource of one object. `as_` is the class that a response is decoded as."""
 
     def __init__(
-        self, client: Client, name: str, target: ObjectOrKind, object_name: str, namespace: str | None
+        self,
+        client: Client,
+        subresource: str,
+        target: ObjectOrKind,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
     ) -> None:
         self._client = client
-        self._name = name
+        self._subresource = subresource
         self._target = target
-        self._object_name = object_name
+        self._name = name
         self._namespace = namespace
 
-    async def get(self, as_: type[PartT] = Unstructured) -> PartT:  # type: ignore[assignment]
-        """Read it."""
+    @overload
+    async def get(self) -> Unstructured: ...
+    @overload
+    async def get(self, as_: type[SubresourceT]) -> SubresourceT: ...
+    async def get(self, as_: type[Any] = Unstructured) -> Any:
+        """Read the subresource."""
         return await self._send("get", "GET", as_)
 
-    async def create(self, body: PartT, *, dry_run: bool = False) -> PartT:
-        """Post to it; the answer is of the same kind as the body."""
-        return await self._send("create", "POST", type(body), JSON, codec.encode(body), dry_run)
+    async def create(self, body: SubresourceT, *, dry_run: bool = False) -> SubresourceT:
+        """Post an object to the subresource and return the response, of the same class."""
+        created: SubresourceT = await self._send(
+            "create", "POST", type(body), JSON, codec.encode(body), dry_run
+        )
+        return created
 
-    async def update(self, body: PartT, *, dry_run: bool = False) -> PartT:
-        """Replace it."""
-        return await self._send("update", "PUT", type(body), JSON, codec.encode(body), dry_run)
+    async def update(self, body: SubresourceT, *, dry_run: bool = False) -> SubresourceT:
+        """Replace the subresource."""
+        updated: SubresourceT = await self._send(
+            "update", "PUT", type(body), JSON, codec.encode(body), dry_run
+        )
+        return updated
 
+    @overload
+    async def patch(self, patch: Patch, *, dry_run: bool = False) -> Unstructured: ...
+    @overload
     async def patch(
-        self,
-        patch: Patch,
-        as_: type[PartT] = Unstructured,  # type: ignore[assignment]
-        *,
-        dry_run: bool = False,
-    ) -> PartT:
-        """Patch it."""
+        self, patch: Patch, as_: type[SubresourceT], *, dry_run: bool = False
+    ) -> SubresourceT: ...
+    async def patch(self, patch: Patch, as_: type[Any] = Unstructured, *, dry_run: bool = False) -> Any:
+        """Patch the subresource."""
         return await self._send("patch", "PATCH", as_, patch.content_type, patch.body, dry_run)
 
     async def locate(self) -> ResourceLocation:
-        """Where the object is."""
-        location = await self._client.locate(self._target, self._object_name, self._namespace)
+        """Return where the object is served."""
+        location = await self._client.locate(self._target, self._name, self._namespace)
         if not location.name:
-            raise ValueError(f"{self._name} needs the name of an object")
+            raise ValueError(f"subresource {self._subresource!r} requires the name of an object")
         return location
 
     async def _send(
         self,
         verb: str,
         method: str,
-        as_: type[PartT],
+        as_: type[Any],
         content_type: str = "",
         body: bytes = b"",
         dry_run: bool = False,
-    ) -> PartT:
+    ) -> Any:
         location = await self.locate()
-        query = None if method == "GET" else self._client.write_options(dry_run=dry_run)
-        call = self._client.call(
-            verb, method, location, subresource=self._name, query=query, content_type=content_type, body=body
+        query = None if method == "GET" else self._client.write_query(dry_run=dry_run)
+        request = self._client.build_request(
+            verb,
+            method,
+            location,
+            subresource=self._subresource,
+            query=query,
+            content_type=content_type,
+            body=body,
         )
-        answer = await self._client.send(call)
-        return cast(PartT, decode_object(answer.body, as_, location.resource.gvk))
+        response = await self._client.send(request)
+        return decode_object(response.body, as_, location.resource.gvk)
 
 
 __all__ = ["SubresourceClient"]

@@ -1,16 +1,16 @@
-"""The writing half of a client: create, update, patch, apply, delete, and subresources.
+"""Write verbs: create, update, patch, apply, delete.
 
-An object that is created, updated or patched is brought up to date with the server's answer and returned, so
-the next write goes on from there. In a dry run nothing has happened: the answer is another object.
+An object that is created, updated or patched is updated in place from the response and returned, so the next
+write starts from the current resource version. A dry run returns another object and leaves yours unchanged.
 
-`update` sends what you changed since the object was read, as a merge patch that the server refuses
-(`Conflict`) if the object has changed meanwhile. Fields that this program does not know, or that a cache has
-left out, are therefore never lost. Permissions: patch; for an object that was not read but made here, update.
+`update` sends the changes since the object was read, as a merge patch with the resource version: `Conflict`
+if the object has changed. Fields that this program does not declare, or that a cache has dropped, are
+therefore never lost. It needs the patch permission; for an object that was not read from the server, update.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import Any, TypeVar, Unpack, cast, overload
 
 from kubewright.api import codec
 from kubewright.api.errors import NotFound
@@ -18,104 +18,90 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import DeleteOptions, MetaObject, PartialObjectMetadata, Preconditions
 from kubewright.api.partial_objects import Partial
 from kubewright.api.unstructured import Unstructured
-from kubewright.client.kind_types import MetadataKind, UnstructuredKind
+from kubewright.client.arguments import DeleteArguments, FieldValidation, PatchArguments, Propagation
+from kubewright.client.decoding import class_of, decode_object, kind_of, update_in_place
+from kubewright.client.kind_types import MetadataKind, ObjectOrKind, TypedT, UnstructuredKind
 from kubewright.client.patches import Patch, base_and_changed, changes_since_read, to_dict
-from kubewright.client.rest.rest_client import APIRequest
+from kubewright.client.rest.request import APIRequest
+from kubewright.client.selectors import Fields, Labels, format_fields, format_labels
 
-from .base import (
-    JSON,
-    METADATA,
-    BaseClient,
-    Fields,
-    Labels,
-    ObjectOrKind,
-    ResourceLocation,
-    class_of,
-    format_field_selector,
-    format_label_selector,
-    kind_of,
-    update_in_place,
-)
-from .base import decode_object as read_object
+from .base import JSON, METADATA, BaseClient, ResourceLocation
 
-WrittenT = TypeVar("WrittenT", bound=MetaObject | Unstructured | dict[str, Any])
-TypedT = TypeVar("TypedT", bound=MetaObject)
-Propagation = Literal["Background", "Foreground", "Orphan"]
+WritableT = TypeVar("WritableT", bound=MetaObject | Unstructured | dict[str, Any])
 
 APPLY = "application/apply-patch+yaml"
 
 
 class WriteVerbs(BaseClient):
-    """Verbs that change something."""
+    """Verbs that change objects."""
 
     async def create(
         self,
-        obj: WrittenT,
-        namespace: str | None = None,
+        obj: WritableT,
         *,
+        namespace: str | None = None,
         dry_run: bool = False,
         field_owner: str = "",
-        field_validation: str = "",
-    ) -> WrittenT:
-        """Make an object that is not there yet; `AlreadyExists` if it is."""
-        _refuse_metadata(obj, "created")
-        location = await self.locate(obj, "", namespace)
-        query = self.write_options(
-            dry_run=dry_run, field_owner=field_owner, field_validation=field_validation
-        )
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
+        """Create an object; raise `AlreadyExists` if it exists."""
+        _reject_metadata(obj, "created")
+        location = await self.locate(obj, None, namespace)
+        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
         collection = ResourceLocation(location.resource, location.namespace, "")
         body = codec.encode(obj)
-        call = self.call("create", "POST", collection, query=query, content_type=JSON, body=body)
-        call.name = location.name
-        return await self._written(call, obj, location)
+        request = self.build_request("create", "POST", collection, query=query, content_type=JSON, body=body)
+        request.name = location.name
+        return await self._write(request, obj, location)
 
     async def update(
         self,
-        obj: WrittenT,
+        obj: WritableT,
         *,
         dry_run: bool = False,
         field_owner: str = "",
-        field_validation: str = "",
-    ) -> WrittenT:
-        """Write what you changed; `Conflict` if the object changed since you read it. See the module."""
-        _refuse_metadata(obj, "updated")
-        query = self.write_options(
-            dry_run=dry_run, field_owner=field_owner, field_validation=field_validation
-        )
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
+        """Send the changes since the object was read; raise `Conflict` if it has changed on the server."""
+        _reject_metadata(obj, "updated")
+        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
         return await self._update(obj, "", query)
 
     async def update_status(
-        self, obj: WrittenT, *, dry_run: bool = False, field_owner: str = "", field_validation: str = ""
-    ) -> WrittenT:
-        """Write what you changed in `status`, and nothing else."""
-        _refuse_metadata(obj, "updated")
-        query = self.write_options(
-            dry_run=dry_run, field_owner=field_owner, field_validation=field_validation
-        )
+        self,
+        obj: WritableT,
+        *,
+        dry_run: bool = False,
+        field_owner: str = "",
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
+        """Send the changes of `status` to the status subresource, and nothing else."""
+        _reject_metadata(obj, "updated")
+        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
         return await self._update(obj, "status", query)
 
-    async def _update(self, obj: WrittenT, subresource: str, query: dict[str, Any]) -> WrittenT:
+    async def _update(self, obj: WritableT, subresource: str, query: dict[str, Any]) -> WritableT:
         location = await self.locate(obj)
         if not location.name:
-            raise ValueError("the object to update has no name")
-        change = None
+            raise ValueError("the object to update has no metadata.name")
+        patch = None
         if not isinstance(obj, dict) and obj.metadata.resource_version:
-            change = changes_since_read(obj, optimistic_lock=True, part=subresource)
-        if change is None:
-            call = self.call(
+            patch = changes_since_read(obj, optimistic_lock=True, part=subresource)
+        if patch is None:
+            request = self.build_request(
                 "update",
                 "PUT",
                 location,
                 subresource=subresource,
                 query=query,
                 content_type=JSON,
-                body=codec.encode(_whole(obj)),
+                body=codec.encode(_full_object(obj)),
             )
         else:
-            call = self._patch_call(location, subresource, query, change)
-        return await self._written(call, obj, location)
+            request = self._patch_request(location, subresource, query, patch)
+        return await self._write(request, obj, location)
 
-    def _patch_call(
+    def _patch_request(
         self,
         location: ResourceLocation,
         subresource: str,
@@ -123,7 +109,7 @@ class WriteVerbs(BaseClient):
         patch: Patch,
         accept: str = JSON,
     ) -> APIRequest:
-        return self.call(
+        return self.build_request(
             "patch",
             "PATCH",
             location,
@@ -136,200 +122,161 @@ class WriteVerbs(BaseClient):
 
     @overload
     async def patch(
-        self,
-        target: type[TypedT],
-        patch: Patch,
-        *,
-        name: str,
-        namespace: str | None = None,
-        subresource: str = "",
-        optimistic_lock: bool = False,
-        dry_run: bool = False,
-        field_owner: str = "",
-        field_validation: str = "",
+        self, target: type[TypedT], patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
     ) -> TypedT: ...
     @overload
     async def patch(
-        self,
-        target: UnstructuredKind,
-        patch: Patch,
-        *,
-        name: str,
-        namespace: str | None = None,
-        subresource: str = "",
-        optimistic_lock: bool = False,
-        dry_run: bool = False,
-        field_owner: str = "",
-        field_validation: str = "",
+        self, target: UnstructuredKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
     ) -> Unstructured: ...
     @overload
     async def patch(
-        self,
-        target: WrittenT,
-        patch: Patch | None = None,
-        *,
-        name: str = "",
-        namespace: str | None = None,
-        subresource: str = "",
-        optimistic_lock: bool = False,
-        dry_run: bool = False,
-        field_owner: str = "",
-        field_validation: str = "",
-    ) -> WrittenT: ...
+        self, target: MetadataKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+    ) -> PartialObjectMetadata: ...
+    @overload
+    async def patch(
+        self, target: WritableT, patch: Patch | None = None, **arguments: Unpack[PatchArguments]
+    ) -> WritableT: ...
     async def patch(
         self,
         target: Any,
         patch: Patch | None = None,
         *,
-        name: str = "",
+        name: str | None = None,
         namespace: str | None = None,
         subresource: str = "",
         optimistic_lock: bool = False,
         dry_run: bool = False,
         field_owner: str = "",
-        field_validation: str = "",
+        field_validation: FieldValidation | None = None,
     ) -> Any:
-        """Send a patch (`merge`, `json_patch`, `strategic`, `merge_from`) for an object, or a kind and name.
+        """Patch an object, or a kind and `name`, with `merge_patch`, `json_patch`, `strategic_merge_patch` or
+        `merge_from`.
 
-        Without a patch: what you changed in the object since it was read, whatever others have changed in
-        other fields; with `optimistic_lock` only if nobody has.
+        Without a patch, the changes since the object was read are sent; changes of other clients to other
+        fields stay. With `optimistic_lock`, `Conflict` if the object has changed at all.
         """
         if patch is not None and not isinstance(patch, Patch):
             raise TypeError(
-                f"a patch says of which kind it is: merge({{...}}), strategic({{...}}), json_patch([...]) or "
+                f"patch must be merge_patch({{...}}), strategic_merge_patch({{...}}), json_patch([...]) or "
                 f"merge_from(before, after), not {type(patch).__name__}"
             )
         location = await self.locate(target, name, namespace)
         if not location.name:
-            raise ValueError("a patch needs the name of an object")
+            raise ValueError("patch requires the name of an object: patch(kind, patch, name=...)")
         if patch is None:
             if not isinstance(target, MetaObject | Unstructured):
-                raise TypeError("without a patch, patch() needs an object that was read from the server")
+                raise TypeError("patch() without a patch requires an object that was read from the server")
             part = "status" if subresource == "status" else ""
             patch = changes_since_read(target, optimistic_lock=optimistic_lock, part=part)
             if patch is None:
-                raise ValueError("what changed cannot be told: the object was not read from the server")
-        query = self.write_options(
-            dry_run=dry_run, field_owner=field_owner, field_validation=field_validation
-        )
+                raise ValueError("cannot compute a patch: the object was not read from the server")
+        query = self.write_query(dry_run=dry_run, field_owner=field_owner, field_validation=field_validation)
         partial = isinstance(target, MetadataKind | PartialObjectMetadata)
-        call = self._patch_call(location, subresource, query, patch, METADATA if partial else JSON)
+        request = self._patch_request(location, subresource, query, patch, METADATA if partial else JSON)
         if isinstance(target, type | GroupVersionKind | str | MetadataKind):
-            answer = await self.send(call)
-            return read_object(answer.body, class_of(target), location.resource.gvk)
-        return await self._written(call, target, location)
+            response = await self.send(request)
+            return decode_object(response.body, class_of(target), location.resource.gvk)
+        return await self._write(request, target, location)
 
     async def apply(
         self,
-        obj: WrittenT,
-        namespace: str | None = None,
+        obj: WritableT,
         *,
-        field_owner: str = "",
+        namespace: str | None = None,
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-        field_validation: str = "",
-    ) -> WrittenT:
-        """Server-side apply: make the fields of `obj` so, own them, and give up those you no longer send.
+        field_owner: str = "",
+        field_validation: FieldValidation | None = None,
+    ) -> WritableT:
+        """Server-side apply: set and own the fields of `obj`, remove owned fields that it no longer has.
 
-        `obj` is an intent: a `partial(...)`, an unstructured or a typed object; it is left as it is and the
-        whole object is returned. `Conflict` names fields that others own, unless `force` takes them over. A
-        field owner is needed, here or from `client.with_field_owner(...)`.
+        `obj` is a `partial(...)`, an unstructured or a typed object; it is not changed, and the full object
+        is returned. `Conflict` has the fields that other managers own, unless `force` takes them over. A
+        field owner is required, here or from `client.with_field_owner(...)`.
         """
-        owner = field_owner or self.settings.field_owner
+        owner = field_owner or self.options.field_owner
         if not owner:
-            raise ValueError('apply needs a field owner: apply(..., field_owner="my-controller")')
-        location = await self.locate(obj, "", namespace)
+            raise ValueError('apply requires a field owner: apply(..., field_owner="my-controller")')
+        location = await self.locate(obj, None, namespace)
         if not location.name:
-            raise ValueError("the object to apply has no name")
-        query = self.write_options(dry_run=dry_run, field_owner=owner, field_validation=field_validation)
+            raise ValueError("the object to apply has no metadata.name")
+        query = self.write_query(dry_run=dry_run, field_owner=owner, field_validation=field_validation)
         query["force"] = force or None
-        call = self._patch_call(
-            location, subresource, query, Patch(APPLY, codec.encode(_intent(obj, location)))
-        )
-        answer = await self.send(call)
+        body = codec.encode(_apply_configuration(obj, location))
+        response = await self.send(self._patch_request(location, subresource, query, Patch(APPLY, body)))
         cls = obj.type if isinstance(obj, Partial) else _class(obj)
-        applied = read_object(answer.body, cls, location.resource.gvk)
-        return cast(WrittenT, applied.raw if isinstance(obj, dict) else applied)
+        applied = decode_object(response.body, cls, location.resource.gvk)
+        return cast(WritableT, applied.raw if isinstance(obj, dict) else applied)
 
     @overload
     async def delete(
-        self,
-        target: type[TypedT] | TypedT,
-        name: str = "",
-        namespace: str | None = None,
-        *,
-        propagation: Propagation | None = None,
-        grace_period: int | None = None,
-        preconditions: Preconditions | None = None,
-        missing_ok: bool = False,
-        dry_run: bool = False,
+        self, target: type[TypedT] | TypedT, name: str | None = None, **arguments: Unpack[DeleteArguments]
     ) -> TypedT | None: ...
     @overload
     async def delete(
         self,
         target: UnstructuredKind | MetadataKind | Unstructured | dict[str, Any],
-        name: str = "",
-        namespace: str | None = None,
-        *,
-        propagation: Propagation | None = None,
-        grace_period: int | None = None,
-        preconditions: Preconditions | None = None,
-        missing_ok: bool = False,
-        dry_run: bool = False,
+        name: str | None = None,
+        **arguments: Unpack[DeleteArguments],
     ) -> Unstructured | PartialObjectMetadata | None: ...
     async def delete(
         self,
         target: ObjectOrKind,
-        name: str = "",
-        namespace: str | None = None,
+        name: str | None = None,
         *,
+        namespace: str | None = None,
         propagation: Propagation | None = None,
         grace_period: int | None = None,
         preconditions: Preconditions | None = None,
         missing_ok: bool = False,
         dry_run: bool = False,
     ) -> Any:
-        """Ask for the end of an object. What remains of it for a while, where the server shows that.
+        """Delete an object. Returns the object if the server returns it, `None` if it is deleted.
 
-        An object with finalizers is only marked; `wait(..., until=deleted)` waits for the end.
+        An object with finalizers only gets a deletion timestamp; `wait(obj, until=deleted)` waits for the
+        deletion. With `missing_ok`, an object that does not exist is not an error.
         """
         location = await self.locate(target, name, namespace)
         if not location.name:
-            raise ValueError("delete needs a name; delete_all deletes many")
-        call = self._delete_call("delete", location, None, propagation, grace_period, preconditions, dry_run)
+            raise ValueError("delete requires a name; delete_all deletes a collection")
+        request = self._delete_request(
+            "delete", location, None, propagation, grace_period, preconditions, dry_run
+        )
         try:
-            answer = await self.send(call)
+            response = await self.send(request)
         except NotFound:
             if missing_ok:
                 return None
             raise
-        if codec.decoder(codec.ObjectHeader).decode(answer.body).kind == "Status":
+        if codec.decoder(codec.ObjectHeader).decode(response.body).kind == "Status":
             return None
-        return read_object(answer.body, _class(target), location.resource.gvk)
+        return decode_object(response.body, _class(target), location.resource.gvk)
 
     async def delete_all(
         self,
         kind: type[MetaObject] | UnstructuredKind | MetadataKind,
-        namespace: str | None = None,
         *,
+        namespace: str | None = None,
         labels: Labels | None = None,
         fields: Fields | None = None,
         propagation: Propagation | None = None,
         grace_period: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Delete every object of a kind, in one namespace if it has namespaces, that the selectors choose."""
-        location = await self.locate(kind, "", namespace)
+        """Delete all objects of a kind, in one namespace if it has namespaces, that match the selectors."""
+        location = await self.locate(kind, None, namespace)
         query: dict[str, Any] = {
-            "labelSelector": format_label_selector(labels),
-            "fieldSelector": format_field_selector(fields),
+            "labelSelector": format_labels(labels),
+            "fieldSelector": format_fields(fields),
         }
         await self.send(
-            self._delete_call("deletecollection", location, query, propagation, grace_period, None, dry_run)
+            self._delete_request(
+                "deletecollection", location, query, propagation, grace_period, None, dry_run
+            )
         )
 
-    def _delete_call(
+    def _delete_request(
         self,
         verb: str,
         location: ResourceLocation,
@@ -339,23 +286,25 @@ class WriteVerbs(BaseClient):
         preconditions: Preconditions | None,
         dry_run: bool,
     ) -> APIRequest:
-        options = DeleteOptions(
+        body = DeleteOptions(
             grace_period_seconds=grace_period,
             preconditions=preconditions,
             propagation_policy=propagation,
-            dry_run=["All"] if dry_run or self.settings.dry_run else None,
+            dry_run=["All"] if dry_run or self.options.dry_run else None,
         )
-        return self.call(verb, "DELETE", location, query=query, content_type=JSON, body=codec.encode(options))
+        return self.build_request(
+            verb, "DELETE", location, query=query, content_type=JSON, body=codec.encode(body)
+        )
 
-    async def _written(self, call: APIRequest, obj: WrittenT, location: ResourceLocation) -> WrittenT:
-        answer = await self.send(call)
+    async def _write(self, request: APIRequest, obj: WritableT, location: ResourceLocation) -> WritableT:
+        response = await self.send(request)
         gvk = location.resource.gvk
         if isinstance(obj, Partial):
-            return cast(WrittenT, read_object(answer.body, obj.type, gvk))
-        written = read_object(answer.body, _class(obj), gvk)
-        if "dryRun=All" in call.query:
-            return cast(WrittenT, written.raw if isinstance(obj, dict) else written)
-        update_in_place(obj, written, answer.body)
+            return cast(WritableT, decode_object(response.body, obj.type, gvk))
+        current = decode_object(response.body, _class(obj), gvk)
+        if "dryRun=All" in request.query:
+            return cast(WritableT, current.raw if isinstance(obj, dict) else current)
+        update_in_place(obj, current, response.body)
         return obj
 
 
@@ -367,21 +316,21 @@ def _class(target: Any) -> type[Any]:
     return type(target) if isinstance(target, MetaObject) else class_of(kind_of(target))
 
 
-def _refuse_metadata(obj: Any, what: str) -> None:
+def _reject_metadata(obj: Any, verb: str) -> None:
     if isinstance(obj, PartialObjectMetadata):
-        raise TypeError(f"metadata alone cannot be {what}; patch it, or read the whole object")
+        raise TypeError(f"PartialObjectMetadata cannot be {verb}; patch it, or read the full object")
 
 
-def _whole(obj: Any) -> Any:
-    """An object to send whole; what was read from a server keeps the fields that are unknown here."""
+def _full_object(obj: Any) -> Any:
+    """Return the object to PUT; one that was read from the server keeps fields that its class lacks."""
     if isinstance(obj, dict):
         return obj
     pair = base_and_changed(obj)
     return obj if pair is None else {"apiVersion": obj.api_version, "kind": obj.kind, **pair[1]}
 
 
-def _intent(obj: Any, location: ResourceLocation) -> dict[str, Any]:
-    """What apply sends: bookkeeping of the server is no intent."""
+def _apply_configuration(obj: Any, location: ResourceLocation) -> dict[str, Any]:
+    """Return the body of an apply request, without the metadata that the server manages."""
     data = dict(to_dict(obj))
     data.setdefault("apiVersion", location.resource.gvk.api_version)
     data.setdefault("kind", location.resource.gvk.kind)
@@ -394,4 +343,4 @@ def _intent(obj: Any, location: ResourceLocation) -> dict[str, Any]:
     return data
 
 
-__all__ = ["Propagation", "WriteVerbs"]
+__all__ = ["WritableT", "WriteVerbs"]

@@ -1,0 +1,340 @@
+"""`InformerManager`: create, start and stop the informers of a cache, one per kind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from kubewright.api.errors import APIError
+from kubewright.api.gvk import GroupResource, GroupVersionKind
+from kubewright.api.meta import MetaObject
+from kubewright.client.discovery.api_resource import APIResource
+from kubewright.client.errors import ConnectionFailed, NoKindMatch
+from kubewright.client.kind_types import ALL_NAMESPACES, AnyKind, MetadataKind, metadata_of
+from kubewright.client.selectors import parse_fields, parse_labels
+from kubewright.client.verbs.read import ReadVerbs
+
+from .errors import CacheError, CachingNotAllowed, NotSynced
+from .indexes import Index
+from .informer import Informer
+from .kind_options import RESTRICTED_KINDS, KindOptions
+from .list_watch import ListWatch
+
+RESYNC_SECONDS = 10 * 3600.0
+SYNC_TIMEOUT = 120.0
+OWN_WRITE_TIMEOUT = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class KindUsage:
+    """The size and state of one cached kind."""
+
+    gvk: GroupVersionKind
+    objects: int
+    bytes: int
+    metadata_only: bool
+    has_synced: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class KindView:
+    """An informer with the class that its objects are decoded as."""
+
+    informer: Informer
+    resource: APIResource
+    cls: type[Any]
+
+
+class InformerManager:
+    """Informers by kind; the base class of `Cache`."""
+
+    def __init__(
+        self,
+        client: ReadVerbs,
+        *,
+        namespaces: Iterable[str] | None = None,
+        kinds: Mapping[AnyKind, KindOptions] | Mapping[type[MetaObject], KindOptions] | None = None,
+        allow: Iterable[AnyKind] = (),
+        resync: float | None = RESYNC_SECONDS,
+        fail_on_missing_informer: bool = False,
+        sync_timeout: float = SYNC_TIMEOUT,
+        own_write_timeout: float = OWN_WRITE_TIMEOUT,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Create the informers of a cache.
+
+        `namespaces`: cache only these, unless the options of a kind have others.
+        `kinds`: options of single kinds. `allow`: cache all objects of these, also Secrets and ConfigMaps.
+        `resync`: seconds (+-10 %) after which handlers are called for all objects again; `None`: never.
+        `fail_on_missing_informer`: reads of a kind without an informer raise `NoInformer`.
+        `sync_timeout`: how long a first read waits for the initial state. `own_write_timeout`: how long a
+        read waits for the watch to deliver a write of this client.
+        """
+        self.client = client
+        self.own_write_timeout = own_write_timeout
+        options = client.options
+        if namespaces is None and options.only_namespace:
+            namespaces = (options.namespace,)
+        self._namespaces = None if namespaces is None else tuple(dict.fromkeys(namespaces))
+        self._options: dict[GroupVersionKind | str, KindOptions] = {}
+        for kind, kind_options in (kinds or {}).items():
+            metadata_only = isinstance(kind, MetadataKind)
+            self._options[gvk_or_name(kind)] = (
+                replace(kind_options, metadata_only=True) if metadata_only else kind_options
+            )
+        self._allowed = {gvk_or_name(kind) for kind in allow}
+        self._resync = resync
+        self._fail_on_missing_informer = fail_on_missing_informer
+        self._sync_timeout = sync_timeout
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._informers: dict[GroupVersionKind, Informer] = {}
+        self._resources: dict[GroupVersionKind, APIResource] = {}
+        self._views: dict[AnyKind, KindView] = {}
+        self._timers: dict[GroupVersionKind, asyncio.TimerHandle] = {}
+        self._started = False
+
+    # Lifecycle
+
+    async def start(self) -> None:
+        """Start the informers, existing and future ones. Does not wait for their initial state."""
+        self._started = True
+        for informer in self._informers.values():
+            self._run(informer)
+
+    async def stop(self) -> None:
+        """Stop all informers."""
+        self._started = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._views.clear()
+        await asyncio.gather(*(informer.stop() for informer in self._informers.values()))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    def _run(self, informer: Informer) -> None:
+        informer.start()
+        if self._resync is not None and informer.gvk not in self._timers:
+            self._schedule_resync(informer)
+
+    def _schedule_resync(self, informer: Informer) -> None:
+        assert self._resync is not None
+        delay = self._resync * self._rng.uniform(0.9, 1.1)
+
+        def resync() -> None:
+            self._schedule_resync(informer)
+            informer.resync()
+
+        self._timers[informer.gvk] = asyncio.get_running_loop().call_later(delay, resync)
+
+    # Informers
+
+    async def informer(self, kind: AnyKind) -> Informer:
+        """Return the informer of a kind; create it, and start it if the cache is started.
+
+        Does not wait for the initial state. `metadata_of(kind)` requests an informer of metadata only. A
+        class or `GroupVersionKind` whose CRD is not installed is watched as soon as it is.
+        """
+        gvk, namespaced = await self._resolve(kind)
+        wants_metadata = isinstance(kind, MetadataKind)
+        informer = self._informers.get(gvk)
+        if informer is None:
+            informer = self._informers[gvk] = self._create_informer(gvk, namespaced, wants_metadata)
+            if self._started:
+                self._run(informer)
+        elif informer.metadata_only and not wants_metadata:
+            options = self._options_of(gvk)
+            sources = self._sources(gvk, namespaced, options, metadata_only=False)
+            self._discard_views(gvk)
+            await informer.upgrade(sources)
+        return informer
+
+    def existing_informer(self, kind: AnyKind) -> Informer | None:
+        """Return the informer of a kind, or `None`; does not create one."""
+        resource = self.client.mapper.find_cached(kind)
+        gvk = resource.gvk if resource is not None else gvk_or_name(kind)
+        return self._informers.get(gvk) if isinstance(gvk, GroupVersionKind) else None
+
+    async def remove_informer(self, kind: AnyKind) -> None:
+        """Stop the informer of a kind and drop its objects; its handlers are not called again."""
+        informer = self.existing_informer(kind)
+        if informer is not None:
+            del self._informers[informer.gvk]
+            self._discard_views(informer.gvk)
+            timer = self._timers.pop(informer.gvk, None)
+            if timer is not None:
+                timer.cancel()
+            await informer.stop()
+
+    def add_index(self, kind: type[MetaObject] | GroupVersionKind, *indexes: Index) -> None:
+        """Add indexes to a kind, whether it has an informer already or gets one later."""
+        gvk = gvk_or_name(kind)
+        options = self._options_of(gvk)
+        others = tuple(each for each in options.indexes if each.name not in {new.name for new in indexes})
+        self._options[gvk] = replace(options, indexes=(*others, *indexes))
+        informer = self._informers.get(gvk) if isinstance(gvk, GroupVersionKind) else None
+        if informer is not None:
+            for each in indexes:
+                if informer.metadata_only and not each.metadata_only:
+                    raise CacheError(
+                        f"index {each.name!r} needs full objects, but only metadata of {gvk} is cached; "
+                        "call `await cache.informer(kind)` first"
+                    )
+                informer.store.add_index(each.name, each.indexer)
+
+    def informers_for(self, resource: GroupResource) -> Iterable[Informer]:
+        """Iterate the informers of a resource in all its versions."""
+        for gvk, informer in self._informers.items():
+            known = self._resources.get(gvk)
+            if known is not None and known.gvr.group_resource == resource:
+                yield informer
+
+    def retry_now(self) -> None:
+        """Retry kinds that could not be watched, because a CRD was installed or a permission granted."""
+        for informer in self._informers.values():
+            informer.retry_now()
+
+    async def wait_for_sync(self, timeout: float | None = None) -> None:
+        """Wait for the initial state of all informers; `NotSynced` has each missing kind and its reason."""
+        seconds = self._sync_timeout if timeout is None else timeout
+        try:
+            async with asyncio.timeout(seconds):
+                while not all(informer.has_synced for informer in self._informers.values()):
+                    for informer in list(self._informers.values()):
+                        await informer.wait_for_sync()
+        except TimeoutError:
+            raise self._not_synced(self._informers.values(), seconds) from None
+
+    async def wait_for_revision(self, kind: AnyKind, revision: int, *, namespace: str = "") -> None:
+        """Wait until the cache contains all changes of a kind up to a revision, a numeric resourceVersion."""
+        await (await self.informer(kind)).wait_for_revision(revision, namespace=namespace)
+
+    def _not_synced(self, informers: Iterable[Informer], seconds: float) -> NotSynced:
+        reasons = [
+            f"{each.gvk}: {each.last_error or 'the initial state has not been received'}"
+            for each in informers
+            if not each.has_synced
+        ]
+        return NotSynced(f"the cache has not synced within {seconds:g} s: {'; '.join(reasons)}")
+
+    def usage(self) -> list[KindUsage]:
+        """Return the size and state of each cached kind."""
+        return [
+            KindUsage(
+                gvk,
+                len(informer.store),
+                informer.store.bytes,
+                informer.metadata_only,
+                informer.has_synced,
+                informer.revision(),
+            )
+            for gvk, informer in self._informers.items()
+        ]
+
+    async def _resolve(self, kind: AnyKind) -> tuple[GroupVersionKind, bool]:
+        """Return the kind, and whether it is namespaced; a kind that is not served is assumed to be."""
+        base: AnyKind = kind.kind if isinstance(kind, MetadataKind) else kind
+        resource = self.client.mapper.find_cached(base)
+        if resource is None:
+            try:
+                resource = await self.client.mapper.resource_for(base)
+            except (NoKindMatch, ConnectionFailed, APIError, TimeoutError):
+                gvk = gvk_or_name(base)
+                if isinstance(gvk, str):
+                    raise
+                return gvk, True
+        self._resources[resource.gvk] = resource
+        return resource.gvk, resource.namespaced
+
+    def _options_of(self, gvk: GroupVersionKind | str) -> KindOptions:
+        found = self._options.get(gvk)
+        if found is None and isinstance(gvk, GroupVersionKind):
+            resource = self._resources.get(gvk)
+            names = (name for name in self._options if isinstance(name, str))
+            found = next(
+                (
+                    self._options[name]
+                    for name in names
+                    if resource is not None and resource.matches_name(name.lower().partition(".")[0])
+                ),
+                None,
+            )
+        return found or KindOptions()
+
+    def _create_informer(self, gvk: GroupVersionKind, namespaced: bool, wants_metadata: bool) -> Informer:
+        options = self._options_of(gvk)
+        metadata_only = wants_metadata or options.metadata_only
+        informer = Informer(
+            gvk,
+            self._sources(gvk, namespaced, options, metadata_only),
+            metadata_only=metadata_only,
+            labels=parse_labels(options.labels),
+            filtered_by_fields=parse_fields(options.fields) is not None,
+            transform=options.transform,
+            rng=self._rng,
+        )
+        for index in options.indexes:
+            if index.metadata_only or not metadata_only:
+                informer.store.add_index(index.name, index.indexer)
+        return informer
+
+    def _sources(
+        self, gvk: GroupVersionKind, namespaced: bool, options: KindOptions, metadata_only: bool
+    ) -> dict[str, ListWatch]:
+        namespaces = self._namespaces_of(options) if namespaced else ("",)
+        if not metadata_only and not self.caches_full_objects(gvk):
+            raise CachingNotAllowed(
+                f"all {gvk.kind}s of the cluster are only cached if requested: "
+                f"limit them with kinds={{{gvk.kind}: KindOptions(labels=...)}} or "
+                f"KindOptions(namespaces=(...,)), watch metadata_of({gvk.kind}), read them with "
+                f"`client.uncached`, or set allow=({gvk.kind},); in an operator, kinds and allow are "
+                "operator.settings.kinds and operator.settings.allow"
+            )
+        kind: AnyKind = metadata_of(gvk) if metadata_only else gvk
+        return {
+            namespace: ListWatch(
+                self.client, kind, namespace=namespace, labels=options.labels, fields=options.fields
+            )
+            for namespace in namespaces
+        }
+
+    def _namespaces_of(self, options: KindOptions) -> Sequence[str]:
+        """Return the namespaces that are watched one by one; `("",)` means one watch of all of them."""
+        found = (self._namespaces if options.namespaces is None else options.namespaces) or ("",)
+        return ("",) if "" in found or ALL_NAMESPACES in found else found
+
+    def caches_full_objects(self, kind: AnyKind) -> bool:
+        """Whether full objects of a kind can be cached; False for unlimited Secrets and ConfigMaps."""
+        gvk = gvk_or_name(kind)
+        if isinstance(gvk, str) or gvk.group_kind not in RESTRICTED_KINDS:
+            return True
+        options = self._options_of(gvk)
+        limited = bool(options.labels or options.fields or "" not in self._namespaces_of(options))
+        return limited or any(gvk == each or gvk.kind == each for each in self._allowed)
+
+    def _discard_views(self, gvk: GroupVersionKind) -> None:
+        for kind in [kind for kind, view in self._views.items() if view.informer.gvk == gvk]:
+            del self._views[kind]
+
+
+def gvk_or_name(kind: AnyKind) -> GroupVersionKind | str:
+    """Return the group, version and kind, or the name if that is all that is known."""
+    if isinstance(kind, MetadataKind):
+        return gvk_or_name(kind.kind)
+    if isinstance(kind, GroupVersionKind | str):
+        return kind
+    if kind.gvk is None:
+        raise TypeError(f"{kind.__name__} does not declare a kind; add @resource(group=..., version=...)")
+    return kind.gvk
+
+
+__all__ = ["InformerManager", "KindUsage", "KindView", "gvk_or_name"]

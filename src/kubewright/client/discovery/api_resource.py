@@ -1,0 +1,55 @@
+"""`APIResource`: a resource as a server serves it, and its URL paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote
+
+from kubewright.api.gvk import GroupVersion, GroupVersionKind, GroupVersionResource
+
+
+@dataclass(frozen=True)
+class APIResource:
+    """A resource of an API server, from discovery or from the declaration of its class."""
+
+    gvk: GroupVersionKind
+    plural: str
+    namespaced: bool
+    group_version: GroupVersion | None = None
+    """The group and version of the path, where they differ from those of the kind."""
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+
+    def matches_name(self, name: str) -> bool:
+        """Whether a lower-case name refers to this resource: its plural, singular, kind or a short name."""
+        return name in (self.plural, self.singular, self.gvk.kind.lower()) or name in self.short_names
+
+    @cached_property
+    def gvr(self) -> GroupVersionResource:
+        """Group, version and plural."""
+        group, version = self.group_version or self.gvk.group_version
+        return GroupVersionResource(group, version, self.plural)
+
+    @cached_property
+    def _root(self) -> str:
+        return self.gvr.path
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the URL path of an object, or of the collection without a name."""
+        path = self._root
+        if namespace and self.namespaced:
+            path = f"{path}/namespaces/{quote(namespace, safe='')}"
+        path = f"{path}/{self.plural}"
+        if name:
+            path = f"{path}/{quote(name, safe='')}"
+        return f"{path}/{subresource}" if subresource else path
+
+    def __str__(self) -> str:
+        return str(self.gvr.group_resource)
+
+
+__all__ = ["APIResource"]

@@ -1,0 +1,133 @@
+"""Protocols to write code against: `Reader`, `Writer` and both, `ReaderWriter`.
+
+`Client` and `CachedClient` implement all of them, `Cache` implements `Reader`. A function that only reads can
+declare `reader: Reader` and be called with any of these, or with an implementation of a test.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar, Unpack, overload
+
+from kubewright.api.meta import MetaObject, PartialObjectMetadata
+from kubewright.api.unstructured import Unstructured
+
+from .arguments import ApplyArguments, DeleteArguments, PatchArguments, WriteArguments
+from .kind_types import MetadataKind, TypedT, UnstructuredKind
+from .listwatch.pager import ListPager
+from .patches import Patch
+from .selectors import Fields, Labels
+
+WritableT = TypeVar("WritableT", bound=MetaObject | Unstructured | dict[str, Any])
+
+
+class Reader(Protocol):
+    """Get and list objects."""
+
+    @overload
+    async def get(self, kind: type[TypedT], name: str, *, namespace: str | None = None) -> TypedT: ...
+    @overload
+    async def get(
+        self, kind: UnstructuredKind, name: str, *, namespace: str | None = None
+    ) -> Unstructured: ...
+    @overload
+    async def get(
+        self, kind: MetadataKind, name: str, *, namespace: str | None = None
+    ) -> PartialObjectMetadata: ...
+
+    @overload
+    async def get_or_none(
+        self, kind: type[TypedT], name: str, *, namespace: str | None = None
+    ) -> TypedT | None: ...
+    @overload
+    async def get_or_none(
+        self, kind: UnstructuredKind, name: str, *, namespace: str | None = None
+    ) -> Unstructured | None: ...
+    @overload
+    async def get_or_none(
+        self, kind: MetadataKind, name: str, *, namespace: str | None = None
+    ) -> PartialObjectMetadata | None: ...
+
+    @overload
+    def list(
+        self,
+        kind: type[TypedT],
+        *,
+        namespace: str | None = None,
+        labels: Labels | None = None,
+        fields: Fields | None = None,
+        limit: int | None = None,
+    ) -> ListPager[TypedT]: ...
+    @overload
+    def list(
+        self,
+        kind: UnstructuredKind,
+        *,
+        namespace: str | None = None,
+        labels: Labels | None = None,
+        fields: Fields | None = None,
+        limit: int | None = None,
+    ) -> ListPager[Unstructured]: ...
+    @overload
+    def list(
+        self,
+        kind: MetadataKind,
+        *,
+        namespace: str | None = None,
+        labels: Labels | None = None,
+        fields: Fields | None = None,
+        limit: int | None = None,
+    ) -> ListPager[PartialObjectMetadata]: ...
+
+
+class Writer(Protocol):
+    """Create, change and delete objects."""
+
+    async def create(
+        self, obj: WritableT, *, namespace: str | None = None, **arguments: Unpack[WriteArguments]
+    ) -> WritableT:
+        """Create an object."""
+
+    async def update(self, obj: WritableT, **arguments: Unpack[WriteArguments]) -> WritableT:
+        """Send the changes since the object was read."""
+
+    async def update_status(self, obj: WritableT, **arguments: Unpack[WriteArguments]) -> WritableT:
+        """Send the changes of the status."""
+
+    @overload
+    async def patch(
+        self, target: type[TypedT], patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+    ) -> TypedT: ...
+    @overload
+    async def patch(
+        self, target: UnstructuredKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+    ) -> Unstructured: ...
+    @overload
+    async def patch(
+        self, target: MetadataKind, patch: Patch, *, name: str, **arguments: Unpack[PatchArguments]
+    ) -> PartialObjectMetadata: ...
+    @overload
+    async def patch(
+        self, target: WritableT, patch: Patch | None = None, **arguments: Unpack[PatchArguments]
+    ) -> WritableT: ...
+
+    async def apply(self, obj: WritableT, **arguments: Unpack[ApplyArguments]) -> WritableT:
+        """Server-side apply an object."""
+
+    @overload
+    async def delete(
+        self, target: type[TypedT] | TypedT, name: str | None = None, **arguments: Unpack[DeleteArguments]
+    ) -> TypedT | None: ...
+    @overload
+    async def delete(
+        self,
+        target: UnstructuredKind | MetadataKind | Unstructured | dict[str, Any],
+        name: str | None = None,
+        **arguments: Unpack[DeleteArguments],
+    ) -> Unstructured | PartialObjectMetadata | None: ...
+
+
+class ReaderWriter(Reader, Writer, Protocol):
+    """Read and write objects."""
+
+
+__all__ = ["Reader", "ReaderWriter", "Writer"]
