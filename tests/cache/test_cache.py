@@ -133,7 +133,7 @@ async def test_lists_by_namespace_labels_fields_and_owner(client: Client, namesp
         assert "m-0" in one_by_one
         with pytest.raises(NotCached, match=r'add_index\(ConfigMap, by_field\("data.other"\)\)'):
             await names(fields={"data.other": "x"})
-        with pytest.raises(NotCached, match="cannot select data.name!=x"):
+        with pytest.raises(NotCached, match=r"cannot select data.name!=x"):
             await names(fields="data.name!=x")
         moved = await client.get(ConfigMap, "m-4", namespace=namespace)
         moved.metadata.labels = {"tier": "front"}

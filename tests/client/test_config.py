@@ -82,11 +82,11 @@ def test_everything_of_a_cluster_and_user_is_taken(tmp_path: Path) -> None:
     ("content", "complaint"),
     [
         ("{", "not YAML"),
-        ("- 1", "is a mapping with clusters"),
+        ("- 1", "must be a mapping with clusters"),
         ({"clusters": {}}, "clusters must be a list"),
         ({"clusters": [{"cluster": {}}]}, r"clusters\[0\] needs a name"),
         ({**kubeconfig(), "current-context": ""}, "no current-context is set"),
-        ({**kubeconfig(), "current-context": "x"}, "context 'x' does not exist; there are: one"),
+        ({**kubeconfig(), "current-context": "x"}, "context 'x' does not exist; available: one"),
         ({**kubeconfig(), "clusters": []}, "context 'one': cluster 'one' does not exist"),
         ({**kubeconfig(), "users": []}, "context 'one': user 'one' does not exist"),
         (kubeconfig(cluster={"server": ""}), "cluster 'one': has no server"),
@@ -96,9 +96,9 @@ def test_everything_of_a_cluster_and_user_is_taken(tmp_path: Path) -> None:
             "certificate-authority .*nope does not exist",
         ),
         (kubeconfig(cluster={"certificate-authority-data": "%"}), "certificate-authority-data is not base64"),
-        (kubeconfig(user={"client-certificate-data": "QQ=="}), "needs its key: client-key is not set"),
-        (kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp' is gone"),
-        (kubeconfig(user={"exec": {"apiVersion": "v0", "command": "x"}}), "exec plug-ins speak"),
+        (kubeconfig(user={"client-certificate-data": "QQ=="}), "must be set together: client-key is not set"),
+        (kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp' is not supported"),
+        (kubeconfig(user={"exec": {"apiVersion": "v0", "command": "x"}}), "exec apiVersion must be"),
     ],
 )
 def test_a_broken_kubeconfig_says_where_and_what(tmp_path: Path, content: Any, complaint: str) -> None:
@@ -122,7 +122,8 @@ def test_a_pod_uses_its_service_account_unless_there_is_a_kubeconfig(tmp_path: P
 
 def test_nothing_found_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"\.kube/config has no context and this is not a pod.*kubewright up"
+        ConfigError,
+        match=r"\.kube/config has no context and this process does not run in a pod.*kubewright up",
     ):
         load_config(environ={"HOME": str(tmp_path)}, service_account_dir=tmp_path)
 

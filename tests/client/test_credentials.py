@@ -46,7 +46,7 @@ async def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     path.unlink()
     now[0] = 122
     assert (await credentials.headers())["Authorization"] == "Bearer two"
-    with pytest.raises(CredentialsError, match="cannot be read"):
+    with pytest.raises(CredentialsError, match="cannot read token file"):
         await Credentials(ClusterConfig(server="https://x", token_file=str(path))).headers()
 
 
@@ -62,7 +62,7 @@ async def test_impersonation_and_basic_headers() -> None:
 def plugin(
     tmp_path: Path, status: dict[str, Any] | str, version: str = "v1", **options: Any
 ) -> ClusterConfig:
-    """A plug-in that counts its runs and prints this status, with the count in location of COUNT."""
+    """A plug-in that counts its runs and prints this status, with the count in place of COUNT."""
     script, counter = tmp_path / "plugin.py", tmp_path / "count"
     api = f"client.authentication.k8s.io/{version}"
     printed = (
@@ -112,7 +112,7 @@ async def test_a_plugin_is_told_the_cluster_if_it_asks(tmp_path: Path) -> None:
         ("no json", "did not print JSON"),
         ("{}", "did not print an ExecCredential"),
         ({}, "neither a token nor a client certificate"),
-        ({"token": "t", "expirationTimestamp": "soon"}, "bad expirationTimestamp"),
+        ({"token": "t", "expirationTimestamp": "soon"}, "invalid expirationTimestamp"),
     ],
 )
 async def test_a_plugin_that_fails_is_named(tmp_path: Path, status: Any, complaint: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_missing_plugin_says_how_to_install_it() -> None:
     made = ExecPlugin(
         api_version="client.authentication.k8s.io/v1", command="/no/such", install_hint="brew install it"
     )
-    with pytest.raises(CredentialsError, match=r"(?s)cannot be run.*brew install it"):
+    with pytest.raises(CredentialsError, match=r"(?s)could not be started.*brew install it"):
         await ExecCredentials(ClusterConfig(server="https://x", exec=made)).token()
 
 
@@ -203,7 +203,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
         wrong = HTTPTransport(
             ClusterConfig(server=front.url, ca=PEMData(data=CertificateAuthority.create().certificate))
         )
-        with pytest.raises(ConnectionFailed, match=r"is not trusted.*certificate-authority") as caught:
+        with pytest.raises(ConnectionFailed, match=r"untrusted certificate.*certificate-authority") as caught:
             await wrong.send("GET", "/who")
         assert not caught.value.sent
         named = HTTPTransport(
@@ -237,7 +237,7 @@ async def test_certificates_that_do_not_fit_are_said() -> None:
         client_key=PEMData(data=two.key),
         source="kubeconfig",
     )
-    with pytest.raises(ConfigError, match="kubeconfig: the client certificate and key do not fit"):
+    with pytest.raises(ConfigError, match="kubeconfig: the client certificate and key do not match"):
         await Credentials(config).ssl_context()
     with pytest.raises(ConfigError, match="not valid PEM"):
         await Credentials(ClusterConfig(server="https://x", ca=PEMData(data=b"junk"))).ssl_context()

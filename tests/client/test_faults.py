@@ -235,14 +235,14 @@ async def test_answers_in_chunks_and_in_gzip_are_understood() -> None:
     async with server.running() as client:
         assert (await client.get(ConfigMap, "a")).metadata.name == "a"
         assert (await client.get(ConfigMap, "a")).metadata.name == "a"
-        with pytest.raises(ConnectionFailed, match="cut off"):
+        with pytest.raises(ConnectionFailed, match="truncated"):
             await client.delete(ConfigMap, "a")
 
 
 async def test_what_is_not_http_or_not_json_is_said() -> None:
     server = Scripted(cut(b"SSH-2.0-hello\r\n\r\n"), answer(b"<html>gone", 404), answer(b"nonsense"))
     async with server.running() as client:
-        with pytest.raises(ConnectionFailed, match="did not speak HTTP"):
+        with pytest.raises(ConnectionFailed, match="invalid HTTP response"):
             await client.delete(ConfigMap, "a")
         with pytest.raises(NotFound, match=r"could not find the requested resource .*configmaps a"):
             await client.get(ConfigMap, "a")
@@ -338,7 +338,7 @@ async def test_a_silent_watch_is_given_up() -> None:
         watch = await client.watch_raw(ConfigMap, idle_timeout=0.05)
         events = aiter(watch)
         assert (await anext(events)).type == "ADDED"
-        with pytest.raises(ConnectionFailed, match="silent"):
+        with pytest.raises(ConnectionFailed, match="no data received"):
             await anext(events)
 
 

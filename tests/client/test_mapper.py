@@ -41,7 +41,7 @@ async def test_known_kinds_need_no_request(client: Client) -> None:
 
 @pytest.mark.parametrize("kind", [Spec, MetaObject])
 async def test_what_is_no_kind_is_told(client: Client, kind: Any) -> None:
-    with pytest.raises(TypeError, match=r"names no kind: put @resource\(group"):
+    with pytest.raises(TypeError, match=r"does not declare a kind; add @resource\(group"):
         await client.get(kind, "x")
 
 

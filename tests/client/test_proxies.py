@@ -186,14 +186,14 @@ async def test_a_wrong_password_is_said(scheme: str, port: int, tmp_path: Path) 
         for login in ("me:wrong@", ""):
             url = f"{scheme}://{login}localhost:{proxy.port}"
             said = str(await failure(config(port, proxy, proxy_url=url)))
-            assert said.startswith(f"the proxy {scheme}://localhost:{proxy.port} refused")
+            assert said.startswith(f"the proxy {scheme}://localhost:{proxy.port} rejected")
             assert "wrong" not in said
 
 
 async def test_a_proxy_that_is_not_trusted(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path, CertificateAuthority.create()) as proxy:
         said = str(await failure(config(port, proxy)))
-        assert said.startswith(f"the proxy https://localhost:{proxy.port} is not trusted")
+        assert said.startswith(f"the proxy https://localhost:{proxy.port} has an untrusted certificate")
         assert not proxy.asked
         careless = config(port, proxy, ca=None, insecure_skip_tls_verify=True)
         async with Client.connect(careless, metrics=False) as client:
@@ -203,7 +203,9 @@ async def test_a_proxy_that_is_not_trusted(port: int, tmp_path: Path) -> None:
 async def test_a_server_that_is_not_trusted_behind_a_proxy(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path) as proxy:
         said = str(await failure(config(port, proxy, host="other.example.com")))
-        assert said.startswith(f"https://other.example.com:{port} is not trusted: Hostname mismatch")
+        assert said.startswith(
+            f"https://other.example.com:{port} has an untrusted certificate: Hostname mismatch"
+        )
 
 
 async def test_plain_servers_are_asked_for_with_their_whole_address(tmp_path: Path) -> None:
@@ -223,13 +225,16 @@ async def test_what_a_socks_proxy_is_told(port: int, tmp_path: Path) -> None:
             assert (await client.version())["major"]
         assert proxy.asked == [f"1 7f000001:{port}"]
         said = str(await failure(config(port, proxy, host="nowhere.example.com")))
-        assert said.endswith(f"could not connect to nowhere.example.com:{port}: the host is unreachable")
+        assert said.endswith(f"could not connect to nowhere.example.com:{port}: host unreachable")
 
 
 async def test_proxies_that_break_off_or_talk_too_much(port: int, tmp_path: Path) -> None:
     for answer, complaint in (
-        (b"HTTP/1.1 200 OK\r\n\r\nhello", "speaks before it is spoken to"),
-        (b"HTTP/1.1 503 Full\r\n\r\n", f"refused to connect to api.example.com:{port}: HTTP/1.1 503 Full"),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "sent data before the tunnel was open"),
+        (
+            b"HTTP/1.1 503 Full\r\n\r\n",
+            f"rejected the connection to api.example.com:{port}: HTTP/1.1 503 Full",
+        ),
         (b"x" * 200_000, "closed the connection"),
     ):
         async with Proxy("http").running(tmp_path) as proxy:

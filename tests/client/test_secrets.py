@@ -74,7 +74,7 @@ async def test_an_empty_authority_of_a_provider_is_refused(tmp_path: Path) -> No
         "refresh-token": SECRET,
         "idp-certificate-authority": str(empty),
     }
-    with pytest.raises(ConfigError, match="not PEM"):
+    with pytest.raises(ConfigError, match="not valid PEM"):
         await OIDCToken(settings).token()
 
 

@@ -321,7 +321,7 @@ async def test_strict_field_validation_names_the_field(client: Client, namespace
 
 
 async def test_kinds_that_do_not_exist_are_named(client: Client) -> None:
-    with pytest.raises(NoKindMatch, match="is its CRD installed"):
+    with pytest.raises(NoKindMatch, match="install its CRD"):
         await client.get(GroupVersionKind("example.com", "v1", "Nothing"), "a")
 
 

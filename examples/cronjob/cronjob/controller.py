@@ -263,10 +263,6 @@ def _age(job: Job) -> tuple[bool, float, str]:
     return start is not None, start.timestamp() if start is not None else 0.0, job.name
 
 
-def _key(job: Job) -> tuple[str, str]:
-    return job.name, job.namespace
-
-
 def _reference(job: Job) -> ObjectReference:
     metadata = job.metadata
     return ObjectReference(

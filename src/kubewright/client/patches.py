@@ -1,12 +1,12 @@
-"""The four kinds of patches, and the difference between an object and the version it came from.
+"""Patches, and the changes of an object since it was read.
 
-A typed object knows only the fields of its class, but the bytes it was decoded from are kept (`base_of`).
-`changed(obj)` lays what this program changed over those bytes: fields it does not know stay where they are,
-at every level, also inside the elements of lists. `difference(obj)` is the merge patch from there.
+A typed object has only the fields of its class, but it keeps the bytes it was decoded from (`base_of`).
+`base_and_changed(obj)` applies the changes of this program to those bytes: unknown fields stay, at every
+level, also in elements of lists. `changes_since_read(obj)` is the merge patch between the two.
 
-Elements of lists have no names on the wire, so those before and after are paired: equal ones first, then
-those that share an identifying field (`name`, `key`, `type`, ...), and those without such a field by
-position if the list has kept its length.
+Elements of lists are paired before and after: equal ones first, then those with the same identifying field
+(`name`, `key`, `type`, ...), and those without such a field by position if the length of the list is the
+same.
 """
 
 from __future__ import annotations
@@ -38,31 +38,34 @@ _MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch and its content type; made by the functions of this module."""
+    """A patch body and its content type; created by the functions of this module."""
 
     content_type: str
     body: bytes
 
 
 def json_patch(operations: list[dict[str, Any]]) -> Patch:
-    """RFC 6902: a list of operations, for exact changes and tests."""
+    """Return an RFC 6902 JSON patch: a list of operations."""
     return Patch("application/json-patch+json", codec.encode(operations))
 
 
 def merge_patch(change: dict[str, Any]) -> Patch:
-    """RFC 7386: an object laid over another; `None` deletes, a list replaces the whole list."""
+    """Return an RFC 7386 merge patch: `None` deletes a field, a list replaces the list."""
     return Patch("application/merge-patch+json", codec.encode(change))
 
 
 def strategic_merge_patch(change: dict[str, Any]) -> Patch:
-    """Kubernetes' own merge patch, which knows the keys of lists; built-in kinds only."""
+    """Return a strategic merge patch, which merges lists by key; for built-in kinds only."""
     return Patch("application/strategic-merge-patch+json", codec.encode(change))
 
 
 def merge_from(
     before: MetaObject | Unstructured, after: MetaObject | Unstructured, *, optimistic_lock: bool = False
 ) -> Patch:
-    """The merge patch that turns `before` into `after`; locked, it fails if the object changed meanwhile."""
+    """Return the merge patch from `before` to `after`.
+
+    With `optimistic_lock` it fails after other changes.
+    """
     change = rfc7386.diff(to_dict(before), to_dict(after))
     if optimistic_lock:
         _lock(change, before.metadata.resource_version)
@@ -70,7 +73,7 @@ def merge_from(
 
 
 def to_dict(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
-    """An object as wire data; a dict is returned as it is."""
+    """Return an object as JSON data; a dict is returned unchanged."""
     if isinstance(obj, dict):
         return obj
     if isinstance(obj, Unstructured):
@@ -80,7 +83,7 @@ def to_dict(obj: MetaObject | Unstructured | dict[str, Any]) -> dict[str, Any]:
 
 
 def base_and_changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The server's version of an object, and that with our changes; `None` for an object made here."""
+    """Return the object as read and with the changes since; `None` if it was not read from a server."""
     raw = base_of(obj)
     if raw is None:
         return None
@@ -88,15 +91,15 @@ def base_and_changed(obj: MetaObject | Unstructured) -> tuple[dict[str, Any], di
     if isinstance(obj, Unstructured):
         return base, obj.raw
     before = to_dict(codec.decoder(type(obj)).decode(raw))
-    return base, _overlaid(base, before, to_dict(obj))
+    return base, _apply_changes(base, before, to_dict(obj))
 
 
 def changes_since_read(
     obj: MetaObject | Unstructured, *, optimistic_lock: bool, part: str = ""
 ) -> Patch | None:
-    """What changed since the object was read, as a merge patch; only below the field `part`, if given.
+    """Return the changes since the object was read as a merge patch, of the field `part` only if given.
 
-    `None` if that cannot be said: the object was made here, or a field was set to an explicit null.
+    `None` if the object was not read from a server, or a field was set to an explicit null.
     """
     pair = base_and_changed(obj)
     if pair is None:
@@ -120,7 +123,7 @@ def _only(data: dict[str, Any], part: str) -> dict[str, Any]:
 
 def _lock(change: dict[str, Any], resource_version: str | None) -> None:
     if not resource_version:
-        raise ValueError("an optimistic lock needs the resourceVersion that was read")
+        raise ValueError("optimistic_lock requires an object with a resourceVersion")
     metadata = change.get("metadata")
     if not isinstance(metadata, dict):
         metadata = change["metadata"] = {}
@@ -128,7 +131,7 @@ def _lock(change: dict[str, Any], resource_version: str | None) -> None:
 
 
 def _nulls(value: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """Where objects hold nulls; a merge patch has no way to say them. Lists are sent as they are."""
+    """Return the paths of nulls in objects, which a merge patch cannot express; lists are sent completely."""
     if not isinstance(value, dict):
         return set()
     found: set[tuple[str, ...]] = set()
@@ -140,28 +143,28 @@ def _nulls(value: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     return found
 
 
-def _overlaid(base: Any, before: Any, after: Any) -> Any:
-    """`base`, with every difference between `before` (base as this program sees it) and `after`."""
+def _apply_changes(base: Any, before: Any, after: Any) -> Any:
+    """Return `base` with the changes from `before` (base as decoded by its class) to `after`."""
     if before == after and type(before) is type(after):
         return base
     if isinstance(base, dict) and isinstance(before, dict) and isinstance(after, dict):
         result = {name: value for name, value in base.items() if name in after or name not in before}
         for name, value in after.items():
             if name not in base:
-                # A default that this program filled in itself is no change.
+                # A default of the class is not a change.
                 if before.get(name, _MISSING) != value:
                     result[name] = value
             elif name in before:
-                result[name] = _overlaid(base[name], before[name], value)
+                result[name] = _apply_changes(base[name], before[name], value)
             else:
                 result[name] = value
         return result
     if isinstance(base, list) and isinstance(before, list) and isinstance(after, list):
-        return _overlaid_list(base, before, after) if len(base) == len(before) else after
+        return _apply_changes_list(base, before, after) if len(base) == len(before) else after
     return after
 
 
-def _overlaid_list(base: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
+def _apply_changes_list(base: list[Any], before: list[Any], after: list[Any]) -> list[Any]:
     free = dict.fromkeys(range(len(before)))
     partners: dict[int, int] = {}
 
@@ -182,24 +185,24 @@ def _overlaid_list(base: list[Any], before: list[Any], after: list[Any]) -> list
             continue
         key = next((name for name in _IDENTITY if name in value), None)
         if key is not None:
-            alike = [
+            candidates = [
                 each
                 for each in free
                 if isinstance(before[each], dict) and before[each].get(key) == value[key]
             ]
-            if len(alike) == 1 or (alike and position in alike):
-                pair(position, position if position in alike else alike[0])
-        elif len(before) == len(after) and position in free and not _identified(before[position]):
+            if len(candidates) == 1 or (candidates and position in candidates):
+                pair(position, position if position in candidates else candidates[0])
+        elif len(before) == len(after) and position in free and not _has_identity(before[position]):
             pair(position, position)
     return [
-        _overlaid(base[partners[position]], before[partners[position]], value)
+        _apply_changes(base[partners[position]], before[partners[position]], value)
         if position in partners
         else value
         for position, value in enumerate(after)
     ]
 
 
-def _identified(value: Any) -> bool:
+def _has_identity(value: Any) -> bool:
     return isinstance(value, dict) and any(name in value for name in _IDENTITY)
 
 

@@ -113,7 +113,7 @@ async def test_tokens_of_the_cluster_count_at_the_server_itself(
     _, client = cluster
     await client.create(toy("car"))
     await client.create(ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default")))
-    account = client.subresource("token", ServiceAccount, "robot", "default")
+    account = client.subresource("token", ServiceAccount, "robot", namespace="default")
     asked = await account.create(
         {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     )

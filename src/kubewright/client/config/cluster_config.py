@@ -1,8 +1,8 @@
-"""Where the API server is and how to be trusted by it.
+"""`ClusterConfig`: the address of an API server and the credentials of one user.
 
-`load_config()` finds a configuration the way kubectl does: an explicit file, then `KUBECONFIG`, then
-`~/.kube/config`, then the service account that every pod has. The result is plain data; `credentials.py`
-turns it into headers and certificates, again and again, since tokens expire and files rotate.
+`load_config()` finds a configuration as kubectl does: an explicit file, `KUBECONFIG`, `~/.kube/config`, then
+the service account of the pod. The result is plain data; `credentials` creates headers and TLS contexts from
+it and renews them when tokens expire or files change.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PEMData:
-    """PEM that is given inline or in a file; a file is read anew when it changes."""
+    """PEM data, inline or in a file; a file is read again when it changes."""
 
     data: bytes | None = field(default=None, repr=False)
     file: str | None = None
 
     def read(self) -> bytes:
-        """The bytes now."""
+        """Return the current bytes."""
         if self.data is not None:
             return self.data
         assert self.file is not None
         try:
             return Path(self.file).read_bytes()
         except OSError as error:
-            raise ConfigError(f"{self.file} cannot be read: {error.strerror}") from None
+            raise ConfigError(f"cannot read {self.file}: {error.strerror}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impersonation:
-    """Act as somebody else; the server checks that you may."""
+    """Impersonate another user; needs the impersonate permission."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -65,10 +65,7 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """Everything needed to talk to one API server as one user.
-
-    Secrets never appear in `repr`.
-    """
+    """Connection parameters of one API server and one user. `repr` does not contain secrets."""
 
     server: str
     namespace: str = "default"
@@ -87,12 +84,12 @@ class ClusterConfig:
     oidc: Mapping[str, str] | None = field(default=None, repr=False)
     impersonation: Impersonation | None = None
     cluster_extension: Any = field(default=None, repr=False)
-    """The `client.authentication.k8s.io/exec` extension of the cluster, handed to exec plug-ins."""
+    """The `client.authentication.k8s.io/exec` extension of the cluster, passed to exec plug-ins."""
     source: str = ""
-    """Which file and context this came from, for messages."""
+    """The file and context of this configuration, for messages."""
 
-    def as_user(self, impersonation: Impersonation) -> ClusterConfig:
-        """The same connection, acting as somebody else."""
+    def with_impersonation(self, impersonation: Impersonation) -> ClusterConfig:
+        """Return a copy that impersonates another user."""
         return replace(self, impersonation=impersonation)
 
 
@@ -103,7 +100,7 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     service_account_dir: Path = SERVICE_ACCOUNT_DIR,
 ) -> ClusterConfig:
-    """Find the configuration as kubectl would. Raises `ConfigError` when there is none that works."""
+    """Find the configuration as kubectl does; raise `ConfigError` if there is none."""
     if kubeconfig is not None:
         return from_kubeconfig(Kubeconfig.load([kubeconfig], must_exist=True), context=context)
     merged = Kubeconfig.load(Kubeconfig.paths(environ))
@@ -111,9 +108,9 @@ def load_config(
         return from_kubeconfig(merged, context=context)
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account_dir / "token").exists():
         return in_cluster(environ=environ, service_account_dir=service_account_dir)
-    looked = ", ".join(str(path) for path in Kubeconfig.paths(environ))
+    paths = ", ".join(str(path) for path in Kubeconfig.paths(environ))
     raise ConfigError(
-        f"no cluster to talk to: {looked} has no context and this is not a pod; "
+        f"no cluster configured: {paths} has no context and this process does not run in a pod; "
         "set KUBECONFIG, or start a local control plane with `kubewright up`"
     )
 
@@ -121,12 +118,12 @@ def load_config(
 def in_cluster(
     *, environ: Mapping[str, str] = os.environ, service_account_dir: Path = SERVICE_ACCOUNT_DIR
 ) -> ClusterConfig:
-    """The service account of the pod this runs in. Token and CA are read again as they rotate."""
+    """Return the service account of this pod; token and CA are read again when they change."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise ConfigError("not in a cluster: KUBERNETES_SERVICE_HOST is not set")
+        raise ConfigError("not running in a cluster: KUBERNETES_SERVICE_HOST is not set")
     if not (service_account_dir / "token").exists():
-        raise ConfigError(f"not in a cluster: {service_account_dir / 'token'} does not exist")
+        raise ConfigError(f"not running in a cluster: {service_account_dir / 'token'} does not exist")
     namespace_file = service_account_dir / "namespace"
     return ClusterConfig(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
@@ -138,21 +135,21 @@ def in_cluster(
 
 
 def from_kubeconfig(config: Kubeconfig, *, context: str = "") -> ClusterConfig:
-    """Resolve a context of a merged kubeconfig."""
+    """Return the configuration of a context of a merged kubeconfig."""
     chosen = config.context(context)
     cluster = config.cluster_of(chosen)
     user = config.user_of(chosen)
     server = cluster.data.get("server")
     if not server:
-        raise cluster.complain("clusters", "has no server")
+        raise cluster.error("clusters", "has no server")
     if not str(server).startswith(("https://", "http://")):
-        raise cluster.complain("clusters", f"server {server!r} must begin with https:// or http://")
+        raise cluster.error("clusters", f"server {server!r} must begin with https:// or http://")
     insecure = bool(cluster.data.get("insecure-skip-tls-verify"))
     authority = _material(cluster, "clusters", "certificate-authority")
     if insecure and authority is not None:
-        raise cluster.complain(
+        raise cluster.error(
             "clusters",
-            "has a certificate authority and insecure-skip-tls-verify, which would ignore it: remove one",
+            "has certificate-authority and insecure-skip-tls-verify; remove one of them",
         )
     extensions = {each.get("name"): each.get("extension") for each in cluster.data.get("extensions") or ()}
     return ClusterConfig(
@@ -175,12 +172,14 @@ def _user(user: KubeconfigEntry) -> dict[str, Any]:
     key = _material(user, "users", "client-key")
     if (certificate is None) != (key is None):
         missing = "client-key" if key is None else "client-certificate"
-        raise user.complain("users", f"a client certificate needs its key: {missing} is not set")
+        raise user.error(
+            "users", f"client-certificate and client-key must be set together: {missing} is not set"
+        )
     provider = data.get("auth-provider")
     if provider is not None and provider.get("name") != "oidc":
-        raise user.complain(
+        raise user.error(
             "users",
-            f"auth-provider {provider.get('name')!r} is gone from Kubernetes; use an exec plug-in instead",
+            f"auth-provider {provider.get('name')!r} is not supported; use an exec plug-in",
         )
     impersonation = None
     if data.get("as") or data.get("as-groups") or data.get("as-uid") or data.get("as-user-extra"):
@@ -207,12 +206,12 @@ def _exec(user: KubeconfigEntry) -> ExecPlugin:
     data = user.data["exec"]
     version = str(data.get("apiVersion") or "")
     if version not in ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"):
-        raise user.complain(
+        raise user.error(
             "users",
-            f"exec plug-ins speak client.authentication.k8s.io/v1 or v1beta1, not {version or 'nothing'!r}",
+            f"exec apiVersion must be client.authentication.k8s.io/v1 or v1beta1, not {version!r}",
         )
     if not data.get("command"):
-        raise user.complain("users", "exec has no command")
+        raise user.error("users", "exec has no command")
     return ExecPlugin(
         api_version=version,
         command=data["command"],
@@ -230,9 +229,9 @@ def _material(entry: KubeconfigEntry, section: str, key: str) -> PEMData | None:
         try:
             return PEMData(data=base64.b64decode(inline, validate=True))
         except (binascii.Error, ValueError):
-            raise entry.complain(section, f"{key}-data is not base64") from None
+            raise entry.error(section, f"{key}-data is not base64") from None
     if file:
         if not Path(file).exists():
-            raise entry.complain(section, f"{key} {file} does not exist")
+            raise entry.error(section, f"{key} {file} does not exist")
         return PEMData(file=file)
     return None

@@ -1,8 +1,7 @@
-"""Proof of identity that stays fresh: tokens that expire, files that rotate, plug-ins that mint them.
+"""`Credentials`: request headers and TLS contexts, renewed when tokens expire and files are rotated.
 
-`Credentials` answers two questions for every request: which headers, and which TLS context. Both are cheap
-when nothing changed. After a 401 the transport calls `renew()` once and tries again, so a token that was
-revoked early costs one request, not an outage.
+Both are cheap when nothing has changed. After a 401 the transport calls `renew()` once and retries, so a
+token that was revoked early costs one request.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ logger = logging.getLogger("kubewright.client")
 TOKEN_FILE_PERIOD = 60.0
 """Seconds between reads of a token file; the kubelet rotates tokens long before they expire."""
 FILE_CHECK_PERIOD = 5.0
-"""Seconds between looks at certificate files."""
+"""Seconds between checks of certificate files."""
 
 
 class TokenSource(Protocol):
-    """Something that has a bearer token, now."""
+    """A source of bearer tokens."""
 
     async def token(self) -> str:
-        """The token to send; the empty string for none."""
+        """Return the token to send; empty for none."""
 
     def invalidate(self) -> bool:
-        """Drop what is cached after the server refused it; whether the next token may differ."""
+        """Discard a token that the server rejected; return whether the next one can differ."""
 
 
 class StaticToken:
@@ -51,16 +50,16 @@ class StaticToken:
         self._token = token
 
     async def token(self) -> str:
-        """The token."""
+        """Return the token."""
         return self._token
 
     def invalidate(self) -> bool:
-        """It stays as it is."""
+        """Return False: the token cannot change."""
         return False
 
 
 class TokenFile:
-    """A token in a file that somebody else rotates; the last good one is kept while the file is away."""
+    """A token in a file that is rotated; the last token is used while the file is missing."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = Path(path)
@@ -69,16 +68,14 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def token(self) -> str:
-        """The token, at most a minute old."""
+        """Return the token, read at most a minute ago."""
         now = self._clock()
         if now - self._read_at >= TOKEN_FILE_PERIOD:
             try:
                 self._token = self._path.read_text().strip()
             except OSError as error:
                 if not self._token:
-                    raise CredentialsError(
-                        f"token file {self._path} cannot be read: {error.strerror}"
-                    ) from None
+                    raise CredentialsError(f"cannot read token file {self._path}: {error.strerror}") from None
             self._read_at = now
         return self._token
 
@@ -89,7 +86,7 @@ class TokenFile:
 
 
 class Credentials:
-    """The identity in a `ClusterConfig`, kept fresh."""
+    """The credentials of a `ClusterConfig`, renewed when they change."""
 
     def __init__(self, config: ClusterConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
@@ -114,7 +111,7 @@ class Credentials:
         return None
 
     async def headers(self) -> CIMultiDict[str]:
-        """Authorization and impersonation headers for one request; the caller may add to them."""
+        """Return authorization and impersonation headers for one request; the caller can add to them."""
         headers = self._fixed.copy()
         if self._source is not None:
             token = await self._source.token()
@@ -123,43 +120,45 @@ class Credentials:
         return headers
 
     def invalidate(self) -> bool:
-        """Forget what the server just refused; whether trying again makes sense."""
+        """Discard credentials that the server rejected; return whether a retry can succeed."""
         self._checked_at = float("-inf")
         return self._source.invalidate() if self._source is not None else False
 
     async def ssl_context(self) -> ssl.SSLContext | None:
-        """The TLS context for new connections, made again when a certificate file or plug-in result changes.
-
-        `None` for a plain http server.
-        """
+        """Return the TLS context, renewed when a certificate changes; `None` for an http server."""
         config = self._config
         if not config.server.startswith("https://"):
             return None
-        minted = await self._exec.certificate() if self._exec is not None else None
+        plugin_certificate = await self._exec.certificate() if self._exec is not None else None
         now = self._clock()
-        recent = now - self._checked_at < FILE_CHECK_PERIOD and self._stamp[-1:] == (minted,)
+        recent = now - self._checked_at < FILE_CHECK_PERIOD and self._stamp[-1:] == (plugin_certificate,)
         if self._context is not None and recent:
             return self._context
-        stamp = (_stamp(config.ca), _stamp(config.client_certificate), _stamp(config.client_key), minted)
+        stamp = (
+            _stamp(config.ca),
+            _stamp(config.client_certificate),
+            _stamp(config.client_key),
+            plugin_certificate,
+        )
         self._checked_at = now
         if self._context is None or stamp != self._stamp:
             try:
-                self._context = make_context(config, minted)
+                self._context = make_context(config, plugin_certificate)
                 self._stamp = stamp
             except ConfigError as error:
                 if self._context is None:
                     raise
-                # Files are being replaced one by one: what was good stays so until they fit together.
-                logger.warning("keeping the certificates in use: %s", error)
+                # Files are replaced one by one; use the previous context until they match.
+                logger.warning("certificates not reloaded", extra={"error": str(error)})
         return self._context
 
 
-def make_context(config: ClusterConfig, minted: tuple[str, str] | None = None) -> ssl.SSLContext:
-    """A TLS context from a configuration; `minted` is a certificate and key from a plug-in."""
+def make_context(config: ClusterConfig, plugin_certificate: tuple[str, str] | None = None) -> ssl.SSLContext:
+    """Return a TLS context; `plugin_certificate` is a certificate and key from an exec plug-in."""
     try:
         authorities = config.ca.read().decode() if config.ca is not None else None
         if authorities is not None and not authorities.strip():
-            # The ssl module would trust every authority of the system instead.
+            # The ssl module would trust the CAs of the system instead.
             raise ValueError("it is empty")
         context = ssl.create_default_context(cadata=authorities)
     except (ssl.SSLError, ValueError) as error:
@@ -171,34 +170,32 @@ def make_context(config: ClusterConfig, minted: tuple[str, str] | None = None) -
     if config.insecure_skip_tls_verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if minted is not None:
-        _load_pair(context, minted[0].encode(), minted[1].encode(), config.source)
+    if plugin_certificate is not None:
+        _load_pair(context, plugin_certificate[0].encode(), plugin_certificate[1].encode(), config.source)
     elif config.client_certificate is not None and config.client_key is not None:
         _load_pair(context, config.client_certificate.read(), config.client_key.read(), config.source)
     return context
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes, source: str) -> None:
-    """OpenSSL reads pairs from files only: one that nobody else can read, gone at once."""
+    """Load a certificate and key through a temporary private file; OpenSSL only reads files."""
     handle, path = tempfile.mkstemp(prefix="kubewright-", suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(certificate.rstrip() + b"\n" + key)
         context.load_cert_chain(path)
     except ssl.SSLError as error:
-        raise ConfigError(
-            f"{source}: the client certificate and key do not fit together: {error.reason}"
-        ) from None
+        raise ConfigError(f"{source}: the client certificate and key do not match: {error.reason}") from None
     finally:
         os.unlink(path)
 
 
-def _stamp(material: PEMData | None) -> object:
-    """Changes when the material does: a Kubernetes volume swaps a link, others write in location."""
-    if material is None or material.file is None:
+def _stamp(pem: PEMData | None) -> object:
+    """Return a value that changes with the file, whether it is rewritten or its link is replaced."""
+    if pem is None or pem.file is None:
         return None
     try:
-        stat = os.stat(material.file)
+        stat = os.stat(pem.file)
     except OSError:
         return None
     return (stat.st_mtime_ns, stat.st_size, stat.st_ino)

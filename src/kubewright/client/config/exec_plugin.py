@@ -1,8 +1,8 @@
-"""Credentials from a program: the `client.authentication.k8s.io` exec protocol, v1 and v1beta1.
+"""`ExecCredentials`: credentials from an exec plug-in (`client.authentication.k8s.io` v1 and v1beta1).
 
-The program gets the cluster's coordinates in `KUBERNETES_EXEC_INFO` when it asks for them, prints an
-`ExecCredential` with a token or a client certificate, and says until when that is good. The result is kept
-until then, or until the server refuses it; requests that need it at the same time share one run.
+The program receives `KUBERNETES_EXEC_INFO` and prints an `ExecCredential` with a token or a client
+certificate, and an expiry. The result is used until it expires or the server rejects it; concurrent requests
+share one run.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kubewright.client.errors import CredentialsError
 from .cluster_config import ClusterConfig, ExecPlugin
 
 EARLY = timedelta(seconds=10)
-"""How long before its expiry a credential is replaced."""
+"""How long before its expiry a credential is renewed."""
 TIMEOUT = 60.0
-"""Seconds a plug-in may take when nobody can answer its questions."""
+"""Timeout of a plug-in without a terminal, in seconds."""
 MAX_OUTPUT = 1 << 20
 
 
@@ -33,7 +33,7 @@ def _utc_now() -> datetime:
 
 
 class ExecCredentials:
-    """Runs the plug-in when needed and keeps what it prints."""
+    """Runs the plug-in when needed and caches its result."""
 
     def __init__(self, config: ClusterConfig, now: Callable[[], datetime] = _utc_now) -> None:
         assert config.exec is not None
@@ -45,11 +45,11 @@ class ExecCredentials:
         self._run: asyncio.Task[None] | None = None
 
     async def token(self) -> str:
-        """The bearer token, or the empty string if the plug-in gives certificates only."""
+        """Return the bearer token; empty if the plug-in provides certificates only."""
         return str((await self._current()).get("token") or "")
 
     async def certificate(self) -> tuple[str, str] | None:
-        """The client certificate and key in PEM, if the plug-in gives them."""
+        """Return the client certificate and key in PEM, if the plug-in provides them."""
         status = await self._current()
         certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if not certificate and not key:
@@ -59,7 +59,7 @@ class ExecCredentials:
         return certificate, key
 
     def invalidate(self) -> bool:
-        """Run the program again for the next request."""
+        """Run the plug-in again for the next request."""
         self._status = None
         return True
 
@@ -69,7 +69,7 @@ class ExecCredentials:
             return self._status
         if self._run is None or self._run.done():
             self._run = asyncio.create_task(self._execute())
-        # A request that is cancelled must not take the run away from the others.
+        # A cancelled request must not cancel the run for the others.
         await asyncio.shield(self._run)
         assert self._status is not None
         return self._status
@@ -83,7 +83,7 @@ class ExecCredentials:
             self._plugin.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
         )
         if self._plugin.interactive_mode == "Always" and not interactive:
-            raise self._failure("needs a terminal (interactiveMode: Always) and there is none")
+            raise self._failure("requires a terminal (interactiveMode: Always)")
         environment = {**os.environ, **dict(self._plugin.env)}
         environment["KUBERNETES_EXEC_INFO"] = codec.encode(self._info(interactive)).decode()
         try:
@@ -96,7 +96,7 @@ class ExecCredentials:
                 stderr=None,
             )
         except OSError as error:
-            raise self._failure(f"cannot be run: {error.strerror}") from None
+            raise self._failure(f"could not be started: {error.strerror}") from None
         try:
             async with asyncio.timeout(None if interactive else TIMEOUT):
                 output, _ = await process.communicate()
@@ -132,21 +132,21 @@ class ExecCredentials:
         if len(output) > MAX_OUTPUT:
             raise self._failure("printed more than 1 MiB")
         try:
-            answer = codec.loads(output)
+            credential = codec.loads(output)
         except codec.DecodeError:
             raise self._failure("did not print JSON") from None
-        if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
+        if not isinstance(credential, dict) or credential.get("kind") != "ExecCredential":
             raise self._failure("did not print an ExecCredential")
-        if answer.get("apiVersion") != self._plugin.api_version:
+        if credential.get("apiVersion") != self._plugin.api_version:
             raise self._failure(
-                f"speaks {answer.get('apiVersion')!r} but the kubeconfig says {self._plugin.api_version!r}"
+                f"returned apiVersion {credential.get('apiVersion')!r}, not {self._plugin.api_version!r}"
             )
-        status = answer.get("status")
+        status = credential.get("status")
         if not isinstance(status, dict) or not (status.get("token") or status.get("clientCertificateData")):
             raise self._failure("printed neither a token nor a client certificate")
         expires = status.get("expirationTimestamp")
         try:
             self._expires = parse_time(expires) if expires else None
         except ValueError:
-            raise self._failure(f"printed a bad expirationTimestamp: {expires!r}") from None
+            raise self._failure(f"printed an invalid expirationTimestamp: {expires!r}") from None
         self._status = status

@@ -1,8 +1,8 @@
-"""kubeconfig files: read, merged and resolved the way kubectl does it.
+"""`Kubeconfig`: read and merge kubeconfig files as kubectl does.
 
-`KUBECONFIG` may name several files. They are merged: the first file that says something wins, for the
-current context as for every named cluster, user and context. Paths inside a file are relative to that file.
-Nothing is checked until a context is resolved; then every complaint names the file and the entry.
+`KUBECONFIG` can list several files. The first file that has a value wins, for the current context and for
+every named cluster, user and context. Paths in a file are relative to that file. Entries are validated when
+a context is resolved; errors name the file and the entry.
 
 Kubeconfigs come from elsewhere, too. A file may have `MAX_SIZE` bytes, `MAX_DEPTH` levels and `MAX_NODES`
 values, those that aliases repeat counted each time.
@@ -43,9 +43,9 @@ class KubeconfigEntry:
     data: Mapping[str, Any] = field(repr=False)
     file: Path
 
-    def complain(self, section: str, problem: str) -> ConfigError:
-        """An error about this entry."""
-        return ConfigError(f"{self.file}: {_SECTIONS[section]} {self.name!r}: {problem}")
+    def error(self, section: str, message: str) -> ConfigError:
+        """Return an error about this entry."""
+        return ConfigError(f"{self.file}: {_SECTIONS[section]} {self.name!r}: {message}")
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Kubeconfig:
 
     @classmethod
     def paths(cls, environ: Mapping[str, str] = os.environ) -> list[Path]:
-        """The files that apply: those of `KUBECONFIG`, else `~/.kube/config`."""
+        """Return the files of `KUBECONFIG`, or `~/.kube/config`."""
         listed = environ.get("KUBECONFIG", "")
         if listed:
             return [Path(each).expanduser() for each in dict.fromkeys(listed.split(os.pathsep)) if each]
@@ -80,37 +80,37 @@ class Kubeconfig:
                     raise ConfigError(f"kubeconfig {path} does not exist") from None
                 continue
             except OSError as error:
-                raise ConfigError(f"kubeconfig {path} cannot be read: {error.strerror}") from None
+                raise ConfigError(f"cannot read kubeconfig {path}: {error.strerror}") from None
             merged._merge(path.absolute(), text)
         return merged
 
     @classmethod
     def parse(cls, text: str | bytes, *, file: str = "<kubeconfig>") -> Kubeconfig:
-        """Take a kubeconfig from text; relative paths in it refer to the working directory."""
+        """Parse a kubeconfig; relative paths in it are relative to the working directory."""
         merged = cls()
         merged._merge(Path(file), text.encode() if isinstance(text, str) else text)
         return merged
 
     def _merge(self, path: Path, text: bytes) -> None:
         if len(text) > MAX_SIZE:
-            raise ConfigError(f"{path}: longer than {MAX_SIZE >> 20} MiB; this is no kubeconfig")
+            raise ConfigError(f"{path}: larger than {MAX_SIZE >> 20} MiB; not a kubeconfig")
         try:
             _check_bounds(path, text)
             content = yaml.load(text, Loader=_LOADER)  # noqa: S506
         except yaml.YAMLError as error:
-            # The error's own text quotes the line, which may hold a token.
+            # The text of the error quotes the line, which can contain a token.
             mark = getattr(error, "problem_mark", None)
             where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
             raise ConfigError(
                 f"{where}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}"
             ) from None
         except ValueError as error:
-            # Text that looks like a date or a number, and is none.
+            # A scalar that looks like a date or a number but is not valid.
             raise ConfigError(f"{path}: {error}") from None
         if content is None:
             return
         if not isinstance(content, dict):
-            raise ConfigError(f"{path}: a kubeconfig is a mapping with clusters, users and contexts")
+            raise ConfigError(f"{path}: a kubeconfig must be a mapping with clusters, users and contexts")
         self.files.append(path)
         if not self.current_context:
             self.current_context = content.get("current-context") or ""
@@ -121,7 +121,7 @@ class Kubeconfig:
                     known[name] = KubeconfigEntry(name, _resolved(data, _PATHS[section], path), path)
 
     def context(self, name: str = "") -> KubeconfigEntry:
-        """A context by name, or the current one."""
+        """Return a context by name, or the current context."""
         wanted = name or self.current_context
         where = ", ".join(map(str, self.files)) or "no kubeconfig file"
         if not wanted:
@@ -131,15 +131,15 @@ class Kubeconfig:
         found = self.contexts.get(wanted)
         if found is None:
             known = ", ".join(sorted(self.contexts)) or "none"
-            raise ConfigError(f"{where}: context {wanted!r} does not exist; there are: {known}")
+            raise ConfigError(f"{where}: context {wanted!r} does not exist; available: {known}")
         return found
 
     def cluster_of(self, context: KubeconfigEntry) -> KubeconfigEntry:
-        """The cluster a context points at."""
+        """Return the cluster of a context."""
         return self._referred(context, "cluster", self.clusters)
 
     def user_of(self, context: KubeconfigEntry) -> KubeconfigEntry | None:
-        """The user a context points at; a context without one is anonymous."""
+        """Return the user of a context; `None` for anonymous requests."""
         return self._referred(context, "user", self.users) if context.data.get("user") else None
 
     def _referred(
@@ -147,26 +147,26 @@ class Kubeconfig:
     ) -> KubeconfigEntry:
         name = context.data.get(key)
         if not name:
-            raise context.complain("contexts", f"has no {key}")
+            raise context.error("contexts", f"has no {key}")
         found = known.get(name)
         if found is None:
-            raise context.complain("contexts", f"{key} {name!r} does not exist")
+            raise context.error("contexts", f"{key} {name!r} does not exist")
         return found
 
 
 def _check_bounds(path: Path, text: bytes) -> None:
-    """Refuse what would cost more to read than a kubeconfig can be worth."""
+    """Raise `ConfigError` for a file that exceeds the limits."""
     try:
         check_limits(
             yaml.parse(text, Loader=_LOADER), depth=MAX_DEPTH, most=MAX_NODES, weigh=lambda scalar: 1
         )
     except YAMLLimitError as error:
         if error.problem == "anchor":
-            return  # Reading it says so, too, and where.
+            return  # The YAML parser reports it with its position.
         why = {
             "depth": f"nested more than {MAX_DEPTH} levels deep",
             "size": f"more than {MAX_NODES} values, those of aliases included",
-            "cycle": f"*{error.anchor} stands inside of what it repeats",
+            "cycle": f"*{error.anchor} is part of the value it refers to",
         }
         raise ConfigError(f"{path}:{error.line}: {why[error.problem]}") from None
 
@@ -188,7 +188,7 @@ def _named(path: Path, section: str, key: str, entries: Any) -> list[tuple[str, 
 
 
 def _resolved(data: dict[str, Any], keys: Sequence[str], file: Path) -> dict[str, Any]:
-    """Make the paths of an entry independent of the working directory."""
+    """Return an entry with absolute paths."""
     resolved = dict(data)
     for key in keys:
         if resolved.get(key):

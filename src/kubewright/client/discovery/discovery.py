@@ -1,6 +1,7 @@
-"""What a server serves: two requests where it speaks aggregated discovery, one per group version elsewhere.
+"""Discovery: list the resources of a server.
 
-Group versions come in the server's order of preference, which is how `mapper` chooses between them.
+Aggregated discovery needs two requests; servers without it need one per group version. Group versions are in
+the order of preference of the server, which `RESTMapper` uses to choose between them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _AGGREGATED = ",".join(
 
 
 async def discover(rest: RESTClient) -> list[APIResource]:
-    """Every resource, preferred versions first."""
+    """Return all resources, preferred versions first."""
     core, named = await asyncio.gather(_fetch(rest, "/api"), _fetch(rest, "/apis"))
     found: list[APIResource] = []
     missing: list[GroupVersion] = []
@@ -48,11 +49,11 @@ async def discover(rest: RESTClient) -> list[APIResource]:
 
 async def _fetch(rest: RESTClient, path: str, accept: str = _AGGREGATED) -> dict[str, Any]:
     try:
-        answer = await rest.send(APIRequest("get", "GET", path, headers=CIMultiDict({"Accept": accept})))
+        response = await rest.send(APIRequest("get", "GET", path, headers=CIMultiDict({"Accept": accept})))
     except NotFound:
-        # A server of a single group has no /api, one of core alone no /apis.
+        # A server without the core group has no /api, one with only the core group no /apis.
         return {}
-    document = codec.loads(answer.body)
+    document = codec.loads(response.body)
     return document if isinstance(document, dict) else {}
 
 
@@ -97,8 +98,8 @@ async def _legacy(rest: RESTClient, where: GroupVersion) -> list[APIResource]:
     try:
         document = await _fetch(rest, where.resource("").path, "application/json")
     except APIError as error:
-        # An aggregated server that is away must not hide the others.
-        logger.warning("the resources of %s cannot be discovered: %s", where, error.message)
+        # An unavailable aggregated API server must not hide the others.
+        logger.warning("discovery failed", extra={"group_version": str(where), "error": error.message})
         return []
     return list(_resources(where, document.get("resources") or ()))
 

@@ -1,8 +1,8 @@
-"""From a kind, in whatever way it is named, to the resource that serves it.
+"""`RESTMapper`: map a kind, in any of its forms, to the resource that serves it.
 
-Built-in kinds and classes with `@resource` say themselves where they are served: no request is made for them.
-Everything else is looked up in discovery, which is read at the first need and again when something is not
-found, since kinds can be added to a running cluster.
+Built-in kinds and classes with `@resource` are mapped without a request. All others are looked up in
+discovery, which is fetched when it is first needed, and again when a kind is not found: kinds can be added
+to a running cluster.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kubewright.client.rest.rest_client import RESTClient
 from .discovery import discover
 
 RELOAD_PERIOD = 1.0
-"""Seconds between two readings of discovery; kinds that do not exist are asked for in loops."""
+"""Minimum seconds between two discovery requests; kinds that do not exist are requested in loops."""
 
 
 class RESTMapper:
-    """The resources of one server."""
+    """The resources of one server by kind."""
 
     def __init__(self, rest: RESTClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rest = rest
@@ -39,7 +39,7 @@ class RESTMapper:
         self._reading: asyncio.Task[list[APIResource]] | None = None
 
     def find_cached(self, kind: AnyKind) -> APIResource | None:
-        """The resource of a kind, if it can be told without asking the server."""
+        """Return the resource of a kind if that needs no request."""
         found = self._known.get(kind)
         if found is None:
             found = _without_server(kind)
@@ -48,9 +48,9 @@ class RESTMapper:
         return found
 
     async def resource_for(self, kind: AnyKind) -> APIResource:
-        """The resource of a kind: a class, a `GroupVersionKind`, `"deploy"`, `"deployments.apps"`, ...
+        """Return the resource of a class, a `GroupVersionKind`, `"deploy"`, `"deployments.apps"` and so on.
 
-        `NoKindMatch` if the server does not have it.
+        Raises `NoKindMatch` if the server does not serve it.
         """
         found = self.find_cached(kind)
         if found is not None:
@@ -64,33 +64,33 @@ class RESTMapper:
         if found is None and not fresh:
             found = _find(await self.reload(), wanted)
         if found is None:
-            raise NoKindMatch(f"the server has no resource for {wanted}{self._hint(wanted)}")
+            raise NoKindMatch(f"the server does not serve {wanted}{self._hint(wanted)}")
         self._known[kind] = found
         return found
 
     async def resources(self) -> list[APIResource]:
-        """Everything that the server serves, preferred versions first."""
+        """Return all resources of the server, preferred versions first."""
         return list(await self._resources())
 
     async def versions_for(self, kind: GroupKind) -> list[str]:
-        """The served versions of a kind, preferred first."""
+        """Return the served versions of a kind, preferred first."""
         return [each.gvk.version for each in await self._resources() if each.gvk.group_kind == kind]
 
     async def reload(self) -> list[APIResource]:
-        """Read discovery again, unless that was done a moment ago."""
+        """Fetch discovery again, unless it was fetched within the last second."""
         if self._served is not None and self._clock() - self._read_at < RELOAD_PERIOD:
             return self._served
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
-        # A caller that gives up must not take the answer away from the others.
+        # A cancelled caller must not cancel the request for the others.
         return await asyncio.shield(self._reading)
 
     def invalidate(self) -> None:
-        """The server is about to serve something else: the next miss reads discovery again, at once."""
+        """Fetch discovery again for the next kind that is not found, because resources have changed."""
         self._read_at = float("-inf")
 
     def reset(self) -> None:
-        """Trust nothing that was read."""
+        """Discard everything that was fetched."""
         self._served = None
         self._known.clear()
 
@@ -107,7 +107,7 @@ class RESTMapper:
         if isinstance(wanted, str):
             return ""
         others = [str(each.gvk.api_version) for each in self._served or () if each.gvk.kind == wanted.kind]
-        return f"; it has {wanted.kind} in {', '.join(others)}" if others else "; is its CRD installed?"
+        return f"; it serves {wanted.kind} in {', '.join(others)}" if others else "; install its CRD"
 
 
 def _static(kind: AnyKind) -> bool:
@@ -127,8 +127,8 @@ def _without_server(kind: AnyKind) -> APIResource | None:
     if gvk is None:
         name = getattr(kind, "__name__", repr(kind))
         raise TypeError(
-            f"{name} names no kind: put @resource(group=..., version=...) on the class, or give a "
-            'GroupVersionKind or a name such as "deployments.apps"'
+            f"{name} does not declare a kind; add @resource(group=..., version=...) to the class, or pass "
+            'a GroupVersionKind or a name such as "deployments.apps"'
         )
     return _of_builtin(gvk)
 

@@ -1,9 +1,8 @@
-"""The network: a pool of HTTP/1.1 connections to one server.
+"""`HTTPTransport`: a pool of HTTP/1.1 connections to one server.
 
-Connections are made when they are needed, used one request at a time, and kept for a while. TLS contexts come
-from the credentials: when a certificate changes, connections that were made with the old one are not used
-again. A kept connection may have been closed by the server just as a request goes out; reads are then sent
-again at once on a new one.
+Connections are opened when they are needed, carry one request at a time, and stay open when idle. TLS
+contexts come from the credentials: connections with an old certificate are not reused. The server can close
+an idle connection while a request is being sent; reads are then sent again on a new connection.
 """
 
 from __future__ import annotations
@@ -63,13 +62,13 @@ class HTTPTransport:
         self._proxy = proxy_for(config, environ)
         plain_proxy = self._proxy is not None and self._proxy.scheme in ("http", "https") and not self._tls
         self._absolute = f"http://{target.netloc}" if plain_proxy else ""
-        # On this machine there is no bandwidth to save, only time to lose.
+        # Compression costs more than it saves on the loopback interface.
         compressed = not config.disable_compression and not is_local(self._host)
         self._whole_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: " + (
             "gzip\r\n" if compressed else "identity\r\n"
         )
         self._stream_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: identity\r\n"
-        self._proxy_trust: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
+        self._proxy_contexts: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
         self._max_answer = max_response_bytes
@@ -87,12 +86,12 @@ class HTTPTransport:
         body: bytes = b"",
         timeout: float | None = None,
     ) -> APIResponse:
-        """One request, one complete answer."""
+        """Send a request and return the complete response."""
         request = await self._request(method, path, query, headers, body, self._whole_head)
         async with asyncio.timeout(timeout):
-            connection, answer = await self._ask(Connection.send, method, request)
+            connection, response = await self._exchange(Connection.send, method, request)
         self._release(connection)
-        return answer
+        return response
 
     async def stream(
         self,
@@ -104,26 +103,26 @@ class HTTPTransport:
         timeout: float | None = None,
         idle_timeout: float | None = None,
     ) -> ResponseStream:
-        """Start a request whose answer arrives over time."""
+        """Send a request with a streamed response."""
         request = await self._request(method, path, query, headers, body, self._stream_head)
         async with asyncio.timeout(timeout):
-            connection, stream = await self._ask(Connection.stream, method, request)
+            connection, stream = await self._exchange(Connection.stream, method, request)
         stream.idle_timeout = idle_timeout
         stream.on_close = lambda: self._release(connection)
         return stream
 
-    async def _ask(
-        self, ask: Callable[[Connection, str, bytes], Awaitable[_T]], method: str, request: bytes
+    async def _exchange(
+        self, exchange: Callable[[Connection, str, bytes], Awaitable[_T]], method: str, request: bytes
     ) -> tuple[Connection, _T]:
-        """Send a request over a connection, and again if a kept one turned out to be closed."""
+        """Send a request on a connection, and again if an idle connection turns out to be closed."""
         while True:
             connection = await self._acquire()
-            kept = connection.used
+            reused = connection.used
             try:
-                return connection, await ask(connection, method, request)
+                return connection, await exchange(connection, method, request)
             except ConnectionFailed:
                 self._discard(connection)
-                if not kept or connection.received or method not in _SAFE:
+                if not reused or connection.received or method not in _SAFE:
                     raise
             except BaseException:
                 self._discard(connection)
@@ -144,15 +143,15 @@ class HTTPTransport:
 
     @property
     def proxied(self) -> bool:
-        """Whether connections go through a proxy."""
+        """Whether connections use a proxy."""
         return self._proxy is not None
 
     def invalidate_credentials(self) -> bool:
-        """Forget credentials that the server refused."""
+        """Discard credentials that the server rejected."""
         return self.credentials.invalidate()
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         self._closed = True
         loop = asyncio.get_running_loop()
         for connection in (*self._idle, *self._busy):
@@ -160,7 +159,7 @@ class HTTPTransport:
                 connection.abort()
         self._idle.clear()
         self._busy.clear()
-        # Lets the loop run the callbacks that close sockets, so that none is left behind.
+        # The loop closes the sockets in callbacks; let them run.
         await asyncio.sleep(0)
 
     async def _request(
@@ -168,11 +167,11 @@ class HTTPTransport:
     ) -> bytes:
         target = f"{self._prefix}{path}?{query}" if query else f"{self._prefix}{path}"
         if not target.isascii() or not target.isprintable() or " " in target:
-            raise ValueError(f"not a URL path: {target!r}")
+            raise ValueError(f"invalid URL path: {target!r}")
         lines = [f"{method} {self._absolute}{target} HTTP/1.1\r\n", head]
-        acts_as = headers is not None and "Impersonate-User" in headers
+        impersonates = headers is not None and "Impersonate-User" in headers
         for name, value in (await self.credentials.headers()).items():
-            if not (acts_as and name.startswith("Impersonate-")):
+            if not (impersonates and name.startswith("Impersonate-")):
                 lines.append(f"{name}: {value}\r\n")
         if self._absolute and self._proxy is not None and self._proxy.authorization:
             lines.append(f"Proxy-Authorization: {self._proxy.authorization}\r\n")
@@ -184,7 +183,7 @@ class HTTPTransport:
         lines.append("\r\n")
         text = "".join(lines)
         if text.count("\n") != len(lines) + head.count("\n") - 1 or text.count("\r") != text.count("\n"):
-            raise ValueError("a header contains a line break")
+            raise ValueError("a request header contains a line break")
         return text.encode("latin-1") + body
 
     async def _acquire(self) -> Connection:
@@ -196,7 +195,7 @@ class HTTPTransport:
         while self._idle:
             connection = self._idle.pop()
             if connection.loop is not loop:
-                # Made in a loop that has ended, as when asyncio.run is called twice.
+                # Of an event loop that has ended, as when asyncio.run is called twice.
                 continue
             fresh = connection.context is context and now - connection.idle_since < self._idle_timeout
             if fresh and connection.alive:
@@ -220,12 +219,12 @@ class HTTPTransport:
         connection.abort()
 
     async def tunnel(self, factory: Callable[[], P]) -> P:
-        """A connection of its own, through the proxy, for another protocol."""
+        """Open a separate connection through the proxy, for another protocol."""
         assert self._proxy is not None
         context = await self.credentials.ssl_context()
-        return (await self._through(self._proxy, factory, context))[1]
+        return (await self._connect_through_proxy(self._proxy, factory, context))[1]
 
-    async def _through(
+    async def _connect_through_proxy(
         self, proxy: ProxyConfig, factory: Callable[[], P], context: ssl.SSLContext | None
     ) -> tuple[asyncio.Transport, P]:
         return await connect_through(
@@ -233,18 +232,18 @@ class HTTPTransport:
             self._host,
             self._port,
             factory,
-            trust=self._trust(proxy, context),
+            tls_context=self._proxy_context(proxy, context),
             context=context,
             server_hostname=self.config.tls_server_name or self._host,
         )
 
-    def _trust(self, proxy: ProxyConfig, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-        """The TLS context for the proxy; it follows that for the server, as both read the same authority."""
-        if self._proxy_trust is None or self._proxy_trust[0] is not context:
-            self._proxy_trust = (context, proxy_context(proxy, self.config))
-        return self._proxy_trust[1]
+    def _proxy_context(self, proxy: ProxyConfig, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """Return the TLS context for the proxy; it is renewed with that of the server."""
+        if self._proxy_contexts is None or self._proxy_contexts[0] is not context:
+            self._proxy_contexts = (context, proxy_context(proxy, self.config))
+        return self._proxy_contexts[1]
 
-    def _made(self) -> Connection:
+    def _new_connection(self) -> Connection:
         return Connection(self._max_answer)
 
     async def _connect(self, context: ssl.SSLContext | None) -> Connection:
@@ -252,17 +251,19 @@ class HTTPTransport:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 if self._absolute and self._proxy is not None:
-                    trust = self._trust(self._proxy, context)
-                    transport, connection = await connect_to(self._proxy, self._made, trust)
+                    tls_context = self._proxy_context(self._proxy, context)
+                    transport, connection = await connect_to(self._proxy, self._new_connection, tls_context)
                 elif self._proxy is not None:
-                    transport, connection = await self._through(self._proxy, self._made, context)
+                    transport, connection = await self._connect_through_proxy(
+                        self._proxy, self._new_connection, context
+                    )
                 else:
                     options: dict[str, Any] = {}
                     if context is not None:
                         name = self.config.tls_server_name or self._host
                         options = {"ssl": context, "server_hostname": name}
                     transport, connection = await asyncio.get_running_loop().create_connection(
-                        self._made, self._host, self._port, **options
+                        self._new_connection, self._host, self._port, **options
                     )
         except TimeoutError:
             raise ConnectionFailed(
@@ -270,7 +271,7 @@ class HTTPTransport:
             ) from None
         except ssl.SSLCertVerificationError as error:
             raise ConnectionFailed(
-                f"{where} is not trusted: {error.verify_message}; check certificate-authority"
+                f"{where} has an untrusted certificate: {error.verify_message}; check certificate-authority"
                 f" and tls-server-name in {self.config.source or 'the configuration'}",
                 sent=False,
             ) from None
@@ -286,7 +287,7 @@ class HTTPTransport:
 
 
 def _keep_alive(connected: Any) -> None:
-    """Have the system notice a peer that is gone, also while nothing is sent."""
+    """Let the operating system detect a dead peer on an idle connection."""
     if connected is None or connected.family not in (socket.AF_INET, socket.AF_INET6):
         return
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

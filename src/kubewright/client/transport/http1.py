@@ -1,9 +1,8 @@
-"""One HTTP/1.1 connection, client side, as small as Kubernetes needs it.
+"""`Connection`: the client side of one HTTP/1.1 connection, limited to what API servers use.
 
-API servers answer with a length or in chunks, and nothing is pipelined: a connection carries one exchange at
-a time. A general HTTP client spends twice as long on a request as this does, which matters in a controller
-that does little else. Bytes are parsed where they arrive, in `data_received`; a stream that is
-read too slowly stops the socket, not the process. An answer that is read whole has a greatest length.
+Responses have a length or are chunked, and nothing is pipelined: a connection carries one exchange at a
+time. A general HTTP client needs twice the CPU time per request. Bytes are parsed in `data_received`; a
+stream that is read too slowly pauses the socket. A response that is read completely has a maximum length.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from .interface import APIResponse
 
 MAX_HEAD: Final = 256 * 1024
 MAX_RESPONSE_BYTES: Final = 512 << 20
-"""Bytes of a whole answer, unpacked, unless the user says otherwise."""
+"""Default maximum of a complete response, after decompression."""
 HIGH_WATER: Final = 1 << 20
-"""Bytes of a stream that may wait to be read before the socket is paused."""
+"""Unread bytes of a stream at which the socket is paused."""
 
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 _HEAD, _LENGTH, _CHUNK_SIZE, _CHUNK, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _IDLE = range(8)
 
 
 class Connection(asyncio.Protocol):
-    """A connection and the exchange on it."""
+    """A connection and its current exchange."""
 
     def __init__(self, max_response_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self.max_response_bytes = max_response_bytes
         self.transport: asyncio.Transport | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.context: object = None
-        """What the connection was made with; it is not used again once that has changed."""
+        """The TLS context of the connection; it is not reused after the context has changed."""
         self.idle_since = 0.0
         self.used = False
         self.reusable = True
@@ -47,12 +46,12 @@ class Connection(asyncio.Protocol):
         self._left = 0
         self._method = ""
         self.received = False
-        """Whether any byte of the answer has come."""
+        """Whether any byte of the response has been received."""
         self._status = 0
         self._headers: CIMultiDict[str] = CIMultiDict()
-        self._pieces: list[bytes] = []
+        self._chunks_received: list[bytes] = []
         self._size = 0
-        self._answered: asyncio.Future[Any] | None = None
+        self._completed: asyncio.Future[Any] | None = None
         self._stream: BodyStream | None = None
         self._wants_stream = False
 
@@ -62,12 +61,12 @@ class Connection(asyncio.Protocol):
         self.loop = asyncio.get_running_loop()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Called by the loop: whoever waits is told."""
+        """Called by the loop; fails the current exchange."""
         self.reusable = False
         if self._state == _UNTIL_CLOSE and exc is None:
             self._finish()
         elif self._state != _IDLE:
-            self._fail(f"the connection was closed by the server{f': {exc}' if exc else ''}")
+            self._fail(f"connection closed by the server{f': {exc}' if exc else ''}")
 
     @property
     def alive(self) -> bool:
@@ -75,7 +74,7 @@ class Connection(asyncio.Protocol):
         return self.reusable and self._state == _IDLE and not self.transport.is_closing()  # type: ignore[union-attr]
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self.reusable = False
         self._state = _IDLE
         if self.transport is not None:
@@ -88,21 +87,23 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     async def send(self, method: str, request: bytes) -> APIResponse:
-        """Write a request and wait for the whole answer."""
+        """Send a request and wait for the complete response."""
         self._begin(method, request, wants_stream=False)
-        assert self._answered is not None
-        await self._answered
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces = []
+        assert self._completed is not None
+        await self._completed
+        body = (
+            self._chunks_received[0] if len(self._chunks_received) == 1 else b"".join(self._chunks_received)
+        )
+        self._chunks_received = []
         if body and "gzip" in self._headers.get("Content-Encoding", ""):
             body = _gunzip(body, self.max_response_bytes)
         return APIResponse(self._status, self._headers, body)
 
     async def stream(self, method: str, request: bytes) -> BodyStream:
-        """Write a request and wait for the head of the answer."""
+        """Send a request and wait for the response headers."""
         self._begin(method, request, wants_stream=True)
-        assert self._answered is not None
-        await self._answered
+        assert self._completed is not None
+        await self._completed
         assert self._stream is not None
         return self._stream
 
@@ -112,18 +113,18 @@ class Connection(asyncio.Protocol):
         self._method = method
         self._wants_stream = wants_stream
         self._stream = None
-        self._pieces = []
+        self._chunks_received = []
         self._size = 0
         self.received = False
         assert self.loop is not None
-        self._answered = self.loop.create_future()
+        self._completed = self.loop.create_future()
         self._state = _HEAD
         self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop: parse as far as it goes."""
+        """Called by the loop; parses the available bytes."""
         if self._state == _IDLE:
-            # Nothing was asked: the server says goodbye, or is out of step.
+            # Data without a request: the server is closing the connection or out of sync.
             self.abort()
             return
         self.received = True
@@ -135,7 +136,7 @@ class Connection(asyncio.Protocol):
         except ResponseTooLarge as error:
             self._fail(error)
         except ValueError as error:
-            self._fail(f"the server did not speak HTTP: {error}")
+            self._fail(f"invalid HTTP response: {error}")
 
     def _parse(self, data: bytes) -> None:
         position, end = 0, len(data)
@@ -145,7 +146,7 @@ class Connection(asyncio.Protocol):
                 stop = data.find(b"\r\n\r\n", position)
                 if stop < 0:
                     if end - position > MAX_HEAD:
-                        raise ValueError("its headers do not end")
+                        raise ValueError("the headers are too long")
                     self._buffer = data[position:]
                     return
                 self._read_head(data[position:stop])
@@ -176,7 +177,7 @@ class Connection(asyncio.Protocol):
                 stop = data.find(b"\r\n", position)
                 if stop < 0:
                     if end - position > MAX_HEAD:
-                        raise ValueError("a line does not end")
+                        raise ValueError("a chunk header is too long")
                     self._buffer = data[position:]
                     return
                 line = data[position:stop]
@@ -184,7 +185,7 @@ class Connection(asyncio.Protocol):
                 if state == _CHUNK_SIZE:
                     size = line.split(b";", 1)[0].strip()
                     if not size or len(size) > 16 or size.strip(_HEX_DIGITS):
-                        raise ValueError(f"a chunk of size {size[:20]!r}")
+                        raise ValueError(f"invalid chunk size {size[:20]!r}")
                     self._left = int(size, 16)
                     self._state = _CHUNK if self._left else _TRAILER
                 elif not line:
@@ -202,7 +203,7 @@ class Connection(asyncio.Protocol):
         lines = head.decode("latin-1").split("\r\n")
         parts = lines[0].split(" ", 2)
         if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].isdecimal():
-            raise ValueError(f"it began with {lines[0][:80]!r}")
+            raise ValueError(f"invalid status line {lines[0][:80]!r}")
         status = int(parts[1])
         if 100 <= status < 200 and status != 101:
             return
@@ -210,7 +211,7 @@ class Connection(asyncio.Protocol):
         for line in lines[1:]:
             name, colon, value = line.partition(":")
             if not colon:
-                raise ValueError(f"a header without a colon: {line[:80]!r}")
+                raise ValueError(f"invalid header {line[:80]!r}")
             headers.add(name, value.strip())
         self._status, self._headers = status, headers
         connection = headers.get("Connection", "").lower()
@@ -222,7 +223,7 @@ class Connection(asyncio.Protocol):
             self._state = _CHUNK_SIZE
         elif (length := headers.get("Content-Length")) is not None:
             if not length.isdecimal() or len(length) > 18:
-                raise ValueError(f"Content-Length {length[:20]!r}")
+                raise ValueError(f"invalid Content-Length {length[:20]!r}")
             self._state, self._left = _LENGTH, int(length)
             if not self._wants_stream and self._left > self.max_response_bytes:
                 raise response_too_large(self.max_response_bytes)
@@ -240,11 +241,11 @@ class Connection(asyncio.Protocol):
         self._size += len(data)
         if self._size > self.max_response_bytes:
             raise response_too_large(self.max_response_bytes)
-        self._pieces.append(data)
+        self._chunks_received.append(data)
 
     def _resolve(self) -> None:
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_result(None)
+        if self._completed is not None and not self._completed.done():
+            self._completed.set_result(None)
 
     def _finish(self) -> None:
         self._state = _IDLE
@@ -258,12 +259,12 @@ class Connection(asyncio.Protocol):
         self.abort()
         if self._stream is not None:
             self._stream.feed_end(error)
-        elif self._answered is not None and not self._answered.done():
-            self._answered.set_exception(error)
+        elif self._completed is not None and not self._completed.done():
+            self._completed.set_exception(error)
 
 
 class BodyStream:
-    """The body of an answer as it arrives."""
+    """A streamed response body."""
 
     def __init__(self, connection: Connection, status: int, headers: CIMultiDict[str]) -> None:
         self.status = status
@@ -315,29 +316,27 @@ class BodyStream:
                         await self._waiter
             except TimeoutError:
                 await self.aclose()
-                raise ConnectionFailed(
-                    f"the connection has been silent for {self.idle_timeout:.0f} s"
-                ) from None
+                raise ConnectionFailed(f"no data received for {self.idle_timeout:.0f} s") from None
             finally:
                 self._waiter = None
-        chunk = self._chunks.popleft() if len(self._chunks) == 1 else self._take_all()
+        chunk = self._chunks.popleft() if len(self._chunks) == 1 else self._join_chunks()
         self._waiting = 0
         if self._paused:
             self._paused = False
             self._connection.transport.resume_reading()  # type: ignore[union-attr]
         return chunk
 
-    def _take_all(self) -> bytes:
+    def _join_chunks(self) -> bytes:
         whole = b"".join(self._chunks)
         self._chunks.clear()
         return whole
 
     async def read(self) -> bytes:
-        """All that is left."""
+        """Read the rest of the body."""
         return b"".join([chunk async for chunk in self])
 
     async def aclose(self) -> None:
-        """Give the connection up, or back when the body was read to its end."""
+        """Close the connection, or release it if the body was read completely."""
         done, self.on_close = self.on_close, None
         if done is not None:
             done()
@@ -348,7 +347,7 @@ class BodyStream:
 
 
 def response_too_large(most: int) -> ResponseTooLarge:
-    """The error for an answer that is longer than `most` bytes."""
+    """Return the error for a response of more than `most` bytes."""
     return ResponseTooLarge(
         f"the response is longer than {most} bytes; narrow the request (limit, selector) "
         "or raise max_response_bytes"
@@ -360,11 +359,11 @@ def _gunzip(body: bytes, most: int) -> bytes:
     try:
         plain = reader.decompress(body, most + 1)
     except zlib.error as error:
-        raise ConnectionFailed(f"the answer is not gzip: {error}") from None
+        raise ConnectionFailed(f"the response is not valid gzip: {error}") from None
     if len(plain) > most:
         raise response_too_large(most)
     if not reader.eof:
-        raise ConnectionFailed("the answer is cut off")
+        raise ConnectionFailed("the gzip response is truncated")
     return plain
 
 

@@ -1,11 +1,11 @@
-"""How a request reaches a server: one narrow interface with two implementations.
+"""`Transport`: the interface between the client and a connection to an API server.
 
-`http.HTTPTransport` speaks HTTP/1.1 over a pool of connections; `kubewright.apiserver.in_process` calls the
-server's `handle` in the same process. What is above (`rest`, `client`, `cache`) knows only this interface, so
-everything can be run, and disturbed, without a network.
+`HTTPTransport` uses HTTP/1.1 over a connection pool; `InProcessTransport` of `kubewright.apiserver` calls a
+server in the same process. The rest of the client and the cache use only this interface, so they can be run,
+and tested with faults, without a network.
 
-A transport moves bytes. It does not retry, does not read bodies and raises `ConnectionFailed` when there is
-no answer; an answer of any status is an `APIResponse`.
+A transport transfers bytes. It does not retry and does not decode bodies. It raises `ConnectionFailed`
+without a response; a response with any status code is an `APIResponse`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import NamedTuple, Protocol
 from multidict import CIMultiDict
 
 Headers = Mapping[str, str]
-"""Headers of a request; a multidict may repeat a name."""
+"""Headers of a request; a multidict can repeat a name."""
 
 
 MAX_SHORT_BODY = 1 << 20
-"""Bytes of an error that comes in location of a stream, and of what an identity provider says."""
+"""Maximum size of an error response to a stream request, and of a response of an OIDC provider."""
 
 
 class APIResponse(NamedTuple):
@@ -32,43 +32,43 @@ class APIResponse(NamedTuple):
 
 
 class ResponseStream(Protocol):
-    """A response whose body arrives over time: a watch, a log.
+    """A response with a streamed body: a watch or a log.
 
-    Iterate it for chunks as they come; they have no particular boundaries. A broken connection raises
-    `ConnectionFailed`, an orderly end stops the iteration.
+    Iterate it for chunks of any size. A broken connection raises `ConnectionFailed`; the end of the body
+    ends the iteration.
     """
 
     status: int
     headers: CIMultiDict[str]
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """The chunks."""
+        """Iterate the chunks."""
 
     async def aclose(self) -> None:
-        """Stop reading; the connection is given up."""
+        """Stop reading and close the connection."""
 
 
 class WebSocketConnection(Protocol):
-    """A WebSocket conversation, after the handshake."""
+    """An open WebSocket."""
 
     protocol: str
-    """The sub-protocol that was agreed on."""
+    """The negotiated subprotocol."""
 
     async def receive(self) -> bytes | str | None:
-        """The next message; `None` when the peer has closed."""
+        """Return the next message; `None` after the peer has closed."""
 
     async def send(self, data: bytes | str) -> None:
-        """Send one message; bytes are binary, text is text."""
+        """Send one message: bytes as binary, str as text."""
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close the conversation."""
+        """Close the WebSocket."""
 
 
 class Transport(Protocol):
-    """A way to one server, as one identity.
+    """Connections to one server with one identity.
 
-    `path` begins with a slash and is already escaped; `query` is encoded, without its question mark.
-    Identity (tokens, certificates, impersonation) is added by the transport.
+    `path` starts with a slash and is escaped; `query` is encoded, without the question mark. The transport
+    adds credentials (tokens, certificates, impersonation headers).
     """
 
     async def send(
@@ -80,7 +80,7 @@ class Transport(Protocol):
         body: bytes = b"",
         timeout: float | None = None,
     ) -> APIResponse:
-        """One request, one complete answer, within `timeout` seconds (`TimeoutError` beyond)."""
+        """Send a request and return the complete response; `TimeoutError` after `timeout` seconds."""
 
     async def stream(
         self,
@@ -92,7 +92,10 @@ class Transport(Protocol):
         timeout: float | None = None,
         idle_timeout: float | None = None,
     ) -> ResponseStream:
-        """Start a streaming request; `timeout` is for its head, `idle_timeout` for each silence after it."""
+        """Send a request with a streamed response.
+
+        `timeout` applies to the response headers, `idle_timeout` to each pause in the body.
+        """
 
     async def websocket(
         self,
@@ -102,17 +105,17 @@ class Transport(Protocol):
         protocols: tuple[str, ...] = (),
         timeout: float | None = None,
     ) -> WebSocketConnection:
-        """Open a WebSocket; `APIError` when the server refuses."""
+        """Open a WebSocket; `APIError` if the server rejects it."""
 
     def invalidate_credentials(self) -> bool:
-        """Forget credentials that the server has just refused; whether trying again makes sense."""
+        """Discard credentials that the server rejected; return whether a retry can succeed."""
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
 
 
 async def read_limited(chunks: AsyncIterable[bytes], most: int = MAX_SHORT_BODY) -> bytes:
-    """A body that ought to be short, such as an error; what goes beyond `most` bytes is not read."""
+    """Read a short body, such as an error; at most `most` bytes."""
     body = b""
     async for chunk in chunks:
         body += chunk

@@ -1,11 +1,11 @@
-"""Proxies between here and the server: which one, and how to get through it.
+"""Connections through a proxy: choose the proxy, and open a tunnel.
 
-`proxy-url` of the kubeconfig wins; else `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` count as they do for every
-program, and addresses of this machine are never sent to a proxy by them.
+`proxy-url` of the kubeconfig has precedence; else `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` apply, except
+for addresses of this machine.
 
-A proxy opens a tunnel (`CONNECT`, over TLS where its own URL is https, or SOCKS5), and TLS to the server is
-spoken inside it. The proxy never sees the client's credentials. Its certificate is checked against the
-authorities of this system and against that of the cluster.
+The proxy opens a tunnel (`CONNECT`, over TLS for an https proxy, or SOCKS5), and TLS to the server runs
+inside it, so the proxy never sees the credentials of the client. The certificate of the proxy is verified
+with the CAs of the system and of the cluster.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 _PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 _MAX_HEAD = 64 * 1024
-_SOCKS_PROBLEMS = {
-    1: "it failed",
-    2: "its rules forbid it",
-    3: "the network is unreachable",
-    4: "the host is unreachable",
-    5: "the connection was refused",
-    6: "it took too long",
+_SOCKS_ERRORS = {
+    1: "general failure",
+    2: "not allowed by its rules",
+    3: "network unreachable",
+    4: "host unreachable",
+    5: "connection refused",
+    6: "timed out",
 }
 
 
 class ProxyConfig(NamedTuple):
-    """A proxy to go through."""
+    """The address and credentials of a proxy."""
 
     scheme: str
     host: str
@@ -53,14 +53,14 @@ class ProxyConfig(NamedTuple):
 
     @property
     def authorization(self) -> str:
-        """The value of `Proxy-Authorization`, or the empty string."""
+        """The value of `Proxy-Authorization`; empty without credentials."""
         if not self.username:
             return ""
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
 
 def proxy_for(config: ClusterConfig, environ: Mapping[str, str]) -> ProxyConfig | None:
-    """The proxy that leads to the server of a configuration, if one does."""
+    """Return the proxy for the server of a configuration, if any."""
     if config.proxy_url:
         return parse_proxy(config.proxy_url, f"{config.source}: proxy-url")
     target = urlsplit(config.server)
@@ -77,12 +77,12 @@ def proxy_for(config: ClusterConfig, environ: Mapping[str, str]) -> ProxyConfig 
 
 
 def parse_proxy(url: str, where: str) -> ProxyConfig:
-    """Read a proxy URL; `where` says in a complaint where it was found."""
+    """Parse a proxy URL; `where` is its origin, for error messages."""
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
-        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "what it says"
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "the value"
         raise ConfigError(
-            f"{where}: {shown} is not a proxy: use http://host:port, https://host:port or socks5://host:port"
+            f"{where}: {shown} is not a proxy URL; use http://host:port, https://host:port or socks5://host:port"
         )
     try:
         port = parts.port
@@ -108,7 +108,7 @@ def is_local(host: str) -> bool:
 
 
 def proxy_context(proxy: ProxyConfig, config: ClusterConfig) -> ssl.SSLContext | None:
-    """How TLS to the proxy itself is checked; `None` if it does not speak TLS."""
+    """Return the TLS context for the proxy itself; `None` for a proxy without TLS."""
     if proxy.scheme != "https":
         return None
     context = ssl.create_default_context()
@@ -123,18 +123,18 @@ def proxy_context(proxy: ProxyConfig, config: ClusterConfig) -> ssl.SSLContext |
 
 
 async def connect_to(
-    proxy: ProxyConfig, factory: Callable[[], P], trust: ssl.SSLContext | None
+    proxy: ProxyConfig, factory: Callable[[], P], tls_context: ssl.SSLContext | None
 ) -> tuple[asyncio.Transport, P]:
-    """A connection to the proxy itself."""
-    name = None if trust is None else proxy.host
+    """Open a connection to the proxy itself."""
+    name = None if tls_context is None else proxy.host
     try:
         return await asyncio.get_running_loop().create_connection(
-            factory, proxy.host, proxy.port, ssl=trust, server_hostname=name
+            factory, proxy.host, proxy.port, ssl=tls_context, server_hostname=name
         )
     except ssl.SSLCertVerificationError as error:
         raise ConnectionFailed(
-            f"the proxy {proxy} is not trusted: {error.verify_message}; its authority has to be one of this"
-            " system's (or of SSL_CERT_FILE) or the certificate-authority of the cluster",
+            f"the proxy {proxy} has an untrusted certificate: {error.verify_message}; its CA must be"
+            " trusted by this system (or in SSL_CERT_FILE) or be the certificate-authority of the cluster",
             sent=False,
         ) from None
     except ssl.SSLError as error:
@@ -153,19 +153,19 @@ async def connect_through(
     port: int,
     factory: Callable[[], P],
     *,
-    trust: ssl.SSLContext | None,
+    tls_context: ssl.SSLContext | None,
     context: ssl.SSLContext | None,
     server_hostname: str,
 ) -> tuple[asyncio.Transport, P]:
-    """A connection, through the proxy, to `host:port`.
+    """Open a connection to `host:port` through the proxy.
 
-    `trust` is for TLS to the proxy, `context` and `server_hostname` for TLS to the server.
+    `tls_context` is for TLS to the proxy, `context` and `server_hostname` for TLS to the server.
     """
-    outer, talk = await connect_to(proxy, _Conversation, trust)
+    outer, handshake = await connect_to(proxy, _ProxyHandshake, tls_context)
     try:
-        await (_socks if proxy.scheme.startswith("socks5") else _connect)(talk, proxy, host, port)
-        if talk.received:
-            raise ConnectionFailed(f"the proxy {proxy} speaks before it is spoken to", sent=False)
+        await (_socks if proxy.scheme.startswith("socks5") else _connect)(handshake, proxy, host, port)
+        if handshake.received:
+            raise ConnectionFailed(f"the proxy {proxy} sent data before the tunnel was open", sent=False)
         protocol = factory()
         inner: asyncio.Transport | None = outer
         if context is None:
@@ -179,7 +179,7 @@ async def connect_through(
     except TypeError as error:
         outer.abort()
         if isinstance(error.__context__, ssl.SSLError):
-            # Before Python 3.11.8 asyncio stumbles over a handshake that fails inside of TLS.
+            # Before Python 3.11.8 asyncio raises TypeError for a TLS handshake that fails inside TLS.
             raise error.__context__ from None
         raise
     except BaseException:
@@ -189,8 +189,8 @@ async def connect_through(
     return inner, protocol
 
 
-class _Conversation(asyncio.Protocol):
-    """What is said with the proxy before the tunnel is open."""
+class _ProxyHandshake(asyncio.Protocol):
+    """The exchange with the proxy before the tunnel is open."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -216,13 +216,13 @@ class _Conversation(asyncio.Protocol):
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
 
-    def say(self, data: bytes) -> None:
-        """Write."""
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
         assert self.transport is not None
         self.transport.write(data)
 
-    async def hear(self, proxy: ProxyConfig, count: Callable[[bytes], int]) -> bytes:
-        """As many bytes as `count` finds in what has arrived, once it is not 0."""
+    async def read(self, proxy: ProxyConfig, count: Callable[[bytes], int]) -> bytes:
+        """Return as many of the received bytes as `count` returns, once that is not 0."""
         while not (size := count(self.received)):
             if self._closed or len(self.received) > _MAX_HEAD:
                 raise ConnectionFailed(f"the proxy {proxy} closed the connection", sent=False)
@@ -231,53 +231,57 @@ class _Conversation(asyncio.Protocol):
         found, self.received = self.received[:size], self.received[size:]
         return found
 
-    async def exactly(self, proxy: ProxyConfig, size: int) -> bytes:
-        """So many bytes."""
-        return await self.hear(proxy, lambda data: size if len(data) >= size else 0)
+    async def read_exactly(self, proxy: ProxyConfig, size: int) -> bytes:
+        """Return this number of bytes."""
+        return await self.read(proxy, lambda data: size if len(data) >= size else 0)
 
 
-async def _connect(talk: _Conversation, proxy: ProxyConfig, host: str, port: int) -> None:
+async def _connect(handshake: _ProxyHandshake, proxy: ProxyConfig, host: str, port: int) -> None:
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.authorization:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")
-    talk.say(("\r\n".join(lines) + "\r\n\r\n").encode())
-    head = await talk.hear(proxy, lambda data: data.find(b"\r\n\r\n") + 4 if b"\r\n\r\n" in data else 0)
+    handshake.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+    head = await handshake.read(proxy, lambda data: data.find(b"\r\n\r\n") + 4 if b"\r\n\r\n" in data else 0)
     status = head.split(b"\r\n", 1)[0].decode("latin-1")
     if status.split(" ")[1:2] != ["200"]:
-        raise ConnectionFailed(f"the proxy {proxy} refused to connect to {target}: {status}", sent=False)
+        raise ConnectionFailed(f"the proxy {proxy} rejected the connection to {target}: {status}", sent=False)
 
 
-async def _socks(talk: _Conversation, proxy: ProxyConfig, host: str, port: int) -> None:
+async def _socks(handshake: _ProxyHandshake, proxy: ProxyConfig, host: str, port: int) -> None:
     user, password = proxy.username.encode(), proxy.password.encode()
     if len(user) > 255 or len(password) > 255:
-        raise ConnectionFailed(f"the proxy {proxy} takes names and passwords of up to 255 bytes", sent=False)
-    talk.say(b"\x05\x02\x00\x02" if user else b"\x05\x01\x00")
-    method = await talk.exactly(proxy, 2)
+        raise ConnectionFailed(
+            f"the proxy {proxy} accepts names and passwords of up to 255 bytes", sent=False
+        )
+    handshake.write(b"\x05\x02\x00\x02" if user else b"\x05\x01\x00")
+    method = await handshake.read_exactly(proxy, 2)
     if method == b"\x05\x02" and user:
-        talk.say(b"\x01" + bytes([len(user)]) + user + bytes([len(password)]) + password)
-        if (await talk.exactly(proxy, 2))[1]:
-            raise ConnectionFailed(f"the proxy {proxy} refused the name or the password", sent=False)
+        handshake.write(b"\x01" + bytes([len(user)]) + user + bytes([len(password)]) + password)
+        if (await handshake.read_exactly(proxy, 2))[1]:
+            raise ConnectionFailed(f"the proxy {proxy} rejected the user name or password", sent=False)
     elif method != b"\x05\x00":
-        wants = " (it asks for a password)" if method == b"\x05\x02" or not user else ""
-        raise ConnectionFailed(f"the proxy {proxy} refused the way to log in{wants}", sent=False)
-    talk.say(b"\x05\x01\x00" + _socks_address(proxy, host) + port.to_bytes(2, "big"))
-    answer = await talk.exactly(proxy, 4)
-    if answer[1]:
-        why = _SOCKS_PROBLEMS.get(answer[1], f"problem {answer[1]}")
+        wants = " (it requires a password)" if method == b"\x05\x02" or not user else ""
+        raise ConnectionFailed(f"the proxy {proxy} rejected the authentication method{wants}", sent=False)
+    handshake.write(b"\x05\x01\x00" + _socks_address(proxy, host) + port.to_bytes(2, "big"))
+    reply = await handshake.read_exactly(proxy, 4)
+    if reply[1]:
+        why = _SOCKS_ERRORS.get(reply[1], f"error {reply[1]}")
         raise ConnectionFailed(f"the proxy {proxy} could not connect to {host}:{port}: {why}", sent=False)
-    length = {1: 4, 4: 16}.get(answer[3]) or (await talk.exactly(proxy, 1))[0]
-    await talk.exactly(proxy, length + 2)
+    length = {1: 4, 4: 16}.get(reply[3]) or (await handshake.read_exactly(proxy, 1))[0]
+    await handshake.read_exactly(proxy, length + 2)
 
 
 def _socks_address(proxy: ProxyConfig, host: str) -> bytes:
-    """Names are looked up by the proxy."""
+    """Return a SOCKS address; the proxy resolves names."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         name = host.encode("idna")
         if len(name) > 255:
-            raise ConnectionFailed(f"the proxy {proxy} takes hosts of up to 255 bytes", sent=False) from None
+            raise ConnectionFailed(
+                f"the proxy {proxy} accepts host names of up to 255 bytes", sent=False
+            ) from None
         return b"\x03" + bytes([len(name)]) + name
     return (b"\x01" if address.version == 4 else b"\x04") + address.packed
 

@@ -1,6 +1,6 @@
 """WebSockets over the network, for exec, attach and port-forward.
 
-They are rare and long, so here the general library (aiohttp) does the work; it is imported on first use.
+They are rare and long, so aiohttp is used; it is imported on first use.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HEARTBEAT = 30.0
 MESSAGE_LIMIT = 64 * 1024 * 1024
 
 
-class _Socket:
-    """A `Socket` over a session of its own, which it takes with it when it closes."""
+class _AiohttpWebSocket:
+    """A `WebSocketConnection` with its own aiohttp session, which is closed with it."""
 
     def __init__(self, session: Any, socket: Any) -> None:
         self._session = session
@@ -39,14 +39,14 @@ class _Socket:
             data: bytes | str = message.data
             return data
         if message.type is aiohttp.WSMsgType.ERROR:
-            raise ConnectionFailed(f"the connection broke: {self._socket.exception()}")
+            raise ConnectionFailed(f"connection failed: {self._socket.exception()}")
         return None
 
     async def send(self, data: bytes | str) -> None:
         try:
             await (self._socket.send_bytes(data) if isinstance(data, bytes) else self._socket.send_str(data))
         except (ConnectionError, RuntimeError) as error:
-            raise ConnectionFailed(f"the connection is closed: {error}") from None
+            raise ConnectionFailed(f"connection closed: {error}") from None
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         try:
@@ -62,8 +62,8 @@ async def connect(
     headers: Headers | None,
     protocols: tuple[str, ...],
     timeout: float | None,
-) -> _Socket:
-    """Shake hands; what the server says instead is raised as the error that it is."""
+) -> _AiohttpWebSocket:
+    """Open a WebSocket; raise the `APIError` of a response other than 101."""
     import aiohttp
     from yarl import URL
 
@@ -77,23 +77,23 @@ async def connect(
         options["ssl"] = context
         if transport.config.tls_server_name:
             options["server_hostname"] = transport.config.tls_server_name
-    refusals: list[bytes] = []
+    rejections: list[bytes] = []
 
-    async def keep_refusal(request: Any, proceed: Any) -> Any:
+    async def record_rejection(request: Any, proceed: Any) -> Any:
         response = await proceed(request)
         if response.status != 101:
-            refusals.append(await read_limited(response.content.iter_any()))
+            rejections.append(await read_limited(response.content.iter_any()))
         return response
 
     limits = aiohttp.ClientTimeout(total=None, connect=timeout)
     connector = _tunnelling(transport) if transport.proxied else None
-    session = aiohttp.ClientSession(timeout=limits, connector=connector, middlewares=(keep_refusal,))
+    session = aiohttp.ClientSession(timeout=limits, connector=connector, middlewares=(record_rejection,))
     try:
         async with asyncio.timeout(timeout):
-            refusal = await _handshake(session, url, all_headers, protocols, options, refusals)
-            if isinstance(refusal, APIError):
-                raise refusal
-            return _Socket(session, refusal)
+            socket_or_error = await _handshake(session, url, all_headers, protocols, options, rejections)
+            if isinstance(socket_or_error, APIError):
+                raise socket_or_error
+            return _AiohttpWebSocket(session, socket_or_error)
     except BaseException as error:
         await session.close()
         if isinstance(error, aiohttp.ClientError | OSError) and not isinstance(error, TimeoutError):
@@ -104,7 +104,7 @@ async def connect(
 
 
 def _tunnelling(transport: HTTPTransport) -> Any:
-    """Connections for the library that our own proxy code makes."""
+    """Return an aiohttp connector that opens connections through the proxy."""
     import aiohttp
 
     class Tunnels(aiohttp.BaseConnector):
@@ -120,7 +120,7 @@ async def _handshake(
     headers: CIMultiDict[str],
     protocols: tuple[str, ...],
     options: dict[str, Any],
-    refusals: list[bytes],
+    rejections: list[bytes],
 ) -> Any:
     import aiohttp
 
@@ -134,7 +134,7 @@ async def _handshake(
             **options,
         )
     except aiohttp.WSServerHandshakeError as error:
-        body = refusals[0] if refusals else b""
+        body = rejections[0] if rejections else b""
         try:
             status = codec.loads(body)
         except codec.DecodeError:
