@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
-from kubewright.apiserver.http.request_info import parse
+from kubewright.apiserver.http.request_info import parse_request_info
 from kubewright.apiserver.metrics.requests import ServerMetrics
 
 
 def test_the_series_of_a_resource_go_with_it() -> None:
     metrics = ServerMetrics()
-    metrics.known = lambda info: True
+    metrics.is_served = lambda info: True
     for plural in ("apples", "berries"):
         for status in (200, 404):
-            info = parse(HTTPRequest("GET", f"/apis/fruit.io/v1/namespaces/d/{plural}/x"))
+            info = parse_request_info(HTTPRequest("GET", f"/apis/fruit.io/v1/namespaces/d/{plural}/x"))
             metrics.observe(info, HTTPResponse(status), 0.01)
     assert b'resource="apples"' in metrics.render()
     metrics.forget("fruit.io", "apples")

@@ -59,7 +59,7 @@ class Discovery:
         self.hidden: Callable[[Resource], bool] = lambda resource: False
         """Resources that are served but not yet (or no longer) shown."""
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Forget documents: the resources have changed."""
         self._documents.clear()
         self._etags.clear()

@@ -91,7 +91,9 @@ class LocalStorage(Storage):
                 raise KeyExists(current)
             if key not in self._pending:
                 revision = self._next_revision()
-                return await self._put(StorageEvent("put", key, value, None, revision, revision), ttl)
+                event = StorageEvent("put", key, value, None, revision, revision)
+                await self._commit(event, self._expiry(ttl))
+                return revision
             await self._settled(key)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
@@ -102,7 +104,8 @@ class LocalStorage(Storage):
             if key not in self._pending:
                 revision = self._next_revision()
                 event = StorageEvent("put", key, value, current, current.create_revision, revision)
-                return await self._put(event, ttl)
+                await self._commit(event, self._expiry(ttl))
+                return revision
             await self._settled(key)
 
     async def delete(self, key: str, *, expected: int) -> int:
@@ -118,13 +121,8 @@ class LocalStorage(Storage):
                 return revision
             await self._settled(key)
 
-    async def _put(self, event: StorageEvent, ttl: int | None) -> int:
-        if ttl is None:
-            await self._commit(event, None)
-            return event.revision
-        expires = self._clock() + ttl
-        await self._commit(event, expires)
-        return event.revision
+    def _expiry(self, ttl: int | None) -> float | None:
+        return None if ttl is None else self._clock() + ttl
 
     def _apply(self, event: StorageEvent, expires: float | None) -> None:
         self._keyspace.apply(event)

@@ -85,7 +85,7 @@ def is_watch_value(value: str) -> bool:
     return value.lower() not in ("false", "0")
 
 
-def parse(request: HTTPRequest) -> RequestInfo:
+def parse_request_info(request: HTTPRequest) -> RequestInfo:
     """Read the URL and method of `request`."""
     path, method = request.path, request.method
     segments = path.strip("/").split("/")

@@ -24,7 +24,7 @@ HIGH_WATER = 1 << 20
 
 
 class ClientTunnel(asyncio.Protocol):
-    """The client's connection, taken over from the handler of its requests."""
+    """The client's connection after the upgrade."""
 
     def __init__(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         self._handler = handler
@@ -45,7 +45,7 @@ class ClientTunnel(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Called by the loop: whoever waits is told, and the handler, which keeps count of connections."""
+        """Called by the loop: wake waiting coroutines, and let the request handler release the connection."""
         self._ended = True
         self._readable.set()
         self._writable.set()
@@ -60,7 +60,7 @@ class ClientTunnel(asyncio.Protocol):
         self._writable.set()
 
     async def receive(self) -> bytes:
-        """What has arrived; empty when the client has gone."""
+        """Return received bytes; empty after the client has disconnected."""
         await self._readable.wait()
         data = bytes(self._received)
         self._received.clear()
@@ -72,45 +72,45 @@ class ClientTunnel(asyncio.Protocol):
         return data
 
     async def send(self, data: bytes) -> None:
-        """Write, as fast as the client reads."""
+        """Write with flow control; `ConnectionResetError` after the client has disconnected."""
         if self._ended:
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("client disconnected")
         self._transport.write(data)
         await self._writable.wait()
 
 
-class _Gone:
-    """The tunnel to a client that has left before it was open; whoever made the other end can close it."""
+class _ClosedTunnel:
+    """The tunnel to a client that disconnected before the upgrade: lets the handler close its other end."""
 
     async def receive(self) -> bytes:
         return b""
 
     async def send(self, data: bytes) -> None:
-        raise ConnectionResetError("the client has gone")
+        raise ConnectionResetError("client disconnected")
 
 
-class _Done(web.StreamResponse):
-    """What is left to answer once a tunnel has ended: nothing."""
+class _FinishedResponse(web.StreamResponse):
+    """The response after a tunnel has ended: nothing is left to write."""
 
     def __init__(self) -> None:
         super().__init__(status=101)
         self.force_close()
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        """Everything was written."""
+        """Do nothing: everything is written."""
         return None
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Everything was written."""
+        """Do nothing: everything is written."""
 
 
-async def converse(handler: RequestHandler, response: HTTPResponse) -> web.StreamResponse:
-    """Answer with the 101, give the connection to the response's function, and close it when that ends."""
+async def run_tunnel(handler: RequestHandler, response: HTTPResponse) -> web.StreamResponse:
+    """Write the 101 response, run the tunnel handler, close the connection."""
     assert response.tunnel is not None
     transport = handler.transport
     if transport is None or transport.is_closing():
-        await response.tunnel(_Gone())
-        return _Done()
+        await response.tunnel(_ClosedTunnel())
+        return _FinishedResponse()
     assert isinstance(transport, asyncio.Transport)
     lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
     for name, value in response.headers.items():
@@ -124,7 +124,7 @@ async def converse(handler: RequestHandler, response: HTTPResponse) -> web.Strea
         await response.tunnel(tunnel)
     finally:
         transport.close()
-    return _Done()
+    return _FinishedResponse()
 
 
-__all__ = ["ClientTunnel", "converse"]
+__all__ = ["ClientTunnel", "run_tunnel"]

@@ -76,9 +76,9 @@ class ServerMetrics:
         )
         self.storage = StorageMetrics()
         self.registry.register(self.storage)
-        self.known: Callable[[RequestInfo], bool] = lambda info: False
-        """Whether what a request asks for is served. Labels of anything else would be the client's to invent,
-        without end."""
+        self.is_served: Callable[[RequestInfo], bool] = lambda info: False
+        """Whether the path of a request is served. Other requests share one set of labels, so that clients
+        cannot create series without limit."""
         self._children: dict[tuple[Any, ...], tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]] = {}
 
     def observe(self, info: RequestInfo, response: HTTPResponse, elapsed: float) -> None:
@@ -98,7 +98,7 @@ class ServerMetrics:
                 self._children.clear()
             verb = _VERBS.get(info.verb, info.verb.upper() or "OTHER")
             common = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
-            if response.status >= 400 and not self.known(info):
+            if response.status >= 400 and not self.is_served(info):
                 common = (verb, "", "", "", "", "")
             elif not info.resource:
                 common = (verb, "", "", "", info.path, "")

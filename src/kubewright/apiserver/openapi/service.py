@@ -41,7 +41,7 @@ class OpenAPIService:
         self.external_v2: Callable[[], Iterable[Schema]] = tuple
         """Documents of version 2 from elsewhere, to be added to this server's own."""
 
-    def changed(self, group: str | None = None) -> None:
+    def invalidate(self, group: str | None = None) -> None:
         """Forget documents: the resources of a group have changed, or of any when none is named."""
         home = f"apis/{group}" if group else "api"
         for kept in (self._v3, self._protobuf):

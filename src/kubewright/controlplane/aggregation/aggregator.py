@@ -100,8 +100,8 @@ class Aggregator(Component):
         self._shown_anew()
 
     def _shown_anew(self) -> None:
-        self.server.discovery.changed()
-        self.server.openapi.changed()
+        self.server.discovery.invalidate()
+        self.server.openapi.invalidate()
 
     async def _became(self, api_service: Object, available: bool) -> None:
         """Update discovery after an availability check."""

@@ -270,7 +270,7 @@ class CustomResourceDefinitions:
         verbs = TERMINATING_VERBS if terminating else SERVED_VERBS
         if served.resource.discovery_verbs != verbs:
             served.resource.discovery_verbs = verbs
-            self.server.discovery.changed()
+            self.server.discovery.invalidate()
 
     def _unserve(self, name: str) -> None:
         served = self._served.pop(name, None)

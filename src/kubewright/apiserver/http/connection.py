@@ -1,0 +1,234 @@
+"""Connections of the HTTPS server: what aiohttp does not do as an API server needs it.
+
+`ServerConnection` keeps the client certificate and closes idle connections, `CompleteResponse` writes short
+responses in one step, `body_reader` reads request bodies within a limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import zlib
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.web_protocol import RequestHandler
+from multidict import CIMultiDict
+
+from kubewright.api.errors import BadRequest
+from kubewright.apiserver.authentication.x509 import PeerCertificate
+from kubewright.apiserver.encoding.negotiation import encode
+from kubewright.apiserver.rest.endpoint import no_such_method
+
+from .messages import HTTPResponse, too_large
+
+logger = logging.getLogger("kubewright.apiserver")
+
+HEADER_TIMEOUT = 30.0
+_METHOD_LINE = re.compile(r"b'[A-Z]+ /")
+
+
+class ServerConnection(RequestHandler):
+    """One client connection: keeps the client certificate, closes if no request arrives in time."""
+
+    __slots__ = ("_header_timer", "peer", "peer_known", "streaming")
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.peer: PeerCertificate | None = None
+        self.peer_known = False
+        self.streaming: asyncio.Task[Any] | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the header timeout."""
+        super().connection_made(transport)
+        timeout = self._manager.header_timeout if self._manager is not None else HEADER_TIMEOUT  # type: ignore[attr-defined]
+        self._header_timer = self._loop.call_later(timeout, transport.close)
+
+    def request_received(self) -> None:
+        """Stop the header timeout."""
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Cancel the stream to a client that has disconnected."""
+        self.request_received()
+        streaming, self.streaming = self.streaming, None
+        if streaming is not None:
+            streaming.cancel()
+        super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Respond to bytes that are not an HTTP request; logged at debug level only."""
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        logger.debug("malformed request", extra={"error": str(exc)})
+        if isinstance(exc, BadHttpMethod) and _METHOD_LINE.search(str(exc)):
+            body = encode(no_such_method().to_status())
+            response = web.Response(status=405, body=body, content_type="application/json")
+        else:
+            response = web.Response(status=status, text=f"{status} Bad Request: {message or exc}\n")
+        response.force_close()
+        return response
+
+    def identify(self) -> PeerCertificate | None:
+        """Return the client certificate, if there is one."""
+        if not self.peer_known:
+            self.peer_known = True
+            tls = self.transport.get_extra_info("ssl_object") if self.transport is not None else None
+            der = tls.getpeercert(True) if tls is not None else None
+            self.peer = PeerCertificate(der) if der else None
+        return self.peer
+
+
+class Listener(web.Server):
+    """Factory of `ServerConnection`s."""
+
+    header_timeout = HEADER_TIMEOUT
+
+    def __call__(self) -> RequestHandler:
+        """Return a new connection."""
+        return ServerConnection(self, loop=self._loop, **self._kwargs)
+
+
+class CompleteResponse(web.StreamResponse):
+    """A short response, written in one step: it skips most of aiohttp's work per response."""
+
+    def __init__(self, response: HTTPResponse, body: bytes, *, close: bool) -> None:
+        super().__init__(status=response.status)
+        self._bytes = _head(response, len(body), close) + body
+        self._keep_alive = not close
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Write headers and body."""
+        transport = request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("client disconnected")
+        transport.write(self._bytes)
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: `prepare` has written everything."""
+
+
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+_LINE_BREAKS = str.maketrans({"\r": " ", "\n": " "})
+_WITHOUT_BODY = (204, 304)
+_date: tuple[int, str] = (0, "")
+
+
+def _head(response: HTTPResponse, length: int, close: bool) -> bytes:
+    """Status line and headers."""
+    global _date
+    now = int(time.time())
+    if _date[0] != now:
+        _date = (now, formatdate(now, usegmt=True))
+    status = response.status
+    lines = [
+        f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
+        f"Content-Type: {response.content_type}\r\nContent-Length: {length}\r\nDate: {_date[1]}\r\n"
+        if status not in _WITHOUT_BODY
+        else f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nDate: {_date[1]}\r\n"
+    ]
+    for name, value in response.headers.items():
+        for each in (value,) if isinstance(value, str) else value:
+            lines.append(f"{name}: {each.translate(_LINE_BREAKS)}\r\n")
+    lines.append("Connection: close\r\n\r\n" if close else "\r\n")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+class WebSocketAdapter:
+    """A `WebSocket` on aiohttp."""
+
+    def __init__(self, socket: web.WebSocketResponse) -> None:
+        self._socket = socket
+        self.protocol = socket.ws_protocol or ""
+
+    async def receive(self) -> bytes | str | None:
+        """Return the next message."""
+        message = await self._socket.receive()
+        if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+            data: bytes | str = message.data
+            return data
+        return None
+
+    async def send(self, data: bytes | str) -> None:
+        """Send one message."""
+        if isinstance(data, str):
+            await self._socket.send_str(data)
+        else:
+            await self._socket.send_bytes(data)
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close the connection."""
+        await self._socket.close(code=code, message=reason.encode())
+
+
+def body_reader(native: web.BaseRequest) -> Callable[[int], Any]:
+    """Return a function that reads a body within a limit."""
+
+    async def read(limit: int) -> bytes:
+        length = native.content_length
+        if length is not None and length > limit:
+            raise too_large(limit)
+        content = native.content
+        chunks, size = [], 0
+        while True:
+            chunk = await content.readany()
+            if not chunk:
+                break
+            size += len(chunk)
+            if size > limit:
+                raise too_large(limit)
+            chunks.append(chunk)
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if native.headers.get("Content-Encoding", "").lower() == "gzip":
+            body = _gunzip(body, limit)
+        return body
+
+    return read
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    reader = zlib.decompressobj(31)
+    try:
+        plain = reader.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise BadRequest(f"the body is not gzip: {error}") from None
+    if len(plain) > limit:
+        raise too_large(limit)
+    if not reader.eof:
+        raise BadRequest("the body is not gzip: unexpected end of data")
+    return plain
+
+
+def compress(body: bytes) -> bytes:
+    """Compress a body with gzip, fast."""
+    writer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return writer.compress(body) + writer.flush()
+
+
+def response_headers(response: HTTPResponse) -> CIMultiDict[str]:
+    """Return all headers of a response for aiohttp."""
+    pairs: list[tuple[str, str]] = [("Content-Type", response.content_type)]
+    for name, value in response.headers.items():
+        if isinstance(value, str):
+            pairs.append((name, value))
+        else:
+            pairs.extend((name, each) for each in value)
+    return CIMultiDict(pairs)

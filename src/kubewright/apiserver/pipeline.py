@@ -1,0 +1,206 @@
+"""The request pipeline: authentication, impersonation, limits, authorization, dispatch.
+
+Errors of every stage become `Status` responses. Each response gets an audit id, `Warning` headers and
+metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from kubewright.api.errors import (
+    APIError,
+    BadRequest,
+    InternalError,
+    Timeout,
+    TooManyRequests,
+    Unauthorized,
+)
+from kubewright.api.times import Duration
+from kubewright.storage.contract import StorageError
+
+from .authentication.impersonation import Impersonator, is_impersonating
+from .authentication.user import MASTERS
+from .authorization import AuthorizationAttributes, Decision, forbidden
+from .encoding.negotiation import status_response
+from .http.messages import HTTPRequest, HTTPResponse
+from .http.request_info import RequestInfo, parse_request_info
+
+if TYPE_CHECKING:
+    from .server import APIServer
+
+logger = logging.getLogger("kubewright.apiserver")
+
+_MUTATING = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_MAX_WARNINGS = 4096
+"""Characters of all warnings above which each is cut to 256."""
+
+
+class RequestPipeline:
+    """Processes the requests of one server."""
+
+    def __init__(self, server: APIServer) -> None:
+        self._server = server
+        self._router = server.router
+        self._impersonator = Impersonator()
+        self._in_flight = [0, 0]
+        self.active = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def handle(self, request: HTTPRequest) -> HTTPResponse:
+        """Serve one request. A request that has a `user` is already authenticated."""
+        server = self._server
+        started = server.clock()
+        request.audit_id = request.headers.get("Audit-Id") or self._new_audit_id()
+        info = request.info = parse_request_info(request)
+        self.active += 1
+        try:
+            response = await self._process(request, info)
+        finally:
+            self.active -= 1
+            if not self.active:
+                self._idle.set()
+        headers = response.headers
+        headers["Audit-Id"] = request.audit_id
+        headers.setdefault("Cache-Control", "no-cache, private")
+        if request.warnings:
+            headers["Warning"] = warning_headers(request.warnings)
+        if request.method == "HEAD":
+            response.body = b""
+        elapsed = server.clock() - started
+        server.metrics.observe(info, response, elapsed)
+        if elapsed > server.slow_request or (server.log_sample and server.rng.random() < server.log_sample):
+            self._log(request, response, elapsed)
+        return response
+
+    async def wait_until_idle(self, timeout: float) -> bool:
+        """Wait until no request is being processed; false after the timeout."""
+        if not self.active:
+            return True
+        self._idle.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _process(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        """Run the stages within the request timeout; respond to errors with a Status."""
+        error: APIError
+        try:
+            if self._router.is_long_running(info):
+                return await self._authenticate_and_dispatch(request, info)
+            async with asyncio.timeout(self._timeout(request)):
+                return await self._authenticate_and_dispatch(request, info)
+        except APIError as raised:
+            error = raised
+        except TimeoutError:
+            error = Timeout("Timeout: request did not complete within the allotted timeout")
+        except StorageError as raised:
+            error = InternalError(f"Internal error occurred: {raised}")
+        except RecursionError:
+            error = BadRequest("the object is nested too deeply")
+        except Exception as raised:
+            logger.exception("request failed", extra={"method": request.method, "path": request.path})
+            error = InternalError(f"Internal error occurred: {type(raised).__name__}: {raised}")
+        return status_response(request, error)
+
+    async def _authenticate_and_dispatch(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        server = self._server
+        if not hasattr(request, "user"):
+            user = await server.authenticator.authenticate(request)
+            if user is None:
+                raise Unauthorized("Unauthorized")
+            request.user = user
+        if server.impersonation and is_impersonating(request):
+            request.user = await self._impersonator.impersonate(
+                request, AuthorizationAttributes.of(request.user, info), server.authorizer
+            )
+        is_mutating = info.verb in _MUTATING
+        is_limited = info.verb != "watch" and MASTERS not in request.user.groups
+        if is_limited:
+            self._acquire(is_mutating)
+        try:
+            attributes = AuthorizationAttributes.of(request.user, info)
+            decision, reason = await server.authorizer.authorize(attributes)
+            if decision is not Decision.ALLOW:
+                raise forbidden(attributes, reason)
+            return await self._router.dispatch(request, info)
+        finally:
+            if is_limited:
+                self._release(is_mutating)
+
+    def _acquire(self, is_mutating: bool) -> None:
+        """Count a request in flight; raises `TooManyRequests` at the limit."""
+        server = self._server
+        limit = server.max_mutating_in_flight if is_mutating else server.max_in_flight
+        if limit and self._in_flight[is_mutating] >= limit:
+            error = TooManyRequests(
+                "Too many requests, please try again later.", details={"retryAfterSeconds": 1}
+            )
+            error.headers["Retry-After"] = "1"
+            raise error
+        self._in_flight[is_mutating] += 1
+        server.metrics.in_flight[is_mutating].inc()
+
+    def _release(self, is_mutating: bool) -> None:
+        self._in_flight[is_mutating] -= 1
+        self._server.metrics.in_flight[is_mutating].dec()
+
+    def _timeout(self, request: HTTPRequest) -> float:
+        limit = self._server.request_timeout
+        if request.query and "timeout" in request.query:
+            value = request.query.get("timeout")
+            try:
+                requested = Duration(value).total_seconds()
+            except ValueError:
+                raise BadRequest(
+                    f'invalid timeout specified in the request URL - time: invalid duration "{value}"'
+                ) from None
+            if requested > 0:
+                return min(requested, limit)
+        return limit
+
+    def _new_audit_id(self) -> str:
+        text = f"{self._server.rng.getrandbits(128):032x}"
+        return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+    def _log(self, request: HTTPRequest, response: HTTPResponse, elapsed: float) -> None:
+        user = getattr(request, "user", None)
+        logger.info(
+            "request",
+            extra={
+                "audit_id": request.audit_id,
+                "verb": request.info.verb,
+                "path": request.path,
+                "user": user.name if user is not None else "",
+                "user_agent": request.headers.get("User-Agent", ""),
+                "status": response.status,
+                "bytes": response.length,
+                "milliseconds": round(elapsed * 1000, 3),
+            },
+        )
+
+
+def warning_headers(warnings: list[str]) -> list[str]:
+    """Return the values of the `Warning` headers: quoted, shortened if there are very many, without control
+    characters."""
+    total, values = 0, []
+    shorten = sum(map(len, warnings)) > _MAX_WARNINGS
+    for text in warnings:
+        if _CONTROL.search(text):
+            continue
+        if shorten:
+            text = text[:256]
+        total += len(text)
+        if total > _MAX_WARNINGS + 256:
+            break
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        values.append(f'299 - "{escaped}"')
+    return values
