@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kubewright.apiserver.resource import TableColumn
 from kubewright.apiserver.subresource import ScaleSubresource
 from kubewright.schema import field_errors as fe
 
 from .core.podspec.defaults import default_template
-from .printing import labels_text, selector_text
+from .printing import column, container_cells, field, label_selector_text, labels_text, selector_text, shown
 from .validation import NOT_NEGATIVE, Errors, Rules, UpdateRules
 
 Object = dict[str, Any]
@@ -25,6 +26,35 @@ def scale_subresource(*, plain_selector: bool = False) -> ScaleSubresource:
         return selector_text(found)
 
     return ScaleSubresource(selector=selector, default_replicas=0)
+
+
+def ready_replicas(obj: Object) -> str:
+    """Return the ready and the desired replicas for the column `Ready`."""
+    return f"{field(obj, 'status.readyReplicas', 0)}/{field(obj, 'spec.replicas', 0)}"
+
+
+def count_column(name: str, path: str, description: str, *, type: str = "integer") -> TableColumn:
+    """Return a column that shows a number, 0 if it is missing."""
+    return column(name, shown(path, 0), type=type, description=description)
+
+
+def template_columns(path: str = "spec.template") -> tuple[TableColumn, TableColumn]:
+    """Return the wide columns of the containers and images of a pod template."""
+
+    def cell(index: int) -> Callable[[Object], str]:
+        return lambda obj: container_cells(field(obj, path))[index]
+
+    names = column("Containers", cell(0), description="Names of each container in the template.", wide=True)
+    text = "Images referenced by each container in the template."
+    return names, column("Images", cell(1), description=text, wide=True)
+
+
+def selector_column(
+    path: str = "spec.selector", format_selector: Callable[[Object | None], str] = label_selector_text
+) -> TableColumn:
+    """Return the wide column of a label selector."""
+    text = "Label selector of the pods."
+    return column("Selector", lambda obj: format_selector(field(obj, path)), description=text, wide=True)
 
 
 def format_strategy(strategy: Object) -> fe.GoStruct:

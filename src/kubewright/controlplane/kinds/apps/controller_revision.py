@@ -6,7 +6,7 @@ from typing import Any
 
 from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.kind import Kind
-from kubewright.controlplane.kinds.printing import AGE, NAME, NONE, age_of, column, name_of
+from kubewright.controlplane.kinds.printing import AGE, NONE, column, shown
 from kubewright.controlplane.kinds.validation import (
     NOT_NEGATIVE,
     Errors,
@@ -22,15 +22,13 @@ def _data_errors(data: Any, path: str) -> Errors:
     return [] if isinstance(data, dict) else [fe.required(path, "data must be a valid JSON object")]
 
 
-def _cells(obj: Object) -> list[Any]:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    owner = next((owner for owner in owners if owner.get("controller")), None)
-    controller = NONE
-    if owner is not None:
-        group = (owner.get("apiVersion") or "").rpartition("/")[0]
-        kind = (owner.get("kind") or "").lower()
-        controller = f"{kind}.{group}/{owner.get('name')}" if group else f"{kind}/{owner.get('name')}"
-    return [name_of(obj), controller, obj.get("revision") or 0, age_of(obj)]
+def _controller(obj: Object) -> str:
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            group = (owner.get("apiVersion") or "").rpartition("/")[0]
+            kind = (owner.get("kind") or "").lower()
+            return f"{kind}.{group}/{owner.get('name')}" if group else f"{kind}/{owner.get('name')}"
+    return NONE
 
 
 KINDS = {
@@ -41,11 +39,9 @@ KINDS = {
         validate_update=UpdateRules(Rules({"revision": NOT_NEGATIVE}), {"data": Immutable()}),
         checks_whole_on_update=True,
         columns=(
-            NAME,
-            column("Controller", description="Controller of the object"),
-            column("Revision", description="Number of the revision."),
+            column("Controller", _controller, description="Controller of the object"),
+            column("Revision", shown("revision", 0), description="Number of the revision."),
             AGE,
         ),
-        cells=_cells,
     ),
 }

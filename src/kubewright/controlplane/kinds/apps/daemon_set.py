@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import (
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    NAME,
-    age_of,
-    column,
-    container_cells,
-    field,
-    label_selector_text,
-    labels_text,
-    name_of,
-)
+from kubewright.controlplane.kinds.printing import AGE, column, field, labels_text
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Errors, Rules, Switch, UpdateRules
 from kubewright.controlplane.kinds.validation.formats import amount, at_most_100_percent, int_or_percent
 from kubewright.controlplane.kinds.workload import (
+    count_column,
     immutable_label_selector,
     not_decremented,
+    selector_column,
+    template_columns,
     template_warnings,
     update_strategy,
     workload_defaults,
@@ -138,20 +127,8 @@ STATUS_RULES = Rules(
 )
 
 
-def _cells(obj: Object) -> list[Any]:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    return [
-        name_of(obj),
-        status.get("desiredNumberScheduled") or 0,
-        status.get("currentNumberScheduled") or 0,
-        status.get("numberReady") or 0,
-        status.get("updatedNumberScheduled") or 0,
-        status.get("numberAvailable") or 0,
-        labels_text(field(spec, "template.spec.nodeSelector")),
-        age_of(obj),
-        *container_cells(spec.get("template")),
-        label_selector_text(spec.get("selector")),
-    ]
+def _node_selector(obj: Object) -> str:
+    return labels_text(field(obj, "spec.template.spec.nodeSelector"))
 
 
 KINDS = {
@@ -164,19 +141,16 @@ KINDS = {
         warnings=template_warnings(),
         generation_fields=("spec",),
         columns=(
-            NAME,
-            column("Desired", description="Nodes that should run the pod.", type="integer"),
-            column("Current", description="Nodes that run at least one pod.", type="integer"),
-            column("Ready", description="Nodes with a ready pod.", type="integer"),
-            column("Up-to-date", description="Nodes with a pod of the current template.", type="integer"),
-            column("Available", description="Nodes with an available pod.", type="integer"),
-            column("Node Selector", description="Labels that nodes must have."),
+            count_column("Desired", "status.desiredNumberScheduled", "Nodes that should run the pod."),
+            count_column("Current", "status.currentNumberScheduled", "Nodes that run at least one pod."),
+            count_column("Ready", "status.numberReady", "Nodes with a ready pod."),
+            count_column("Up-to-date", "status.updatedNumberScheduled", "Nodes with a current pod."),
+            count_column("Available", "status.numberAvailable", "Nodes with an available pod."),
+            column("Node Selector", _node_selector, description="Labels that nodes must have."),
             AGE,
-            CONTAINERS,
-            IMAGES,
-            column("Selector", description="Label selector of the pods.", wide=True),
+            *template_columns(),
+            selector_column(),
         ),
-        cells=_cells,
         subresources={"status": STATUS},
     ),
 }

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import (
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    NAME,
-    age_of,
-    column,
-    container_cells,
-    name_of,
-    selector_text,
-)
+from kubewright.controlplane.kinds.printing import AGE, column, selector_text
 from kubewright.controlplane.kinds.validation import (
     NOT_NEGATIVE,
     Errors,
@@ -28,10 +16,14 @@ from kubewright.controlplane.kinds.validation import (
 )
 from kubewright.controlplane.kinds.validation.formats import amount, at_most_100_percent, int_or_percent
 from kubewright.controlplane.kinds.workload import (
+    count_column,
     immutable_label_selector,
+    ready_replicas,
     replica_status_rules,
     scale_subresource,
     selected_template,
+    selector_column,
+    template_columns,
     template_warnings,
     update_strategy,
     workload_defaults,
@@ -125,19 +117,6 @@ RULES = Rules(
 )
 
 
-def _cells(obj: Object) -> list[Any]:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    return [
-        name_of(obj),
-        f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}",
-        status.get("updatedReplicas") or 0,
-        status.get("availableReplicas") or 0,
-        age_of(obj),
-        *container_cells(spec.get("template")),
-        selector_text(spec.get("selector")),
-    ]
-
-
 KINDS = {
     "deployments": Kind(
         strategy=DeploymentStrategy,
@@ -153,16 +132,18 @@ KINDS = {
         warnings=template_warnings(host_names=True),
         generation_fields=("spec",),
         columns=(
-            NAME,
-            column("Ready", description="Number of the pod with ready state"),
-            column("Up-to-date", description="Number of pods with the current template."),
-            column("Available", description="Number of available pods."),
+            column("Ready", ready_replicas, description="Number of the pod with ready state"),
+            count_column(
+                "Up-to-date",
+                "status.updatedReplicas",
+                "Number of pods with the current template.",
+                type="string",
+            ),
+            count_column("Available", "status.availableReplicas", "Number of available pods.", type="string"),
             AGE,
-            CONTAINERS,
-            IMAGES,
-            column("Selector", description="Label selector of the pods.", wide=True),
+            *template_columns(),
+            selector_column(format_selector=selector_text),
         ),
-        cells=_cells,
         subresources={"status": STATUS, "scale": scale_subresource()},
     )
 }

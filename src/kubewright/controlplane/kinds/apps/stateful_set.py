@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kubewright.api import names
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.core.podspec.defaults import default_volume, round_quantities
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import (
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    NAME,
-    age_of,
-    column,
-    container_cells,
-    name_of,
-)
+from kubewright.controlplane.kinds.printing import AGE, column
 from kubewright.controlplane.kinds.validation import (
     DNS_LABEL,
     NOT_NEGATIVE,
@@ -35,8 +24,10 @@ from kubewright.controlplane.kinds.validation import (
 from kubewright.controlplane.kinds.validation.formats import amount, at_most_100_percent, int_or_percent
 from kubewright.controlplane.kinds.workload import (
     format_strategy,
+    ready_replicas,
     replica_status_rules,
     scale_subresource,
+    template_columns,
     template_warnings,
     workload_defaults,
 )
@@ -190,12 +181,6 @@ def _immutable_fields(obj: Object, old: Object) -> Errors:
     return [fe.forbidden("spec", text)]
 
 
-def _cells(obj: Object) -> list[Any]:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    ready = f"{status.get('readyReplicas') or 0}/{spec.get('replicas') or 0}"
-    return [name_of(obj), ready, age_of(obj), *container_cells(spec.get("template"))]
-
-
 KINDS = {
     "statefulsets": Kind(
         strategy=StatefulSetStrategy,
@@ -213,13 +198,10 @@ KINDS = {
         warnings=template_warnings(),
         generation_fields=("spec",),
         columns=(
-            NAME,
-            column("Ready", description="Number of the pod with ready state"),
+            column("Ready", ready_replicas, description="Number of the pod with ready state"),
             AGE,
-            CONTAINERS,
-            IMAGES,
+            *template_columns(),
         ),
-        cells=_cells,
         subresources={"status": STATUS, "scale": scale_subresource()},
     ),
 }

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from kubewright.apiserver.objects import Object
 from kubewright.controlplane.kinds.core.podspec.defaults import default_template
 from kubewright.controlplane.kinds.defaults import Defaults, IfEmpty
 from kubewright.controlplane.kinds.kind import STATUS, Kind
-from kubewright.controlplane.kinds.printing import (
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    NAME,
-    NONE,
-    UNSET,
-    age_of,
-    column,
-    container_cells,
-    field,
-    label_selector_text,
-    name_of,
-    since,
-)
+from kubewright.controlplane.kinds.printing import AGE, NONE, UNSET, column, counted, field, shown, since
 from kubewright.controlplane.kinds.validation import (
     NOT_NEGATIVE,
     Check,
@@ -33,6 +18,7 @@ from kubewright.controlplane.kinds.validation import (
     Required,
     Rules,
 )
+from kubewright.controlplane.kinds.workload import selector_column, template_columns
 from kubewright.schema import field_errors as fe
 
 from .job_spec import FAILURE_POLICY_DEFAULTS, JOB_SPEC_RULES
@@ -145,21 +131,17 @@ def _warnings(obj: Object, old: Object | None) -> Iterable[str]:
     yield from pod_warnings(template, "spec.jobTemplate.spec.template")
 
 
-def _cells(obj: Object) -> list[Any]:
-    spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    job = field(spec, "jobTemplate.spec", {})
-    suspend, last = spec.get("suspend"), status.get("lastScheduleTime")
-    return [
-        name_of(obj),
-        spec.get("schedule") or "",
-        spec.get("timeZone") or NONE,
-        UNSET if suspend is None else str(suspend),
-        len(status.get("active") or ()),
-        since(last) if last else NONE,
-        age_of(obj),
-        *container_cells(job.get("template")),
-        label_selector_text(job.get("selector")),
-    ]
+def _time_zone(obj: Object) -> str:
+    return field(obj, "spec.timeZone") or NONE
+
+
+def _last_schedule(obj: Object) -> str:
+    last = field(obj, "status.lastScheduleTime")
+    return since(last) if last else NONE
+
+
+def _suspend(obj: Object) -> str:
+    return str(field(obj, "spec.suspend", UNSET))
 
 
 KINDS = {
@@ -170,18 +152,15 @@ KINDS = {
         warnings=_warnings,
         generation_fields=("spec",),
         columns=(
-            NAME,
-            column("Schedule", description="Schedule in cron format."),
-            column("Timezone", description="Time zone of the schedule."),
-            column("Suspend", description="Whether the creation of jobs is suspended.", type="boolean"),
-            column("Active", description="Number of running jobs.", type="integer"),
-            column("Last Schedule", description="Time since the last job was created."),
+            column("Schedule", shown("spec.schedule"), description="Schedule in cron format."),
+            column("Timezone", _time_zone, description="Time zone of the schedule."),
+            column("Suspend", _suspend, type="boolean", description="Whether the schedule is suspended."),
+            column("Active", counted("status.active"), type="integer", description="Number of running jobs."),
+            column("Last Schedule", _last_schedule, description="Time since the last job was created."),
             AGE,
-            CONTAINERS,
-            IMAGES,
-            column("Selector", description="Label selector of the pods.", wide=True),
+            *template_columns("spec.jobTemplate.spec.template"),
+            selector_column("spec.jobTemplate.spec.selector"),
         ),
-        cells=_cells,
         subresources={"status": STATUS},
     ),
 }

@@ -10,22 +10,15 @@ from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.resource import Version
 from kubewright.apiserver.strategy import Operation
 from kubewright.controlplane.kinds.kind import STATUS, Kind, KindStrategy
-from kubewright.controlplane.kinds.printing import (
-    AGE,
-    CONTAINERS,
-    IMAGES,
-    NAME,
-    age_of,
-    column,
-    condition_is,
-    container_cells,
-    label_selector_text,
-    name_of,
-    since,
-)
+from kubewright.controlplane.kinds.printing import AGE, column, condition_is, since
 from kubewright.controlplane.kinds.validation import Errors, Immutable, Rules, UpdateRules
 from kubewright.controlplane.kinds.validation.formats import immutable
-from kubewright.controlplane.kinds.workload import immutable_label_selector, template_warnings
+from kubewright.controlplane.kinds.workload import (
+    immutable_label_selector,
+    selector_column,
+    template_columns,
+    template_warnings,
+)
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import human_duration
 
@@ -240,19 +233,6 @@ def _status_text(obj: Object) -> str:
     return "Running"
 
 
-def _cells(obj: Object) -> list[Any]:
-    spec = obj.get("spec") or {}
-    return [
-        name_of(obj),
-        _status_text(obj),
-        _completions_text(obj),
-        _duration_text(obj),
-        age_of(obj),
-        *container_cells(spec.get("template")),
-        label_selector_text(spec.get("selector")),
-    ]
-
-
 def _succeeded(obj: Object) -> str:
     return str((obj.get("status") or {}).get("succeeded") or 0)
 
@@ -269,16 +249,15 @@ KINDS = {
         field_selectors={"status.successful": _succeeded},
         unsupported_field_message='field label "{label}" not supported for Job',
         columns=(
-            NAME,
-            column("Status", description="Status of the job."),
-            column("Completions", description="Number of succeeded pods and of completions."),
-            column("Duration", description="Time required to complete the job."),
+            column("Status", _status_text, description="Status of the job."),
+            column(
+                "Completions", _completions_text, description="Number of succeeded pods and of completions."
+            ),
+            column("Duration", _duration_text, description="Time required to complete the job."),
             AGE,
-            CONTAINERS,
-            IMAGES,
-            column("Selector", description="Label selector of the pods.", wide=True),
+            *template_columns(),
+            selector_column(),
         ),
-        cells=_cells,
         subresources={"status": STATUS},
     ),
 }
