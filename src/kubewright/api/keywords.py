@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import fields
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -28,6 +27,8 @@ def _problem(name: str, known: list[str]) -> str:
     for candidate in (snake, f"{snake}s", snake.removesuffix("s")):
         if candidate in known:
             return f"unknown argument {name!r}; write {candidate}="
+    from difflib import get_close_matches  # not needed unless there is an error
+
     close = get_close_matches(snake, known, n=1)
     if close:
         return f"unknown argument {name!r}; did you mean {close[0]}=?"
