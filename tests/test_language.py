@@ -31,7 +31,7 @@ def findings(name: str, text: str, tmp_path: Path) -> list[tuple[int, str]]:
         ("a.py", '"""Wait until the pod is gone."""\n', [(1, "is gone")]),
         ("a.py", "x = 1  # the answer\n", [(1, "answer")]),
         ("a.py", "# stops at\n# once\n", [(1, "at once")]),
-        ("a.py", "class Problem: ...\n", [(1, "Problem")]),
+        ("a.py", "class Mistake: ...\n", [(1, "Mistake")]),
         ("a.py", 'log.error("it is no\\n predicate")\n', []),
         ("a.py", 'text = f"{name} is no predicate"\n', [(1, "is no ")]),
         ("a.py", 'text = "is no predicate"  # quotation: RFC9110\n', []),

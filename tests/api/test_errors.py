@@ -168,6 +168,13 @@ def test_field_errors(error: FieldError, reason: str, message: str) -> None:
     assert error.cause() == {"reason": reason, "message": message, "field": "f"}
 
 
+def test_field_error_detail() -> None:
+    error = FieldError.invalid("spec.size", 11, "must be at most 10")
+    assert error.message == "Invalid value: 11: must be at most 10"
+    assert error.detail == "must be at most 10"
+    assert FieldError.required("spec.image").detail == ""
+
+
 def test_quoting() -> None:
     assert quote("plain") == '"plain"'
     assert quote("\u2028\U000e0001\t\\") == '"\\u2028\\U000e0001\\t\\\\"'

@@ -1,7 +1,7 @@
 """The committed definitions on a control plane: each is established and enforced.
 
 Every definition of `examples/types/golden` is created on a control plane in process, or on the real server of
-`KUBEBUILDER_ASSETS`. For each kind one object is accepted, and changes to it are refused at the field that
+`KUBEBUILDER_ASSETS`. For each kind one object is accepted, and changes to it are rejected at the field that
 their marker stands on.
 """
 
@@ -99,14 +99,14 @@ VALID: dict[str, tuple[str, str, Object]] = {
     ),
 }
 
-GONE = object()
+ABSENT = object()
 """In a change: leave the field out."""
 
-# file, the change to the valid object by path, the field that the refusal names, words of the refusal
-REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+# file, the change to the valid object by path, the field of the error, part of its message
+REJECTED: list[tuple[str, dict[str, Any], str, str]] = [
     ("at", {"spec.command": ""}, "spec.command", "at least 1 chars long"),
     ("at", {"spec.schedule": "tomorrow"}, "spec.schedule", "date-time"),
-    ("at", {"spec.schedule": GONE}, "spec.schedule", "Required value"),
+    ("at", {"spec.schedule": ABSENT}, "spec.schedule", "Required value"),
     ("autoscaler", {"spec.targetRef.name": ""}, "spec.targetRef.name", "at least 1 chars long"),
     ("autoscaler", {"spec.updatePolicy": {"updateMode": "Never"}}, "spec.updatePolicy.updateMode", '"Auto"'),
     (
@@ -145,7 +145,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.startingDeadlineSeconds",
         "greater than or equal to 0",
     ),
-    ("cronjob", {"spec.jobTemplate": GONE}, "spec.jobTemplate", "Required value"),
+    ("cronjob", {"spec.jobTemplate": ABSENT}, "spec.jobTemplate", "Required value"),
     (
         "cronjob",
         {"spec.jobTemplate.spec.template.spec.containers": [{"image": "x"}]},
@@ -183,26 +183,26 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "or equal to 1",
     ),
     ("scalable", {"spec.replicas": -1}, "spec.replicas", "greater than or equal to 0"),
-    ("scalable", {"spec.colour": GONE}, "spec.colour", "Required value"),
+    ("scalable", {"spec.colour": ABSENT}, "spec.colour", "Required value"),
     ("topology", {"spec.hosts": ["a.example.com", "a.example.com"]}, "spec.hosts[1]", "Duplicate value"),
     ("topology", {"spec.owners": ["a", "a"]}, "spec.owners[1]", "Duplicate value"),
     ("topology", {"spec.ports": [{"number": 1}, {"number": 1}]}, "spec.ports[1]", "Duplicate value"),
     ("topology", {"spec.ports.0.protocol": "SCTP"}, "spec.ports[0].protocol", '"TCP", "UDP"'),
     ("unions", {"spec.command": {"argv": ["x"]}}, "spec", "exactly one of the fields in [httpGet command]"),
-    ("unions", {"spec.httpGet": GONE}, "spec", "exactly one of the fields in [httpGet command]"),
+    ("unions", {"spec.httpGet": ABSENT}, "spec", "exactly one of the fields in [httpGet command]"),
     (
         "unions",
         {"spec.timeout": 1, "spec.deadline": "x"},
         "spec",
         "at most one of the fields in [timeout deadline]",
     ),
-    ("unions", {"spec.level": GONE}, "spec", "at least one of the fields in [level timeout]"),
+    ("unions", {"spec.level": ABSENT}, "spec", "at least one of the fields in [level timeout]"),
     ("unions", {"spec.level": 3}, "spec.level", '"1", "2"'),
     ("unions", {"spec.threshold": "five"}, "spec.threshold", "should match"),
     ("unions", {"spec.httpGet.port": True}, "spec.httpGet.port", "integer,string"),
-    ("unions", {"spec.note": GONE}, "spec.note", "Required value"),
-    ("everything", {"spec.identity": GONE}, "spec.identity", "Required value"),
-    ("everything", {"spec.always": GONE}, "spec.always", "Required value"),
+    ("unions", {"spec.note": ABSENT}, "spec.note", "Required value"),
+    ("everything", {"spec.identity": ABSENT}, "spec.identity", "Required value"),
+    ("everything", {"spec.always": ABSENT}, "spec.always", "Required value"),
     ("everything", {"spec.count": -1}, "spec.count", "greater than -1"),
     ("everything", {"spec.count": 1000, "spec.limit": 2000}, "spec.count", "less than 1000"),
     ("everything", {"spec.count": 11}, "spec.count", "count is above the limit"),
@@ -263,7 +263,7 @@ def made(name: str, changes: dict[str, Any] | None = None) -> Object:
         place: Any = obj
         for step in parents:
             place = place[int(step)] if step.isdigit() else place[step]
-        if value is GONE:
+        if value is ABSENT:
             del place[last]
         else:
             place[last] = copy.deepcopy(value)
@@ -305,17 +305,17 @@ async def install(client: Client, name: str) -> None:
 
 def test_golden_files_are_complete() -> None:
     assert VALID.keys() == {path.stem for path in GOLDEN.glob("*.yaml")}
-    assert {name for name, *_ in REFUSED} == VALID.keys()
+    assert {name for name, *_ in REJECTED} == VALID.keys()
 
 
 @pytest.mark.parametrize("name", sorted(VALID))
 async def test_definition_is_established_and_enforced(client: Client, name: str) -> None:
     await install(client, name)
-    for _, changes, field, words in (each for each in REFUSED if each[0] == name):
-        with pytest.raises(Invalid) as refused:
+    for _, changes, field, text in (each for each in REJECTED if each[0] == name):
+        with pytest.raises(Invalid) as rejected:
             await client.create(made(name, changes))
-        causes = {(cause["field"], cause["message"]) for cause in refused.value.causes}
-        assert any(at == field and words in message for at, message in causes), (changes, causes)
+        causes = {(cause["field"], cause["message"]) for cause in rejected.value.causes}
+        assert any(at == field and text in message for at, message in causes), (changes, causes)
     created = await client.create(made(name))
     assert created["metadata"]["generation"] == 1
     assert VALID[name][2].keys() <= created["spec"].keys()

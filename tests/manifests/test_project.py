@@ -82,7 +82,7 @@ def test_kinds_of_other_packages_are_ignored(package: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("import nowhere_to_be_found", "nowhere_to_be_found"),
         ("1 / 0", ":1: ZeroDivisionError"),
@@ -91,13 +91,14 @@ def test_kinds_of_other_packages_are_ignored(package: Path, tmp_path: Path) -> N
         ("from kubewright.api.markers import Gee", "Gee"),
         (
             "from kubewright.api.declarations import resource\nresource(group='a.b', version='v1', colour=1)",
-            ":2: TypeError",
+            ":2: TypeError: @resource: unknown argument 'colour'",
         ),
+        ("import sys\nsys.exit(0)", r":2: the module calls sys\.exit\(\) at import"),
     ],
 )
-def test_import_errors(package: Path, text: str, words: str) -> None:
+def test_import_errors(package: Path, text: str, message: str) -> None:
     (package / "broken.py").write_text(text)
-    with pytest.raises(ProjectError, match=words) as caught:
+    with pytest.raises(ProjectError, match=message) as caught:
         load_project([package.name])
     assert "\n" not in str(caught.value)
 

@@ -121,10 +121,10 @@ def test_empty_apply_owns_nothing(first: dict[str, Any], second: dict[str, Any])
     after = FM.apply(live, bare, "two", NOW)
     assert not owned(after, "two")
     made = FM.apply(None, widget(first), "one", NOW)
-    nobody = FM.apply(made, bare, "one", NOW)
-    assert not owned(nobody, "one")
-    left = FieldSet(to_fieldset(nobody, SHAPE))
-    assert not left.intersection(owned(made, "one")), "what only it owned is gone"
+    released = FM.apply(made, bare, "one", NOW)
+    assert not owned(released, "one")
+    left = FieldSet(to_fieldset(released, SHAPE))
+    assert not left.intersection(owned(made, "one")), "fields without another owner are removed"
 
 
 @settings(max_examples=200, deadline=None)

@@ -198,7 +198,7 @@ def test_shared_fields_are_removed_with_their_last_owner() -> None:
     assert left["spec"]["fine"] == {"a": "1", "b": "2"}
     gone = fm.apply(left, widget(), "two", T2)
     assert gone["spec"]["fine"] == {"b": "2"}
-    assert set(owners(gone)) == {"one"}, "who applies nothing owns nothing"
+    assert set(owners(gone)) == {"one"}, "an empty apply owns nothing"
 
 
 def test_apply_without_changes() -> None:
@@ -481,7 +481,7 @@ def test_kubectl_takes_over_from_client_side_apply() -> None:
     with pytest.raises(ApplyConflict, match=r"1 conflict: .*\.spec\.fine\.b$"):
         fm.apply(kubectl_live(), widget({"fine": {"a": "new", "b": "new"}}), "kubectl", T1)
     with pytest.raises(ApplyConflict):
-        fm.apply(kubectl_live(), widget({"fine": {"a": "new"}}), "somebody", T1)
+        fm.apply(kubectl_live(), widget({"fine": {"a": "new"}}), "other", T1)
 
 
 def test_scale_maps_owners_of_replicas() -> None:

@@ -87,7 +87,7 @@ class Scheme:
         return cls
 
     def type_for(self, gvk: GroupVersionKind) -> type[Object]:
-        """Return the type of a kind; raise `UnknownKindError` if there is none."""
+        """Return the type of a kind; raise `UnknownKindError` if no type is registered."""
         cls = self.find(gvk)
         if cls is None:
             raise UnknownKindError(gvk)

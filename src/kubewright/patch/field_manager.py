@@ -6,7 +6,7 @@ change their arguments:
 - `update(live, new, manager, now)` returns `new` with updated managed fields. The manager owns the fields
   that it added or changed, and other managers lose them; removed fields have no owner.
 - `apply(live, config, manager, now, force)` returns the object after `manager` applied `config`. The fields
-  of `config` are merged; fields that the manager applied before, no longer applies and nobody else owns are
+  of `config` are merged; fields that the manager applied before, no longer applies and does not share are
   removed; fields of other managers with another value are a conflict, unless `force` is set.
 
 Managers write in different versions. Their field sets are compared in their own version, through `convert`
@@ -459,7 +459,7 @@ def _with_entries(obj: Object, entries: list[Any]) -> Object:
 
 
 def _refresh_last_applied(obj: Object, config: Object) -> Object:
-    """Keep client-side apply's annotation, where there is one, in step with what was applied."""
+    """Update the annotation of client-side apply, if it exists, with the applied configuration."""
     meta = obj.get("metadata") or {}
     annotations = meta.get("annotations") or {}
     if not annotations.get(LAST_APPLIED):

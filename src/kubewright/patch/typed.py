@@ -328,7 +328,7 @@ def zero_value(node: Node) -> dict[str, Any]:
     """Return the zero value of a built-in type, as in Go.
 
     Struct fields are there but empty, required lists and maps are null. A new object is compared with this,
-    so that nobody owns the structs themselves.
+    so that the structs themselves have no owner.
     """
     zero: dict[str, Any] = {}
     for name, child in node.properties.items():
