@@ -324,3 +324,48 @@ async def test_what_is_on_a_disk_has_a_size(new_url: Callable[[], str]) -> None:
         await store.create("/a", b"x" * 1000)
         size = await store.size()
         assert size is None if url == "memory:" else size is not None and size > 1000
+
+
+@pytest.mark.parametrize("prefix", ["/a/key", "/a/"], ids=["key", "collection"])
+async def test_a_watch_from_the_revision_of_a_list_has_no_gap(new_url: NewURL, prefix: str) -> None:
+    """State and start of a stream come from one read, while others write."""
+    async with open_storage(new_url()) as store:
+        revision = await store.create("/a/key", b"0")
+        stop = False
+
+        async def write() -> int:
+            number, last = 0, revision
+            while not stop:
+                number += 1
+                last = await store.update("/a/key", b"%d" % number, expected=last)
+                await store.create(f"/b/{number}", b"")
+            return number
+
+        writing = asyncio.create_task(write())
+        try:
+            for _ in range(30):
+                page = await store.list(prefix, limit=1)
+                (item,) = page.items
+                assert item.mod_revision <= page.revision
+                watch = store.watch(prefix, page.revision)
+                async with asyncio.timeout(20):
+                    (event, *_) = await anext(aiter(watch))
+                watch.close()
+                assert event.value == b"%d" % (int(item.value) + 1)
+                assert event.revision > page.revision
+        finally:
+            stop = True
+            await writing
+
+
+async def test_pending_events_are_known(new_url: NewURL) -> None:
+    async with open_storage(new_url()) as store:
+        watch = store.watch("/a/", await store.revision())
+        revision = await store.create("/a/1", b"")
+        async with asyncio.timeout(20):
+            while await watch.progress() < revision or not watch.pending:
+                await asyncio.sleep(0.01)
+            assert [event.key for event in await anext(aiter(watch))] == ["/a/1"]
+        assert not watch.pending
+        assert watch.connected
+        watch.close()

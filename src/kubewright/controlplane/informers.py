@@ -167,6 +167,8 @@ class Informer:
         self._buffer: list[WatchCacheEvent] = []
         """Changes that arrived while the resource is being listed."""
         self._listing: asyncio.Task[None] | None = None
+        self._listed_revision = 0
+        """The revision of the last list; a watch that resumes repeats earlier changes."""
         self._synced_event = asyncio.Event()
 
     # Reading
@@ -315,10 +317,10 @@ class Informer:
         for key in [key for key in self._metadata if key not in listed]:
             self._delete(key, revision, old=None)
         self.synced = True
+        self._listed_revision = revision
         buffered, self._buffer = self._buffer, []
         for change in buffered:
-            if change.event.revision > revision:
-                self._apply(change)
+            self._apply(change)
         logger.debug(
             "listed resource",
             extra={
@@ -345,6 +347,8 @@ class Informer:
 
     def _apply(self, change: WatchCacheEvent) -> None:
         event = change.event
+        if event.revision <= self._listed_revision:
+            return
         key = (change.namespace, change.name)
         old = event.previous.value if event.previous is not None else None
         if event.value is None:

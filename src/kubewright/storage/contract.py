@@ -11,7 +11,7 @@ Values are opaque bytes. Keys are text, ordered by code point, in paths (`/regis
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Literal, NamedTuple, Self
 
 
@@ -108,16 +108,12 @@ class StorageWatch(ABC):
     def pending(self) -> bool:
         """Whether events are queued that iteration has not returned yet."""
 
-    @property
-    def connected(self) -> bool:
-        """Whether the stream is attached to the store and has delivered or queued every change so far.
+    connected: bool = True
+    """Whether the stream is attached to the store. False while a remote store is unreachable: the stream
+    resumes without a gap, but until then changes are delayed."""
 
-        False while a remote store is unreachable and until the stream has caught up afterwards.
-        """
-        return True
-
-    async def wait_until_connected(self) -> None:  # noqa: B027 - a store in process is always connected
-        """Wait until `connected` is true, or the stream has ended."""
+    on_connection_change: Callable[[bool], object] | None = None
+    """Called when `connected` changes."""
 
     @abstractmethod
     def close(self) -> None:

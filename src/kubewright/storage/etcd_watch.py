@@ -48,8 +48,7 @@ class EtcdWatch(StorageWatch):
         self._call: Any = None
         self._changed = asyncio.Condition()
         self._created = False
-        self._caught_up = False
-        self._catching_up: asyncio.Task[None] | None = None
+        self.connected = False
         self.task = asyncio.create_task(self._run(), name="etcd watch")
 
     def __aiter__(self) -> AsyncIterator[list[StorageEvent]]:
@@ -96,35 +95,16 @@ class EtcdWatch(StorageWatch):
     def pending(self) -> bool:
         return bool(self._queue)
 
-    @property
-    def connected(self) -> bool:
-        return self._caught_up and not self._ended
-
-    async def wait_until_connected(self) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._caught_up or self._ended)
-
     def close(self) -> None:
         self._ended = True
         self._queue = []
         self.task.cancel()
-        self._stop_catching_up()
 
-    async def _catch_up(self) -> None:
-        """Report the stream as connected once etcd confirms that no earlier change is outstanding."""
-        try:
-            await self.progress()
-        except (Compacted, StorageError):
-            return
-        async with self._changed:
-            self._caught_up = True
-            self._changed.notify_all()
-
-    def _stop_catching_up(self) -> None:
-        self._caught_up = False
-        if self._catching_up is not None:
-            self._catching_up.cancel()
-            self._catching_up = None
+    def _set_connected(self, connected: bool) -> None:
+        if connected != self.connected:
+            self.connected = connected
+            if self.on_connection_change is not None:
+                self.on_connection_change(connected)
 
     async def _run(self) -> None:
         failures = 0
@@ -175,7 +155,7 @@ class EtcdWatch(StorageWatch):
                 await self._take(call, response)
         finally:
             self._call = None
-            self._stop_catching_up()
+            self._set_connected(False)
             call.cancel()
 
     async def _take(self, call: Any, response: Any) -> None:
@@ -189,10 +169,7 @@ class EtcdWatch(StorageWatch):
                 self._created = True
                 if self._position is None:
                     self._position = response.header.revision
-                if self._position >= response.header.revision:
-                    self._caught_up = True
-                else:
-                    self._catching_up = asyncio.create_task(self._catch_up(), name="etcd watch progress")
+                self._set_connected(True)
             elif response.events:
                 self._queue.extend(map(self._event, response.events))
                 self._position = response.events[-1].kv.mod_revision

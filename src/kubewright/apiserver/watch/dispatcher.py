@@ -12,6 +12,7 @@ import heapq
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import too_large_resource_version
@@ -99,10 +100,10 @@ class EventListener(Protocol):
         """An object was written or removed."""
 
     def on_watch_lost(self) -> None:
-        """The watch on storage has ended: changes may be missed until `on_watch_restarted`."""
+        """The watch on storage is interrupted: the known state may be out of date."""
 
     def on_watch_restarted(self) -> None:
-        """A new watch has begun: read everything anew."""
+        """The watch on storage goes on, or another has begun: list every resource again."""
 
 
 class EventDispatcher:
@@ -127,9 +128,10 @@ class EventDispatcher:
         self._task: asyncio.Task[None] | None = None
         self._watch: Any = None
         self._lost = False
+        self._interrupted = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._progressed = asyncio.Event()
-        """Replaced after each batch and each restart; set when it is replaced."""
+        """Replaced, and set, after each batch and each change of the connection."""
 
     def register(self, cache: WatchCache) -> None:
         """Hand events under the cache's prefix to it."""
@@ -157,7 +159,7 @@ class EventDispatcher:
         self.running = True
         for cache in self._all():
             cache.reset(self.revision)
-        watch = self._watch = self.storage.watch(self.prefix, self.revision)
+        watch = self._open_watch(self.revision)
         self._task = asyncio.create_task(self._follow(watch))
 
     async def stop(self) -> None:
@@ -179,12 +181,28 @@ class EventDispatcher:
     async def wait_until_connected(self) -> None:
         """Wait until `connected` is true."""
         while self.running and not self.connected:
-            if self._lost:
-                await self._progressed.wait()
-            else:
-                await self._watch.wait_until_connected()
-                if not self.connected:
-                    await self._progressed.wait()
+            await self._progressed.wait()
+
+    def _open_watch(self, revision: int) -> Any:
+        watch = self._watch = self.storage.watch(self.prefix, revision)
+        watch.on_connection_change = partial(self._connection_changed, watch)
+        return watch
+
+    def _connection_changed(self, watch: Any, connected: bool) -> None:
+        """Have listeners list again after an interruption; watches of clients go on without a gap."""
+        if watch is not self._watch or self._lost or not self.running:
+            return
+        if not connected:
+            self._interrupted = True
+            logger.warning("storage watch interrupted")
+            for listener in self.listeners:
+                listener.on_watch_lost()
+        elif self._interrupted:
+            self._interrupted = False
+            logger.info("storage watch resumed")
+            for listener in self.listeners:
+                listener.on_watch_restarted()
+        self._report_progress()
 
     async def _follow(self, watch: Any) -> None:
         while self.running:
@@ -213,7 +231,7 @@ class EventDispatcher:
 
     async def _restart(self) -> Any:
         """Begin another watch at the current revision; every listener reads its state anew."""
-        self._lost = True
+        self._lost, self._interrupted = True, False
         for cache in self._all():
             cache.close_watchers()
         for listener in self.listeners:
@@ -227,7 +245,7 @@ class EventDispatcher:
                 break
             except StorageError as error:
                 logger.warning("storage unreachable; retrying", extra={"error": str(error)})
-        watch = self._watch = self.storage.watch(self.prefix, revision)
+        watch = self._open_watch(revision)
         for cache in self._all():
             cache.close_watchers()
             cache.reset(revision)
@@ -242,6 +260,9 @@ class EventDispatcher:
         self.revision = revision
         if self._waiters:
             self._wake()
+        self._report_progress()
+
+    def _report_progress(self) -> None:
         self._progressed.set()
         self._progressed = asyncio.Event()
 

@@ -1,0 +1,160 @@
+"""Informers: what handlers receive, and what a damaged object or a failing handler affects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.controlplane.path_client import PathClient
+
+from kubewright.apiserver import AlwaysAllow, APIServer, HTTPRequest, Resource, Version
+from kubewright.apiserver.authentication.user import SYSTEM
+from kubewright.controlplane.informers import Informers, ResourceEvent
+from kubewright.storage import MemoryStorage, StorageError
+
+THINGS = "/api/v1/namespaces/ns/things"
+
+
+class FailingWatch(MemoryStorage):
+    """Storage whose watches end on request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watches: list[Any] = []
+
+    def watch(self, prefix: str, revision: int) -> Any:
+        made = super().watch(prefix, revision)
+        self.watches.append(made)
+        return made
+
+    def fail(self) -> None:
+        """End every watch with an error."""
+        watch = self.watches[-1]
+
+        async def lost() -> Any:
+            raise StorageError("connection lost")
+
+        watch.__class__ = type("Lost", (watch.__class__,), {"__anext__": lambda self: lost()})
+        watch._wake()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[APIServer]:
+    made = APIServer(FailingWatch(), authorizer=AlwaysAllow())
+    made.add(Resource(group="", kind="Thing", plural="things", versions=[Version(name="v1")]))
+    async with made:
+        yield made
+
+
+@pytest.fixture
+async def informers(server: APIServer) -> AsyncIterator[Informers]:
+    made = Informers(server)
+    yield made
+    await made.stop()
+
+
+@pytest.fixture
+def client(server: APIServer) -> PathClient:
+    return PathClient(server, SYSTEM)
+
+
+def thing(name: str, **data: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": name}, **data}
+
+
+async def test_a_write_is_visible_when_it_is_acknowledged(informers: Informers, client: PathClient) -> None:
+    assert await informers.list("", "things") == []
+    for number in range(50):
+        made = await client.create(THINGS, thing(f"t{number}"))
+        found = await informers.get("", "things", f"t{number}", namespace="ns")
+        assert found is not None
+        assert found["metadata"]["uid"] == made["metadata"]["uid"]
+    await client.delete(f"{THINGS}/t0")
+    assert await informers.get("", "things", "t0", namespace="ns") is None
+
+
+async def test_handlers_receive_the_state_and_then_changes(informers: Informers, client: PathClient) -> None:
+    await client.create(THINGS, thing("before"))
+    seen: list[tuple[str, str]] = []
+    informers.add_handler("", "things", lambda event: seen.append((event.type, event.name)))
+    await client.create(THINGS, thing("after"))
+    await client.merge(f"{THINGS}/after", {"spec": {"a": 1}})
+    await client.delete(f"{THINGS}/before")
+    await informers.catch_up()
+    assert seen == [("ADDED", "before"), ("ADDED", "after"), ("MODIFIED", "after"), ("DELETED", "before")]
+
+
+async def test_a_lost_watch_reports_the_differences(
+    server: APIServer, informers: Informers, client: PathClient
+) -> None:
+    for name in ("deleted", "changed", "same"):
+        await client.create(THINGS, thing(name, spec={"n": 1}))
+    objects: list[tuple[str, str]] = []
+    metadata: list[tuple[str, str]] = []
+    informers.add_handler("", "things", lambda event: objects.append((event.type, event.name)))
+    informers.add_handler_for_all(lambda event: metadata.append((event.type, event.name)))
+    await informers.catch_up()
+    objects.clear()
+    metadata.clear()
+    server.storage.fail()  # type: ignore[attr-defined]
+    async with asyncio.timeout(5):
+        while informers.synced:
+            await asyncio.sleep(0)
+    await client.delete(f"{THINGS}/deleted")
+    await client.merge(f"{THINGS}/changed", {"spec": {"n": 2}})
+    await client.create(THINGS, thing("created"))
+    assert not informers.synced
+    async with asyncio.timeout(5):
+        while not informers.synced:
+            await asyncio.sleep(0.01)
+    expected = [("ADDED", "created"), ("DELETED", "deleted"), ("MODIFIED", "changed")]
+    assert sorted(objects) == expected
+    assert sorted(metadata) == expected
+
+
+async def test_an_undecodable_object_is_isolated(
+    server: APIServer, informers: Informers, client: PathClient
+) -> None:
+    seen: list[str] = []
+    informers.add_handler("", "things", lambda event: seen.append(event.name))
+    await client.create(THINGS, thing("first"))
+    query = "watch=1&labelSelector=!none"
+    watch = (await server.handle(HTTPRequest("GET", THINGS, query=query, user=SYSTEM))).stream
+    assert watch is not None
+    store = server.store("", "things")
+    assert store is not None
+    await server.storage.create(store.key("ns", "damaged"), b"\xff not JSON")
+    await client.create(THINGS, thing("second"))
+    await informers.catch_up()
+    assert seen == ["first", "second"]
+    assert await informers.get("", "things", "damaged", namespace="ns") is None
+    received = b""
+    async with asyncio.timeout(5):
+        while b'"second"' not in received:
+            received += await anext(watch)
+    assert b'"ERROR"' not in received
+    await watch.aclose()  # type: ignore[attr-defined]
+    metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
+    assert b'kubewright_informer_undecodable_objects_total{group="",resource="things"} 1.0' in metrics.body
+    assert informers.synced
+
+
+async def test_a_failing_handler_is_isolated(
+    server: APIServer, informers: Informers, client: PathClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    def fail(event: ResourceEvent) -> None:
+        raise ValueError("broken handler")
+
+    informers.add_handler("", "things", fail)
+    informers.add_handler("", "things", lambda event: seen.append(event.name))
+    for name in ("a", "b"):
+        await client.create(THINGS, thing(name))
+    await informers.catch_up()
+    assert seen == ["a", "b"]
+    assert "event handler failed" in caplog.text
+    metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
+    assert b'kubewright_informer_handler_errors_total{group="",resource="things"} 2.0' in metrics.body
