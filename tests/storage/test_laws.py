@@ -339,6 +339,7 @@ async def test_a_watch_from_the_revision_of_a_list_has_no_gap(new_url: NewURL, p
                 number += 1
                 last = await store.update("/a/key", b"%d" % number, expected=last)
                 await store.create(f"/b/{number}", b"")
+                await asyncio.sleep(0)
             return number
 
         writing = asyncio.create_task(write())

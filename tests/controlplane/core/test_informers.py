@@ -12,7 +12,7 @@ from tests.controlplane.path_client import PathClient
 from kubewright.apiserver import AlwaysAllow, APIServer, HTTPRequest, Resource, Version
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.controlplane.informers import Informers, ResourceEvent
-from kubewright.storage import MemoryStorage, StorageError
+from kubewright.storage import MemoryStorage
 
 THINGS = "/api/v1/namespaces/ns/things"
 
@@ -30,13 +30,10 @@ class FailingWatch(MemoryStorage):
         return made
 
     def fail(self) -> None:
-        """End every watch with an error."""
+        """Have the watch need history that is compacted."""
         watch = self.watches[-1]
-
-        async def lost() -> Any:
-            raise StorageError("connection lost")
-
-        watch.__class__ = type("Lost", (watch.__class__,), {"__anext__": lambda self: lost()})
+        self._keyspace.compact(self._keyspace.revision)
+        watch._position, watch._lagging = 0, True
         watch._wake()
 
 
@@ -79,6 +76,7 @@ async def test_handlers_receive_the_state_and_then_changes(informers: Informers,
     await client.create(THINGS, thing("before"))
     seen: list[tuple[str, str]] = []
     informers.add_handler("", "things", lambda event: seen.append((event.type, event.name)))
+    await informers.catch_up()
     await client.create(THINGS, thing("after"))
     await client.merge(f"{THINGS}/after", {"spec": {"a": 1}})
     await client.delete(f"{THINGS}/before")
