@@ -19,7 +19,7 @@ from tests.conformance.known import StepID, prune, read_known, write_known
 from tests.conformance.recordings import Recording
 from tests.conformance.report import describe, table
 from tests.conformance.runner import ServerUnreachable, StepResult, connect, judge
-from tests.conformance.servers import server
+from tests.conformance.servers import NEED_CONTROLLERS, is_in_process, server
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -222,13 +222,24 @@ def _run(coroutine: Any) -> Any:
 async def _check(
     chosen: list[Recording], options: dict[str, Any], judged: Callable[[list[StepResult]], None]
 ) -> None:
-    by_name = {each.case.name: each for each in chosen}
-    async with (
-        server(options["kubeconfig"], options["context"]) as config,
-        connect(config, **_connect_options(options)) as runner,
-    ):
-        async for result in runner.run(each.case for each in chosen):
-            judged(judge(by_name[result.case.name], result))
+    for controllers in (False, True):
+        group = {each.case.name: each for each in chosen}
+        if is_in_process(options["kubeconfig"]):
+            group = {
+                name: each
+                for name, each in group.items()
+                if (each.case.category in NEED_CONTROLLERS) == controllers
+            }
+        elif controllers:
+            return
+        if not group:
+            continue
+        async with (
+            server(options["kubeconfig"], options["context"], controllers=controllers) as config,
+            connect(config, **_connect_options(options)) as runner,
+        ):
+            async for result in runner.run(each.case for each in group.values()):
+                judged(judge(group[result.case.name], result))
 
 
 async def _record(cases: list[Case], options: dict[str, Any]) -> int:

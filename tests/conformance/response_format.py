@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import yaml
@@ -74,6 +75,8 @@ class ResponseFormat:
             and document.get("kind") == "Status"
             and document.get("status") == "Failure"
         )
+        if "ages" in step:
+            _replace_ages(document, {"Age", *step["ages"]})
         pick = step.get("pick")
         if pick and not is_failure:
             if not isinstance(pick, dict):
@@ -92,6 +95,17 @@ class ResponseFormat:
                 if isinstance(value, list):
                     value.sort(key=lambda item: json.dumps(item, sort_keys=True))
         return document
+
+
+def _replace_ages(document: Any, columns: set[str]) -> None:
+    """Replace durations in the cells of these table columns by `{age}`."""
+    if not isinstance(document, dict) or document.get("kind") != "Table":
+        return
+    names = [column.get("name") for column in document.get("columnDefinitions") or []]
+    for row in document.get("rows") or []:
+        for index, name in enumerate(names):
+            if name in columns and re.fullmatch(r"(\d+[smhdy])+", str(row["cells"][index])):
+                row["cells"][index] = "{age}"
 
 
 def _layout(body: bytes) -> str:

@@ -21,10 +21,16 @@ CONTROLLERS = "garbage-collector-controller,namespace-controller"
 """The controllers that recordings depend on."""
 
 
+NEED_CONTROLLERS = frozenset({"gc", "namespaces"})
+"""Categories that need these controllers."""
+
+
 @asynccontextmanager
-async def control_plane() -> AsyncIterator[ClusterConfig]:
+async def control_plane(*, controllers: bool) -> AsyncIterator[ClusterConfig]:
     """Start a `ControlPlane` in this process, configured like the reference server, listening with TLS.
 
+    `controllers` is for the categories of `NEED_CONTROLLERS` only: the reference server has no workload
+    controllers, which would change the status of recorded objects.
     The administrator has a static token, as on the reference server: with a client certificate, requests that
     carry another token would still be authenticated by the certificate.
     """
@@ -35,6 +41,7 @@ async def control_plane() -> AsyncIterator[ClusterConfig]:
             disable_admission_plugins=["ServiceAccount"],
             token_auth_file=tokens,
             kubeconfig=Path(folder, "kubeconfig"),
+            controllers=controllers,
             service_account_issuer="https://kubernetes.default.svc",
         )
         async with plane:
@@ -43,8 +50,13 @@ async def control_plane() -> AsyncIterator[ClusterConfig]:
 
 
 @asynccontextmanager
-async def server(kubeconfig: str | None, context: str = "") -> AsyncIterator[ClusterConfig]:
-    """The server of a kubeconfig; else one from `KUBEBUILDER_ASSETS`; else the in-process control plane."""
+async def server(
+    kubeconfig: str | None, context: str = "", *, controllers: bool = True
+) -> AsyncIterator[ClusterConfig]:
+    """The server of a kubeconfig; else one from `KUBEBUILDER_ASSETS`; else the in-process control plane.
+
+    `controllers` applies to the control plane.
+    """
     if kubeconfig:
         yield load_config(kubeconfig, context=context)
     elif os.environ.get("KUBEBUILDER_ASSETS"):
@@ -52,8 +64,13 @@ async def server(kubeconfig: str | None, context: str = "") -> AsyncIterator[Clu
         with start_kube_apiserver(assets) as config, controller_manager(assets, config):
             yield config
     else:
-        async with control_plane() as config:
+        async with control_plane(controllers=controllers) as config:
             yield config
+
+
+def is_in_process(kubeconfig: str | None) -> bool:
+    """Whether `server` starts the in-process control plane."""
+    return not kubeconfig and not os.environ.get("KUBEBUILDER_ASSETS")
 
 
 @contextmanager
@@ -73,6 +90,9 @@ def controller_manager(assets: Path, config: ClusterConfig) -> Iterator[None]:
                 f"--controllers={CONTROLLERS}",
                 "--leader-elect=false",
                 "--secure-port=0",
+                "--kube-api-qps=2000",
+                "--kube-api-burst=2000",
+                "--concurrent-namespace-syncs=20",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -17,14 +17,12 @@ from tests.conformance.known import read_known
 from tests.conformance.recordings import read_category, read_index
 from tests.conformance.report import describe
 from tests.conformance.runner import StepResult, connect, judge
-from tests.conformance.servers import control_plane
+from tests.conformance.servers import NEED_CONTROLLERS, control_plane
 
 from kubewright.client import ClusterConfig
 
 LEVEL = 2
 STEPS_PER_CHUNK = 250
-NEED_CONTROLLERS = frozenset({"gc", "namespaces"})
-"""Categories that need kube-controller-manager, which `real_config` does not start."""
 
 
 def chunks() -> list[tuple[str, int, int]]:
@@ -37,11 +35,11 @@ def chunks() -> list[tuple[str, int, int]]:
 
 
 @asynccontextmanager
-async def server(real: ClusterConfig | None) -> AsyncIterator[ClusterConfig]:
+async def server(real: ClusterConfig | None, *, controllers: bool) -> AsyncIterator[ClusterConfig]:
     if real is not None:
         yield real
     else:
-        async with control_plane() as config:
+        async with control_plane(controllers=controllers) as config:
             yield config
 
 
@@ -52,13 +50,13 @@ async def test_responses_equal_the_recorded_ones(
     category: str, number: int, count: int, real_config: ClusterConfig | None
 ) -> None:
     if real_config is not None and category in NEED_CONTROLLERS:
-        pytest.skip("needs kube-controller-manager")
+        pytest.skip("needs kube-controller-manager, which real_config does not start")
     recordings = {each.case.name: each for each in read_category(category)[number::count]}
     known = read_known() if real_config is None else {}
     options = RunOptions(max_wait=20, with_sleeps=real_config is not None)
     steps: list[StepResult] = []
     async with (
-        server(real_config) as config,
+        server(real_config, controllers=category in NEED_CONTROLLERS) as config,
         connect(config, keep=real_config is None, options=options) as runner,
     ):
         async for result in runner.run(each.case for each in recordings.values()):

@@ -86,7 +86,9 @@ class WebhookServer:
         if settings.get("delay"):
             await asyncio.sleep(settings["delay"])
         if settings.get("http"):
-            return web.Response(status=settings["http"], text="webhook failure")
+            return web.Response(
+                status=settings["http"], text="webhook failure", content_type="application/json"
+            )
         if settings.get("raw") is not None:
             return web.Response(text=settings["raw"], content_type="application/json")
         is_conversion = "convert" in settings or "fail" in settings

@@ -1,10 +1,32 @@
-"""Cases that are built from the minimal valid object of each built-in kind."""
+"""Cases that are built from descriptions of the built-in kinds.
+
+`kinds/*.yaml` describes each kind: a minimal object, variants with many fields, combinations of fields to
+try, updates, statuses. The modules turn the descriptions into cases:
+
+- `builtin_kinds`: reads the descriptions
+- `field_values`: every field of a variant with invalid, empty and missing values
+- `updates`: changes of every field, status and scale
+- `requests`: reads, writes, patches, apply, watches and deletes of every kind
+
+What is stored is the expanded case, so a replay needs none of this.
+"""
 
 from __future__ import annotations
 
 from tests.conformance.cases import Case
+from tests.conformance.generate.builtin_kinds import load_kinds
+from tests.conformance.generate.field_values import field_value_cases
+from tests.conformance.generate.requests import request_cases
+from tests.conformance.generate.updates import update_cases
 
 
 def generate_cases() -> list[Case]:
     """Build every generated case, sorted by name."""
-    return []
+    kinds = load_kinds()
+    cases = [
+        case
+        for kind in kinds
+        for build in (field_value_cases, update_cases, request_cases)
+        for case in build(kind)
+    ]
+    return sorted(cases, key=lambda case: case.name)
