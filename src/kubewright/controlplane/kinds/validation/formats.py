@@ -16,7 +16,6 @@ from kubewright.schema import field_errors as fe
 
 NON_NEGATIVE = "must be greater than or equal to 0"
 MAX_INT32 = (1 << 31) - 1
-FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 
 _UNDERSCORED = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
 
@@ -95,11 +94,6 @@ def port(value: int | str | None, path: str) -> Errors:
     if isinstance(value, str):
         return [fe.invalid(path, value, text) for text in names.check_port_name(value)]
     return port_number(value or 0, path)
-
-
-def file_mode(value: int | None, path: str) -> Errors:
-    """Check the permission bits of a file."""
-    return [] if value is None or 0 <= value <= 0o777 else [fe.invalid(path, value, FILE_MODE)]
 
 
 def no_backsteps(value: str, path: str) -> Errors:

@@ -20,6 +20,7 @@ from kubewright.controlplane.kinds.validation import (
 )
 from kubewright.controlplane.kinds.validation.addresses import legacy_ip_errors
 from kubewright.controlplane.kinds.validation.formats import (
+    choice,
     dns_subdomain,
     dns_subdomain_with_underscores,
     non_negative,
@@ -186,6 +187,10 @@ def _check_gate(gate: Object, path: str) -> Errors:
     return qualified_name(gate.get("name") or "", path)
 
 
+def _check_preemption_policy(policy: str, path: str) -> Errors:
+    return choice(policy, ("PreemptLowerPriority", "Never"), path)
+
+
 def _check_overhead(overhead: Object, path: str) -> Errors:
     return requirement_errors({"limits": overhead}, set(), path)
 
@@ -235,7 +240,7 @@ POD_SPEC = Rules(
             "subdomain": DNS_LABEL,
             "tolerations": toleration_errors,
             "hostAliases[*]": {"ip": Check(legacy_ip_errors, absent=""), "hostnames[*]": dns_subdomain},
-            "preemptionPolicy": Enum("PreemptLowerPriority", "Never"),
+            "preemptionPolicy": _check_preemption_policy,
             "overhead": _check_overhead,
         },
         check_operating_system,
