@@ -1,9 +1,8 @@
-"""Admission: the last word about a write, after authorization.
+"""Admission: plug-ins that change or reject writes after authorization.
 
-Plug-ins come in two kinds, and one class may be both. *Mutating* ones run first, in order, and may change the
-object; if one that runs later changed it, earlier ones that ask for it are run once more (`reinvoke`).
-*Validating* ones see the final object, all at once, and may only refuse: raise an `APIError`
-(`Forbidden`, `Invalid`...) to do so.
+*Mutating* plug-ins run first, in order, and may change the object; if a later one changed it, earlier ones
+with `reinvoke` run once more. *Validating* plug-ins see the final object, run concurrently and can only
+reject it by raising an `APIError` (`Forbidden`, `Invalid`). One class can be both.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ AdmissionOperation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True)
 class AdmissionAttributes:
-    """What admission plug-ins see. Objects are in the requested version."""
+    """A write as admission plug-ins see it. Objects are in the requested version."""
 
     operation: AdmissionOperation
     user: User
@@ -35,10 +34,9 @@ class AdmissionAttributes:
     kind: GroupVersionKind
     namespace: str
     name: str
-    """Empty while a generated name is outstanding."""
+    """Empty until a generated name is known."""
     object: Object | None
-    """The new object; `None` on DELETE; the options on CONNECT. Mutating plug-ins change it in place or
-    replace it."""
+    """The new object; `None` for DELETE; the options for CONNECT. Mutating plug-ins change or replace it."""
     old_object: Object | None
     options: Object
     dry_run: bool
@@ -51,20 +49,20 @@ class AdmissionAttributes:
     convert: Callable[[Object, str], Awaitable[Object]] | None = None
     """Converts an object of this resource to another version."""
     renew: Callable[[Object], None] | None = None
-    """Prunes and defaults an object that came back from outside (a webhook's patch)."""
+    """Prunes and defaults an object that a webhook has patched."""
     reinvocation: bool = False
-    """Whether this is the second round."""
+    """Whether plug-ins are called for the second time."""
     state: dict[Any, Any] = field(default_factory=dict)
-    """Scratch space that plug-ins share between the rounds of one request."""
+    """State that plug-ins share between the calls of one request."""
 
     def warn(self, text: str) -> None:
-        """Send a `Warning` header, once."""
+        """Add a `Warning` header, once."""
         if text and text not in self.warnings:
             self.warnings.append(text)
 
 
 class AdmissionPlugin:
-    """Base of plug-ins. `name` identifies it; `handles` says cheaply whether it wants to see a request."""
+    """Base class of plug-ins. `handles` decides, at little cost, whether a plug-in is called."""
 
     name = ""
     mutating = False
@@ -73,26 +71,27 @@ class AdmissionPlugin:
     """Whether `mutate` runs a second time when a later plug-in changed the object."""
 
     final = False
-    """Whether `validate` waits until all others have agreed: it takes what would have to be given back."""
+    """Whether `validate` runs after all others have accepted the write, because it reserves something
+    (quota)."""
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Whether this plug-in has anything to say about the request."""
+        """Whether the plug-in is called for a write."""
         return True
 
     def wants_reinvocation(self, request: AdmissionAttributes) -> bool:
-        """Whether a plug-in that may be reinvoked asks for it itself, whatever later ones did."""
+        """Whether a plug-in with `reinvoke` runs again even if no later plug-in changed the object."""
         return False
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Change `request.object`; return whether it was changed. Raise an `APIError` to refuse."""
+        """Change `request.object`; return whether it was changed. Raise an `APIError` to reject the write."""
         return False
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Raise an `APIError` to refuse."""
+        """Raise an `APIError` to reject the write."""
 
 
 class AdmissionChain:
-    """The plug-ins of a server, in order."""
+    """The admission plug-ins of a server, in order."""
 
     def __init__(self, plugins: Iterable[AdmissionPlugin] = ()) -> None:
         self.plugins: list[AdmissionPlugin] = []
@@ -103,13 +102,13 @@ class AdmissionChain:
             self.add(plugin)
 
     def add(self, plugin: AdmissionPlugin, *, before: str = "") -> None:
-        """Append a plug-in, or put it before the one named."""
+        """Append a plug-in, or insert it before another one."""
         names = [each.name for each in self.plugins]
         self.plugins.insert(names.index(before) if before in names else len(names), plugin)
         self._sort()
 
     def remove(self, name: str) -> None:
-        """Take out the plug-ins of that name."""
+        """Remove the plug-ins of a name."""
         self.plugins = [plugin for plugin in self.plugins if plugin.name != name]
         self._sort()
 
@@ -135,7 +134,7 @@ class AdmissionChain:
         return bool(self._validating or self._final)
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Run the mutating plug-ins; returns whether the object was changed."""
+        """Run the mutating plug-ins; return whether the object was changed."""
         ran: list[tuple[AdmissionPlugin, int]] = []
         changes = 0
         for plugin in self._mutating:
@@ -150,7 +149,7 @@ class AdmissionChain:
         return changes > 0
 
     async def validate(self, request: AdmissionAttributes) -> None:
-        """Run the validating plug-ins at once; the first refusal, in order, wins."""
+        """Run the validating plug-ins concurrently; the first error, in order, is raised."""
         wanted = [plugin for plugin in self._validating if plugin.handles(request)]
         if len(wanted) == 1:
             await wanted[0].validate(request)

@@ -1,10 +1,10 @@
-"""An API server behind a cluster's: whom it believes, whom it asks, and how the cluster learns of it.
+"""Delegated authentication and authorization of an extension API server.
 
-The cluster's API server has already identified the user and passes the request on, as a front proxy: it shows
-a certificate and names the user in headers. Which certificate and which headers stands in the config map
-`kube-system/extension-apiserver-authentication`. Clients that come straight to the server are known by a
-certificate of the cluster's authority or by a token, which the cluster is asked about (TokenReview). What
-somebody may do is always the cluster's decision (SubjectAccessReview).
+The cluster's API server authenticates the user and forwards the request as a front proxy: with a client
+certificate and headers that name the user. Certificate authority and headers are in the config map
+`kube-system/extension-apiserver-authentication`. Clients that connect directly are authenticated by a
+certificate of the cluster's authority or by a token (TokenReview). Authorization is always delegated
+(SubjectAccessReview).
 
     async with Client.connect() as cluster:
         access = await Delegation.read(cluster)
@@ -12,12 +12,13 @@ somebody may do is always the cluster's decision (SubjectAccessReview).
         server.add(resource_of(Toy))
         async with serve(
             server, port=8443, hosts=("toys.default.svc",), client_authorities=access.authorities
-        ) as front:
-            for each in api_services(front, service="toys", namespace="default"):
+        ) as https:
+            for each in api_services(https, service="toys", namespace="default"):
                 await cluster.apply(each, field_owner="toys", force=True)
 
-It needs the cluster role `system:auth-delegator`, and the role `extension-apiserver-authentication-reader` in
-`kube-system`; to apply the APIServices also `patch` and `create` of them.
+Required permissions: the cluster role `system:auth-delegator`, the role
+`extension-apiserver-authentication-reader` in `kube-system`, and `patch` and `create` of APIServices to apply
+them.
 """
 
 from __future__ import annotations
@@ -50,21 +51,21 @@ NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """What a cluster says about identities, for an `APIServer` and its `HTTPServer`. Read at the start."""
+    """Authenticator, authorizer and certificate authorities of a cluster; read once at startup."""
 
     authenticator: AuthenticatorChain
     authorizer: AuthorizerUnion
     authorities: tuple[bytes, ...]
-    """`client_authorities` of the server's port: whose certificates are looked at."""
+    """`client_authorities` of the `HTTPServer`."""
 
     @classmethod
     async def read(cls, cluster: Client) -> Delegation:
-        """Ask the cluster of a client."""
+        """Read the configuration of the client's cluster."""
         try:
             found = await cluster.get("configmaps", NAME, namespace=NAMESPACE)
         except NotFound:
             raise NotFound(
-                f"the cluster has no config map {NAMESPACE}/{NAME}, so it does not aggregate API servers"
+                f"config map {NAMESPACE}/{NAME} not found: the cluster does not aggregate API servers"
             ) from None
         data: dict[str, str] = found.get("data") or {}
 
@@ -99,22 +100,23 @@ def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaderA
 
 
 def api_services(
-    front: HTTPServer, *, service: str, namespace: str, port: int = 443, group_priority: int = 1000
+    https: HTTPServer, *, service: str, namespace: str, port: int = 443, group_priority: int = 1000
 ) -> list[APIService]:
-    """The APIServices of every group version that a server serves, for the cluster to send requests to.
+    """Return the APIServices of all group versions of a server, which make the cluster forward requests to
+    it.
 
-    `service` is the Service in front of it; the certificate must be valid for `<service>.<namespace>.svc`
+    `service` is the Service of the server; its certificate must be valid for `<service>.<namespace>.svc`
     (`serve(..., hosts=...)`).
     """
     from kubewright.api.apiregistration.v1 import APIService, APIServiceSpec, ServiceReference
 
-    served = {
+    group_versions = {
         (store.resource.group, version.name)
-        for store in front.server.stores
+        for store in https.server.stores
         for version in store.resource.versions
         if version.served and store.resource.group
     }
-    best_last = sorted(served, key=lambda each: (each[0], version_priority(each[1])), reverse=True)
+    best_last = sorted(group_versions, key=lambda each: (each[0], version_priority(each[1])), reverse=True)
     return [
         APIService(
             metadata=ObjectMeta(name=f"{version}.{group}"),
@@ -123,7 +125,7 @@ def api_services(
                 version=version,
                 group_priority_minimum=group_priority,
                 version_priority=rank,
-                ca_bundle=front.authority_pem,
+                ca_bundle=https.authority_pem,
                 service=ServiceReference(name=service, namespace=namespace, port=port),
             ),
         )

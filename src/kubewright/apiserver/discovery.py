@@ -1,10 +1,9 @@
-"""Discovery: what a server serves, for clients that want to know.
+"""Discovery documents: groups, versions and resources.
 
-Every answer is made from the resources when it is first asked for after a change, and kept. The aggregated
-form (all groups in one answer) carries an ETag, so that clients that know it already get a 304.
+Documents are built from the resources at the first request after a change, and cached. The aggregated
+document (all groups in one response) has an ETag: clients that have it get a 304.
 
-`external` adds groups that are served elsewhere (an aggregator's): objects in the shape of the aggregated
-form.
+`external` adds groups that other servers serve, in the aggregated form.
 """
 
 from __future__ import annotations
@@ -53,19 +52,20 @@ class Discovery:
         self._documents: dict[str, bytes] = {}
         self._etags: dict[bytes, str] = {}
         self.external: Callable[[], Iterable[dict[str, Any]]] = tuple
-        """Further groups in aggregated form, each with `metadata.name` and, for order, `_priority`."""
+        """Groups of other servers in aggregated form, each with `metadata.name` and, for the order,
+        `_priority`."""
         self.addresses: Callable[[], list[dict[str, str]]] = list
-        """Where clients reach the server: `clientCIDR` and `serverAddress`."""
+        """Addresses of the server: `clientCIDR` and `serverAddress`."""
         self.hidden: Callable[[Resource], bool] = lambda resource: False
-        """Resources that are served but not yet (or no longer) shown."""
+        """Resources that are served but not in discovery yet, or no longer."""
 
     def invalidate(self) -> None:
-        """Forget documents: the resources have changed."""
+        """Discard the documents: the resources have changed."""
         self._documents.clear()
         self._etags.clear()
 
     def _versions(self) -> dict[str, dict[str, list[tuple[Resource, Version]]]]:
-        """Group to version to resources, in order of priority."""
+        """Return group to version to resources, in order of priority."""
         found: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
         ranks: dict[str, tuple[int, str]] = {}
         for store in self._server.stores:
@@ -89,7 +89,7 @@ class Discovery:
         return ordered
 
     def paths(self) -> list[str]:
-        """Paths for the index."""
+        """Return the paths for the index."""
         paths = []
         for group, versions in self._versions().items():
             root = f"/apis/{group}" if group else "/api"
@@ -97,14 +97,14 @@ class Discovery:
         return paths
 
     def groups(self) -> dict[str, list[str]]:
-        """Groups and their versions, preferred first."""
+        """Return the groups and their versions, preferred first."""
         return {group: list(versions) for group, versions in self._versions().items()}
 
     async def root(self, request: HTTPRequest) -> HTTPResponse:
-        """`/api` and `/apis`."""
+        """Serve `/api` and `/apis`."""
         path = request.path.rstrip("/")
         if _wants_aggregated(request):
-            return self._answer_aggregated(request, path)
+            return self._aggregated_response(request, path)
         key = f"legacy {path}"
         body = self._documents.get(key)
         if body is None:
@@ -114,7 +114,8 @@ class Discovery:
         return response
 
     def handler(self, path: str) -> Callable[[HTTPRequest], Awaitable[HTTPResponse]] | None:
-        """What answers `/apis/<group>`, `/apis/<group>/<version>` and `/api/<version>`, if they exist."""
+        """Return the handler of `/apis/<group>`, `/apis/<group>/<version>` or `/api/<version>`, if it
+        exists."""
         parts = path.strip("/").split("/")
         versions = self._versions()
         document: Any = None
@@ -131,10 +132,10 @@ class Discovery:
         if document is None:
             return None
 
-        async def answer(request: HTTPRequest) -> HTTPResponse:
+        async def serve_document(request: HTTPRequest) -> HTTPResponse:
             return respond(request, negotiate(request, transforms=False), encode(document))
 
-        return answer
+        return serve_document
 
     def _core_root(self) -> dict[str, Any]:
         return {
@@ -144,7 +145,7 @@ class Discovery:
         }
 
     def group_list(self) -> list[dict[str, Any]]:
-        """Every group that clients are shown, wherever it is served, in order of priority."""
+        """Return all groups, also those of other servers, in order of priority."""
         priorities = self._priorities()
         found = {group: list(versions) for group, versions in self._versions().items() if group}
         for item in self.external():
@@ -198,7 +199,7 @@ class Discovery:
                 sub["kind"] = kind.kind if kind is not None else resource.kind
                 sub["verbs"] = _verbs(subresource.verbs)
                 resources.append(sub)
-        # The core group's list has never had an `apiVersion`.
+        # The list of the core group has no `apiVersion` in kube-apiserver.
         return {
             "kind": "APIResourceList",
             **({"apiVersion": "v1"} if group else {}),
@@ -206,7 +207,7 @@ class Discovery:
             "resources": resources,
         }
 
-    def _answer_aggregated(self, request: HTTPRequest, path: str) -> HTTPResponse:
+    def _aggregated_response(self, request: HTTPRequest, path: str) -> HTTPResponse:
         key = f"aggregated {path}"
         body = self._documents.get(key)
         if body is None:
@@ -222,10 +223,10 @@ class Discovery:
     def _aggregated(self, path: str) -> dict[str, Any]:
         priorities = self._priorities()
         items: list[tuple[int, dict[str, Any]]] = []
-        elsewhere = {item["metadata"]["name"]: item for item in self.external()} if path == "/apis" else {}
+        external = {item["metadata"]["name"]: item for item in self.external()} if path == "/apis" else {}
         for group, versions in self._versions().items():
             if (path == "/api") == (group == ""):
-                other = elsewhere.pop(group, {})
+                other = external.pop(group, {})
                 listed = [
                     self._aggregated_version(group, version, pairs) for version, pairs in versions.items()
                 ]
@@ -233,7 +234,7 @@ class Discovery:
                 metadata = {"name": group} if group else {}
                 priority = max(priorities.get(group, 0), other.get("_priority", 0))
                 items.append((priority, {"metadata": metadata, "versions": listed}))
-        for item in elsewhere.values():
+        for item in external.values():
             shown = {key: value for key, value in item.items() if not key.startswith("_")}
             items.append((item.get("_priority", 0), shown))
         items.sort(key=lambda entry: (-entry[0], entry[1]["metadata"].get("name", "")))
@@ -278,7 +279,7 @@ class Discovery:
 
 
 def _response_kind(resource: Resource, kind: GroupVersionKind) -> dict[str, str]:
-    """The kind of an answer; Kubernetes' own kinds leave out the group version that they are listed under."""
+    """Return the kind of responses; built-in kinds omit the group version that they are listed under."""
     own = not resource.custom and resource.version(kind.version) is not None and kind.group == resource.group
     group, version = ("", "") if own else (kind.group, kind.version)
     return {"group": group, "version": version, "kind": kind.kind}

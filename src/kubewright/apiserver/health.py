@@ -1,6 +1,6 @@
-"""`/healthz`, `/livez`, `/readyz`: named checks, all together or one by one.
+"""Health checks: `/healthz`, `/livez`, `/readyz`, all checks or one by name.
 
-A check is a plain or async function that raises if something is wrong; what it raises is logged, not shown.
+A check is a plain or async function that raises if it fails. The error is logged, not part of the response.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class HealthChecks:
         return await _run(self._checks["/readyz"][name])
 
     def handler(self, endpoint: str) -> Callable[[HTTPRequest], Awaitable[HTTPResponse]]:
-        """What answers an endpoint and the paths of its checks."""
+        """Return the handler of an endpoint and of the paths of its checks."""
 
         async def handle(request: HTTPRequest) -> HTTPResponse:
             checks = self._checks[endpoint]
@@ -68,7 +68,10 @@ class HealthChecks:
             if problem is None:
                 lines.append(f"[+]{name} ok")
             else:
-                logger.warning("%s check %s failed: %s", endpoint[1:], name, problem)
+                logger.warning(
+                    "health check failed",
+                    extra={"endpoint": endpoint[1:], "check": name, "error": str(problem)},
+                )
                 lines.append(f"[-]{name} failed: reason withheld")
                 failed.append(name)
         if excluded:

@@ -1,9 +1,9 @@
-"""A client's transport that calls the server in the same process.
+"""Client transport that calls an API server in the same process.
 
     client = Client(REST(InProcessTransport(server)))
 
-Requests go through everything behind the socket (authorization, admission, validation, storage, watches) and
-skip only bytes on a wire. The user is given here, as a certificate or token would give it.
+Requests pass the whole pipeline (authorization, admission, validation, storage, watches); only TLS and HTTP
+are skipped. The user is an argument instead of a certificate or token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class InProcessTransport:
     def __init__(
         self, server: APIServer, user: User | None = ADMINISTRATOR, headers: Mapping[str, str] | None = None
     ) -> None:
-        """`user` is who asks; with `None` the server's own authenticators decide, by the headers."""
+        """`user` sends the requests; with `None`, the server authenticates them by their headers."""
         self.server = server
         self.user = user
         self._headers = CIMultiDict(headers or {})
@@ -65,7 +65,7 @@ class InProcessTransport:
         body: bytes = b"",
         timeout: float | None = None,
     ) -> APIResponse:
-        """One request, one complete answer."""
+        """Send a request; return the complete response."""
         async with asyncio.timeout(timeout):
             response = await self.server.handle(self._request(method, path, query, headers, body))
             if response.stream is not None:
@@ -88,7 +88,7 @@ class InProcessTransport:
         timeout: float | None = None,
         idle_timeout: float | None = None,
     ) -> ResponseStream:
-        """Start a request whose answer arrives over time."""
+        """Send a request; return its streamed response."""
         async with asyncio.timeout(timeout):
             response = await self.server.handle(self._request(method, path, query, headers, body))
         return _Stream(response, idle_timeout)
@@ -101,7 +101,7 @@ class InProcessTransport:
         protocols: tuple[str, ...] = (),
         timeout: float | None = None,
     ) -> WebSocketConnection:
-        """Open a conversation with a handler of the server."""
+        """Open a WebSocket."""
         handshake = CIMultiDict(headers or {})
         handshake.update(
             {
@@ -115,26 +115,26 @@ class InProcessTransport:
         async with asyncio.timeout(timeout):
             response = await self.server.handle(self._request("GET", path, query, handshake, b""))
         if response.websocket is None:
-            raise _refusal(response)
+            raise _error(response)
         agreed = next((each for each in response.protocols if each in protocols), "")
-        near, far = _End.pair(agreed)
+        client_end, server_end = _SocketEnd.pair(agreed)
 
-        async def converse() -> None:
+        async def run_handler() -> None:
             assert response.websocket is not None
             try:
-                await response.websocket(far)
+                await response.websocket(server_end)
             finally:
-                await far.close()
+                await server_end.close()
 
-        near.task = asyncio.create_task(converse())
-        return near
+        client_end.task = asyncio.create_task(run_handler())
+        return client_end
 
     def invalidate_credentials(self) -> bool:
-        """There is nothing to renew."""
+        """Do nothing: there are no credentials."""
         return False
 
     async def aclose(self) -> None:
-        """The server stays as it is."""
+        """Do nothing: the server keeps running."""
 
 
 def _headers(response: HTTPResponse) -> CIMultiDict[str]:
@@ -147,7 +147,7 @@ def _headers(response: HTTPResponse) -> CIMultiDict[str]:
     return headers
 
 
-def _refusal(response: HTTPResponse) -> APIError:
+def _error(response: HTTPResponse) -> APIError:
     try:
         status = codec.loads(response.body)
     except codec.DecodeError:
@@ -184,7 +184,7 @@ class _Stream:
                 return await anext(self._source)
         except TimeoutError:
             await self.aclose()
-            raise ConnectionFailed(f"the connection has been silent for {self._idle_timeout:.0f} s") from None
+            raise ConnectionFailed(f"no data received for {self._idle_timeout:.0f} s") from None
 
     async def aclose(self) -> None:
         self._closed = True
@@ -195,21 +195,21 @@ class _Stream:
                 await close()
 
 
-class _End:
-    """One end of a conversation between two coroutines."""
+class _SocketEnd:
+    """One end of a WebSocket between two coroutines."""
 
     def __init__(self, protocol: str, inbox: asyncio.Queue[bytes | str | None]) -> None:
         self.protocol = protocol
         self.task: asyncio.Task[None] | None = None
         self._inbox = inbox
-        self._peer: _End
+        self._peer: _SocketEnd
         self._closed = False
 
     @classmethod
-    def pair(cls, protocol: str) -> tuple[_End, _End]:
-        near, far = cls(protocol, asyncio.Queue(64)), cls(protocol, asyncio.Queue(64))
-        near._peer, far._peer = far, near
-        return near, far
+    def pair(cls, protocol: str) -> tuple[_SocketEnd, _SocketEnd]:
+        client_end, server_end = cls(protocol, asyncio.Queue(64)), cls(protocol, asyncio.Queue(64))
+        client_end._peer, server_end._peer = server_end, client_end
+        return client_end, server_end
 
     async def receive(self) -> bytes | str | None:
         if self._closed or (self._peer._closed and self._inbox.empty()):
@@ -221,7 +221,7 @@ class _End:
 
     async def send(self, data: bytes | str) -> None:
         if self._closed or self._peer._closed:
-            raise ConnectionFailed("the conversation is over")
+            raise ConnectionFailed("WebSocket is closed")
         await self._peer._inbox.put(data)
 
     async def close(self, code: int = 1000, reason: str = "") -> None:

@@ -1,11 +1,10 @@
-"""Resources from Python types: what `@resource` says of a class, ready to be served.
+"""Resources from Python classes that are declared with `@resource`.
 
     server.add(resource_of(Guestbook))
     server.add(resource_of(PizzaV1Alpha1, PizzaV1Beta1, hub=PizzaV1Beta1, strategy=PizzaStrategy()))
 
-Several classes are several versions of one kind. Conversion goes through the hub: a spoke class has the
-methods `convert_to(hub_class) -> hub object` and `convert_from(hub object) -> spoke object` (a class
-method).
+Several classes are versions of one kind. They are converted through the hub: another class has the methods
+`convert_to(hub_class) -> hub object` and, as a class method, `convert_from(hub object) -> object`.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ def resource_of(
     subresources: Mapping[str, Subresource] | None = None,
     **settings: Any,
 ) -> Resource:
-    """The resource that these classes declare, one version each; `settings` are further fields of
-    `Resource`."""
+    """Return the resource that the classes declare, one version each; `settings` are fields of `Resource`."""
     if not classes:
         raise TypeError("resource_of needs at least one class")
     infos = [resource_info(cls) for cls in classes]

@@ -1,4 +1,4 @@
-"""What `/version` says."""
+"""The document at `/version`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class VersionInfo:
-    """The version of Kubernetes whose API this server speaks; clients compare it with their own."""
+    """The Kubernetes version whose API the server implements; clients compare it with theirs."""
 
     major: str = "1"
     minor: str = "36"
     git_version: str = "v1.36.0+kubewright"
 
     def to_dict(self) -> dict[str, str]:
-        """The body of `/version`."""
+        """Return the body of `/version`."""
         machine = platform.machine()
         return {
             "major": self.major,

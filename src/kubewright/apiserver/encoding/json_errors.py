@@ -1,6 +1,6 @@
-"""What Go's decoder says about text that is no JSON: the first character that cannot be, and why.
+"""Error messages of Go's JSON decoder: the first invalid character, and why.
 
-Clients and tests match on these words. A text is read a second time for them only when it could not be read.
+Clients and tests match on these messages. A text is scanned a second time only when it could not be decoded.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _END = "unexpected end of JSON input"
 
 
 def json_error(data: bytes, error: Exception) -> str:
-    """Why `data` is no JSON; what the decoder raised if it seems to be."""
-    return _Scan(data).complaint() or str(error)
+    """Return why `data` is not JSON; the error of the decoder if the scan finds nothing."""
+    return _Scanner(data).error() or str(error)
 
 
-class _Scan:
-    """One pass over a text, from token to token."""
+class _Scanner:
+    """Scans a text token by token."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
 
-    def complaint(self) -> str | None:
-        """The first thing that is wrong."""
+    def error(self) -> str | None:
+        """Return the first error."""
         try:
             self._document()
         except ValueError as problem:
@@ -34,7 +34,7 @@ class _Scan:
         return None
 
     def _document(self) -> None:
-        """Values and what has to follow them; `closers` holds the containers that are open."""
+        """Scan values and separators; `closers` has the closing characters of open containers."""
         closers: list[int] = []
         self._value(closers)
         while closers:
@@ -44,7 +44,7 @@ class _Scan:
                 closers.pop()
             elif char != 0x2C:
                 after = "object key:value pair" if closer == 0x7D else "array element"
-                self._refuse(f"after {after}")
+                self._fail(f"after {after}")
             else:
                 if closer == 0x7D:
                     self._key(self._next())
@@ -52,10 +52,10 @@ class _Scan:
         self._skip()
         if self._at < len(self._data):
             self._at += 1
-            self._refuse("after top-level value")
+            self._fail("after top-level value")
 
     def _value(self, closers: list[int]) -> None:
-        """One value, or the beginning of a container down to its first simple value or its end."""
+        """Scan a value, or containers down to the first simple value or end."""
         while True:
             char = self._next()
             if char == 0x7B:
@@ -78,10 +78,10 @@ class _Scan:
 
     def _key(self, char: int) -> None:
         if char != 0x22:
-            self._refuse("looking for beginning of object key string")
+            self._fail("looking for beginning of object key string")
         self._string()
         if self._next() != 0x3A:
-            self._refuse("after object key")
+            self._fail("after object key")
 
     def _simple(self, char: int) -> None:
         if char == 0x22:
@@ -92,34 +92,34 @@ class _Scan:
             word = {"t": "true", "f": "false", "n": "null"}[chr(char)]
             for wanted in word[1:]:
                 if self._byte() != ord(wanted):
-                    self._refuse(f"in literal {word} (expecting '{wanted}')")
+                    self._fail(f"in literal {word} (expecting '{wanted}')")
         else:
-            self._refuse("looking for beginning of value")
+            self._fail("looking for beginning of value")
 
     def _string(self) -> None:
         while (char := self._byte()) != 0x22:
             if char < 0x20:
-                self._refuse("in string literal")
+                self._fail("in string literal")
             if char == 0x5C:
                 char = self._byte()
                 if char == 0x75:
                     for _ in range(4):
                         if self._byte() not in _HEX:
-                            self._refuse("in \\u hexadecimal character escape")
+                            self._fail("in \\u hexadecimal character escape")
                 elif char not in b'bfnrt\\/"':
-                    self._refuse("in string escape code")
+                    self._fail("in string escape code")
 
     def _number(self, char: int) -> None:
         if char == 0x2D:
             char = self._byte()
             if char not in _DIGITS:
-                self._refuse("in numeric literal")
+                self._fail("in numeric literal")
         if char != 0x30:
             self._digits()
         if self._peek() == 0x2E:
             self._at += 1
             if self._byte() not in _DIGITS:
-                self._refuse("after decimal point in numeric literal")
+                self._fail("after decimal point in numeric literal")
             self._digits()
         if self._peek() in (0x45, 0x65):
             self._at += 1
@@ -127,7 +127,7 @@ class _Scan:
             if char in b"+-":
                 char = self._byte()
             if char not in _DIGITS:
-                self._refuse("in exponent of numeric literal")
+                self._fail("in exponent of numeric literal")
             self._digits()
 
     def _digits(self) -> None:
@@ -151,8 +151,8 @@ class _Scan:
         self._skip()
         return self._byte()
 
-    def _refuse(self, why: str) -> None:
-        """The character that was read last cannot be where it is."""
+    def _fail(self, why: str) -> None:
+        """Raise the error for the last character."""
         char = self._data[self._at - 1]
         shown = {0x27: "\\'", 0x22: '"'}.get(char)
         if shown is None:

@@ -1,9 +1,8 @@
-"""Content negotiation: which representation a client gets, and how bodies are read.
+"""Content negotiation: the format of responses.
 
-Answers are JSON or YAML; clients that prefer protobuf also take JSON, which they recognise by its
-Content-Type, and those that take nothing else get protobuf of the kinds that have it. A media type may ask
-for a transformation (`as=Table;v=v1;g=meta.k8s.io`). Header texts are few and repeat, so what they mean is
-remembered.
+Responses are JSON or YAML. Clients that prefer protobuf and also accept JSON get JSON; those that accept
+nothing else get protobuf if the kind has it. A media type can request a transformation
+(`as=Table;v=v1;g=meta.k8s.io`). Parsed headers are cached: there are few different ones.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
 class ResponseFormat(NamedTuple):
-    """What to answer with."""
+    """The format of a response."""
 
     media: str = JSON
     transform: str = ""
     """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList` or empty."""
     version: str = "v1"
-    """The version of the transform's own kind."""
+    """The version of the transformed kind."""
 
 
 PLAIN = ResponseFormat()
 
 
 class AcceptClause(NamedTuple):
-    """One alternative of an Accept header."""
+    """One media range of an Accept header."""
 
     media: str
     parameters: dict[str, str]
@@ -53,7 +52,7 @@ class AcceptClause(NamedTuple):
 
 @lru_cache(maxsize=512)
 def parse_accept(header: str) -> tuple[AcceptClause, ...]:
-    """The alternatives of an Accept header, most wanted first."""
+    """Parse an Accept header; media ranges with the highest quality first."""
     clauses = []
     for part in header.split(","):
         media, *parameters = part.strip().split(";")
@@ -81,12 +80,13 @@ def _media(wanted: str, protobuf: bool) -> str:
 
 @lru_cache(maxsize=512)
 def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> ResponseFormat | str | None:
-    """The choice, or the text of the refusal."""
+    """Return the format; `None` if no requested transformation is available, "unknown" if no media type
+    is."""
     known = False
     binary: ResponseFormat | None = None
     for clause in parse_accept(header):
         transform = clause.parameters.get("as", "")
-        # Metadata travels in protobuf whatever the object is.
+        # PartialObjectMetadata has a protobuf form for every kind.
         media = _media(clause.media, protobuf or transform.startswith("PartialObjectMetadata"))
         if not media:
             continue
@@ -115,8 +115,8 @@ def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> R
 def negotiate(
     request: HTTPRequest, *, protobuf: bool = True, tables: bool = True, transforms: bool = True
 ) -> ResponseFormat:
-    """What `request` wants of what there is; raises `NotAcceptable`. `transforms` is false where there are no
-    objects, but documents, which have one form only."""
+    """Return the format that a request accepts; raises `NotAcceptable`. `transforms` is false for
+    documents, which are not objects."""
     header = request.headers.get("Accept")
     if not header or header == "application/json" or header == "*/*":
         return PLAIN
@@ -132,14 +132,14 @@ def negotiate(
 
 
 def require(request: HTTPRequest, media: str) -> None:
-    """Refuse a request that does not take the only form that there is."""
+    """Raise `NotAcceptable` unless a request accepts a media type."""
     header = request.headers.get("Accept")
     if header and all(clause.media not in (media, "*/*", "application/*") for clause in parse_accept(header)):
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {media}", details={})
 
 
 def wants_pretty(request: HTTPRequest) -> bool:
-    """Whether JSON should be indented: on request, and for people at a terminal or browser."""
+    """Whether JSON is indented: on request, and for curl, wget and browsers."""
     if request.query and "pretty" in request.query:
         return request.query.get("pretty").lower() in ("1", "true", "t")
     agent = request.headers.get("User-Agent", "")
@@ -148,45 +148,46 @@ def wants_pretty(request: HTTPRequest) -> bool:
 
 _encode_into = msgspec.json.Encoder().encode_into
 _scratch = bytearray()
-_SCRATCH_KEPT = 1 << 20
+_SCRATCH_LIMIT = 1 << 20
 
 
 def encode(obj: Any) -> bytes:
-    """JSON, in exactly the memory that it needs.
+    """Encode as JSON, in exactly the memory that it needs.
 
-    A fresh encoder's buffer is cut to size and leaves holes in the heap beside whatever is stored meanwhile.
+    The buffer of a new encoder would be shrunk afterwards, which fragments the heap of a server that stores
+    the results.
     """
     _encode_into(obj, _scratch)
     body = bytes(_scratch)
-    if len(body) > _SCRATCH_KEPT:
+    if len(body) > _SCRATCH_LIMIT:
         _scratch.clear()
     return body
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Never writes aliases: they are legal YAML but nothing that people expect."""
+    """YAML dumper without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def to_yaml(obj: Any) -> bytes:
-    """Plain data as YAML."""
+    """Encode plain data as YAML."""
     text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1_000_000)
     return text.encode()
 
 
 def respond(
-    request: HTTPRequest, accepted: ResponseFormat, body: bytes | Pieces, status: int = 200
+    request: HTTPRequest, response_format: ResponseFormat, body: bytes | Pieces, status: int = 200
 ) -> HTTPResponse:
-    """Answer with an object that is already JSON, whole or in pieces."""
+    """Return a response with encoded JSON, complete or in pieces."""
     if not isinstance(body, bytes):
-        if accepted.media == JSON and not wants_pretty(request):
+        if response_format.media == JSON and not wants_pretty(request):
             return HTTPResponse(status, pieces=body)
         body = b"".join(body)
-    if accepted.media == YAML:
+    if response_format.media == YAML:
         return HTTPResponse(status, to_yaml(msgspec.json.decode(body)), content_type=YAML)
-    if accepted.media == PROTOBUF:
+    if response_format.media == PROTOBUF:
         from .protobuf import builtin_codec
 
         return HTTPResponse(status, builtin_codec().encode(msgspec.json.decode(body)), content_type=PROTOBUF)
@@ -196,18 +197,18 @@ def respond(
 
 
 def json_response(obj: Any, status: int = 200) -> HTTPResponse:
-    """Answer with plain data, as JSON, whatever was asked for."""
+    """Return a response with plain data as JSON, without negotiation."""
     return HTTPResponse(status, encode(obj))
 
 
 def status_response(request: HTTPRequest, error: APIError) -> HTTPResponse:
-    """The `Status` of a failed request, in JSON or YAML."""
+    """Return the `Status` response of a failed request."""
     body = encode(error.to_status())
     try:
-        accepted = negotiate(request)
+        response_format = negotiate(request)
     except NotAcceptable:
-        accepted = PLAIN
-    response = respond(request, accepted, body, error.status_code)
+        response_format = PLAIN
+    response = respond(request, response_format, body, error.status_code)
     response.headers.update(error.headers)
     retry = error.details.get("retryAfterSeconds")
     if retry and error.status_code in (429, 500, 503, 504):

@@ -56,12 +56,12 @@ Plain = dict[str, Any]
 
 @cache
 def builtin_codec() -> ProtobufCodec:
-    """Reads and writes every built-in kind."""
+    """Return the codec of all built-in kinds."""
     return ProtobufCodec(wire_messages(), message_name)
 
 
 def watch_frame(event: Plain) -> bytes:
-    """A watch event as it stands in a stream: its length in four bytes, then its type and its object."""
+    """Encode a watch event for a stream: length in four bytes, then type and object."""
     codec = builtin_codec()
     raw = put_bytes(1, codec.encode(event["object"]))
     message = put_bytes(1, event["type"].encode()) + put_bytes(2, raw)
@@ -69,7 +69,7 @@ def watch_frame(event: Plain) -> bytes:
 
 
 class _Decoding:
-    """A message ready for decoding: fields by number, and the ones that JSON shows when they are absent."""
+    """A message prepared for decoding: fields by number, and those that JSON shows if they are absent."""
 
     __slots__ = ("fields", "message", "omits", "shown", "texts")
 
@@ -81,7 +81,7 @@ class _Decoding:
             for field in message.fields
             if field.type == "s" and not field.label and message.shape == "object"
         }
-        """Most fields are text: whether empty text is kept, by the whole key of the field."""
+        """Text fields, the most frequent: whether empty text is kept, by field key."""
         self.omits = frozenset(
             field.name
             for field in message.fields
@@ -102,22 +102,22 @@ class ProtobufCodec:
         self._decodings: dict[str, _Decoding] = {}
 
     def decode(self, body: bytes) -> Plain:
-        """The object in a body: `apiVersion`, `kind` and the fields of the kind."""
+        """Decode a body: `apiVersion`, `kind` and the fields of the kind."""
         return self._open(body, 0)
 
     def encode(self, obj: Plain) -> bytes:
-        """An object with `apiVersion` and `kind`, as a body."""
+        """Encode an object with `apiVersion` and `kind`."""
         api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
         type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())
         raw = self.encode_message(self._message_of(api_version, kind), obj)
         return MAGIC + put_bytes(1, type_meta) + put_bytes(2, raw) + put_bytes(3, b"") + put_bytes(4, b"")
 
     def decode_message(self, name: str, data: bytes) -> Any:
-        """The plain data of one message without an envelope."""
+        """Decode one message without an envelope."""
         return self._read_message(name, data, 0, len(data), 0)
 
     def encode_message(self, name: str, value: Any) -> bytes:
-        """One message without an envelope."""
+        """Encode one message without an envelope."""
         return self._write_message(name, value, "", 0)
 
     def _message_of(self, api_version: str, kind: str) -> str:
@@ -145,7 +145,7 @@ class ProtobufCodec:
         return {"apiVersion": api_version, "kind": kind, **self._read_message(name, raw, 0, len(raw), depth)}
 
     def _json(self, raw: bytes, depth: int) -> Any:
-        """Raw JSON inside a message, or an object with an envelope of its own."""
+        """Decode raw JSON inside a message, or an object with its own envelope."""
         if not raw:
             return None
         if raw[:4] == MAGIC:
@@ -238,7 +238,7 @@ class ProtobufCodec:
         return text_in(parts, 1), self._read_value(type_, value, 0, len(value), depth)
 
     def _shaped(self, decoding: _Decoding, out: Plain, depth: int) -> Plain:
-        """Bring what was on the wire into the form that JSON has: zero values shown or left out."""
+        """Add or remove zero values as JSON does."""
         inlined = out.pop("", False)
         for name in [name for name in out if name in decoding.omits and out[name] in _OMITTED]:
             del out[name]
@@ -346,7 +346,7 @@ def _read_number(field: Field, out: Plain, data: bytes, at: int, end: int, wire_
 
 
 def _read_packed(field: Field, out: Plain, data: bytes, at: int, stop: int) -> None:
-    """Repeated numbers in one run, which older and newer writers may both produce."""
+    """Read packed repeated numbers."""
     if field.label != "*":
         raise ProtobufError("bytes where a number belongs")
     wire_type = FIXED64 if field.type == "d" else VARINT
@@ -355,12 +355,12 @@ def _read_packed(field: Field, out: Plain, data: bytes, at: int, stop: int) -> N
 
 
 def _shortest(value: float) -> int | float:
-    """Whole numbers print without a fraction in JSON."""
+    """Convert whole numbers to int: JSON prints them without a fraction."""
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
 def _chosen(message: Message, out: Plain) -> Any:
-    """The one field of a union that says something: a list or an object before a boolean."""
+    """Return the field of a union that is set: a list or object before a boolean."""
     values = [out.get(str(field.number)) for field in message.fields]
     for value in values:
         if isinstance(value, list | dict):

@@ -1,8 +1,8 @@
-"""Values on the protobuf wire: numbers, lengths, and the small messages that are scalars in JSON.
+"""Protobuf wire format: varints, lengths, and small messages that are scalars in JSON.
 
-Everything is read from a span of one buffer (`data`, from `at` to `end`), so that nothing is copied before it
-is a value. A quantity is `{1: text}`, an int-or-string `{1: which, 2: number, 3: text}`, a time `{1: seconds,
-2: nanoseconds}` where an empty message is no time at all, a duration `{1: nanoseconds}`.
+Everything is read from a span of one buffer (`data`, from `at` to `end`) without copying. A quantity is `{1:
+text}`, an int-or-string `{1: which, 2: number, 3: text}`, a time `{1: seconds, 2: nanoseconds}` (an empty
+message is null), a duration `{1: nanoseconds}`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIN_SECONDS: Final = -62_135_596_800
 
 
 class ProtobufError(ValueError):
-    """A body that is not protobuf of the kind it claims, or an object that has no place in protobuf."""
+    """A body that does not fit its message, or an object that has no protobuf form."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"{path}: {reason}" if path else reason)
@@ -34,7 +34,7 @@ class ProtobufError(ValueError):
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A number of up to 64 bits, and where the next thing starts."""
+    """Read a varint of up to 64 bits; return it and the next position."""
     if at < end and data[at] < 0x80:
         return data[at], at + 1
     value = shift = 0
@@ -51,12 +51,12 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """The 64 bits read as a signed number."""
+    """Interpret 64 bits as a signed number."""
     return value - (1 << 64) if value >= _NEGATIVE else value
 
 
 def span(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where a length-delimited value starts and stops."""
+    """Return start and end of a length-delimited value."""
     if at < end and data[at] < 0x80:
         size = data[at]
         at += 1
@@ -68,7 +68,7 @@ def span(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def skip(data: bytes, at: int, end: int, wire_type: int) -> int:
-    """Where the value of an unknown field ends."""
+    """Return the end of the value of an unknown field."""
     if wire_type == VARINT:
         return varint(data, at, end)[1]
     if wire_type == BYTES:
@@ -80,7 +80,7 @@ def skip(data: bytes, at: int, end: int, wire_type: int) -> int:
 
 
 def parts_of(data: bytes, at: int, end: int) -> dict[int, Any]:
-    """A small message with scalar fields as number -> integer or bytes; the last value of a field counts."""
+    """Read a message of scalar fields: number to integer or bytes; the last value of a field wins."""
     found: dict[int, Any] = {}
     while at < end:
         key, at = varint(data, at, end)
@@ -95,7 +95,7 @@ def parts_of(data: bytes, at: int, end: int) -> dict[int, Any]:
 
 
 def number_in(parts: dict[int, Any], number: int) -> int:
-    """A signed number of a small message; 0 when absent."""
+    """Return a signed number field; 0 if absent."""
     value = parts.get(number, 0)
     if not isinstance(value, int):
         raise ProtobufError(f"field {number} is bytes where a number belongs")
@@ -103,7 +103,7 @@ def number_in(parts: dict[int, Any], number: int) -> int:
 
 
 def text_in(parts: dict[int, Any], number: int) -> str:
-    """Text of a small message; empty when absent."""
+    """Return a text field; empty if absent."""
     value = parts.get(number, b"")
     if not isinstance(value, bytes):
         raise ProtobufError(f"field {number} is a number where text belongs")
@@ -111,7 +111,7 @@ def text_in(parts: dict[int, Any], number: int) -> str:
 
 
 def utf8(value: bytes) -> str:
-    """Text, or an error that says where it stops being text."""
+    """Decode UTF-8; raises `ProtobufError` with the position."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -163,12 +163,12 @@ READERS: Final[dict[str, Callable[[bytes, int, int], Any]]] = {
 
 @cache
 def put_key(number: int, wire_type: int) -> bytes:
-    """What stands before a value: the number of its field and how it is written."""
+    """Encode a field key."""
     return put_varint(number << 3 | wire_type)
 
 
 def put_varint(value: int) -> bytes:
-    """A number; a negative one takes ten bytes."""
+    """Encode a varint; a negative number takes ten bytes."""
     if 0 <= value < 0x80:
         return _SMALL[value]
     value &= _MASK64
@@ -181,7 +181,7 @@ def put_varint(value: int) -> bytes:
 
 
 def put_bytes(number: int, value: bytes) -> bytes:
-    """A field with a length."""
+    """Encode a length-delimited field."""
     return put_key(number, BYTES) + put_varint(len(value)) + value
 
 

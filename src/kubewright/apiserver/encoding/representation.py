@@ -1,12 +1,12 @@
-"""How stored objects become bytes for clients.
+"""Stored objects to response bytes.
 
-An object is stored as JSON in the storage version, laid out so that it begins with a constant
+An object is stored as JSON in the storage version and begins with a constant
 
     {"apiVersion":"example.com/v1","kind":"Widget","metadata":{
 
-and without a resourceVersion, which is the revision of the write. In the storage version and as plain JSON an
-object is therefore served by splicing that one field in; nothing is decoded. Every other form (another
-version, a Table, metadata only, YAML) decodes, and is made once per event however many watchers want it.
+without a resourceVersion, which is the revision of the write. As plain JSON in the storage version, an object
+is served by inserting that field; nothing is decoded. Every other form (another version, a Table, metadata
+only, YAML) is decoded and encoded once per event, for all watchers of that form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LAST = ("apiVersion", "kind", "metadata")
 
 
 class StorageCodec:
-    """The stored form of one resource's objects."""
+    """Encodes the objects of one resource for storage."""
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -43,7 +43,7 @@ class StorageCodec:
         self.prefix = _head(self.api_version, resource.kind)
 
     def pack(self, obj: Object) -> bytes:
-        """An object in the storage version as it is stored."""
+        """Encode an object of the storage version."""
         metadata = obj["metadata"]
         if "resourceVersion" in metadata:
             metadata = {key: value for key, value in metadata.items() if key != "resourceVersion"}
@@ -52,7 +52,7 @@ class StorageCodec:
         return encode(laid_out)
 
     def unpack(self, value: bytes, revision: int) -> Object:
-        """The stored object, with its resourceVersion."""
+        """Decode a stored object and set its resourceVersion."""
         obj: Object = _decode(value)
         obj["metadata"]["resourceVersion"] = str(revision)
         return obj
@@ -63,11 +63,10 @@ def _head(api_version: str, kind: str) -> bytes:
 
 
 class Representation:
-    """One form in which a resource is served: a version, and plain, Table or metadata only.
+    """One form of a resource: a version, and whole objects, Tables or metadata only.
 
-    `direct` representations are made by splicing. `awaits` ones may need an async conversion: objects that
-    were written before the storage version changed are converted even where the storage version is asked
-    for.
+    `direct` representations are spliced. `awaits` ones may need an async conversion: objects that were
+    written before the storage version changed are converted even if the storage version is requested.
     """
 
     def __init__(
@@ -97,34 +96,34 @@ class Representation:
         self._item_prefix = codec.prefix if resource.custom else b'{"metadata":{'
 
     def splice(self, value: bytes, revision: int) -> bytes | None:
-        """The object as JSON without decoding it; `None` if it has to be decoded after all."""
+        """Return the object as JSON without decoding it; `None` if it has to be decoded."""
         if value.startswith(self._prefix) and revision > self.resource.schema_revision:
             cut = self._cut
             return b'%b"resourceVersion":"%d",%b' % (value[:cut], revision, value[cut:])
         return None
 
     def objects(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
-        """Decoded objects in this version; for representations that need not wait."""
+        """Decode objects in this version; not for representations with `awaits`."""
         stored = [self._stored(value, revision) for value, revision in items]
-        for source, positions in self._foreign(stored).items():
+        for source, positions in self._by_other_version(stored).items():
             converted: Any = self._convert([stored[position] for position in positions], source)
             for position, obj in zip(positions, converted, strict=True):
                 stored[position] = self._pruned(obj)
         return stored
 
     async def objects_async(self, items: Sequence[tuple[bytes, int]]) -> list[Object]:
-        """Decoded objects in this version."""
+        """Decode objects in this version."""
         if not self.awaits:
             return self.objects(items)
         stored = [self._stored(value, revision) for value, revision in items]
-        for source, positions in self._foreign(stored).items():
+        for source, positions in self._by_other_version(stored).items():
             converted: Any = await self._convert([stored[position] for position in positions], source)
             for position, obj in zip(positions, converted, strict=True):
                 stored[position] = self._pruned(obj)
         return stored
 
-    def _foreign(self, stored: list[Object]) -> dict[str, list[int]]:
-        """Where objects of other versions are, by version."""
+    def _by_other_version(self, stored: list[Object]) -> dict[str, list[int]]:
+        """Return the positions of objects of other versions, by version."""
         found: dict[str, list[int]] = {}
         mine = self.api_version
         for position, obj in enumerate(stored):
@@ -152,7 +151,7 @@ class Representation:
         return obj
 
     def dump(self, obj: Object) -> bytes:
-        """One object in this form, as JSON."""
+        """Encode one decoded object in this form."""
         if self._table is not None:
             return encode(
                 self._table.table(
@@ -166,7 +165,7 @@ class Representation:
         return encode(obj)
 
     async def one(self, value: bytes, revision: int) -> bytes:
-        """One stored object in this form, as JSON."""
+        """Encode one stored object in this form."""
         if self.direct:
             spliced = self.splice(value, revision)
             if spliced is not None:
@@ -174,7 +173,7 @@ class Representation:
         return self.dump((await self.objects_async([(value, revision)]))[0])
 
     async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
-        """A list in this form, as JSON."""
+        """Encode a list of stored objects in this form."""
         if self.direct:
             pieces = self._joined(items, metadata)
             if pieces is not None:
@@ -183,7 +182,7 @@ class Representation:
         return self.dump_list(objects, metadata)
 
     def dump_list(self, objects: list[Object], metadata: Object) -> bytes:
-        """A list of decoded objects of this version."""
+        """Encode a list of decoded objects of this version."""
         resource = self.resource
         if self._table is not None:
             return encode(self._table.table(objects, metadata, self.transform_version))
@@ -210,7 +209,7 @@ class Representation:
         )
 
     def _joined(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
-        """A list put together from stored bytes, without copying them; `None` if some have to be decoded."""
+        """Return a list of stored bytes without copying them; `None` if some objects have to be decoded."""
         prefix, cut, head = self._prefix, self._cut, self._item_prefix
         newer_than = self.resource.schema_revision
         pieces: Pieces = [
@@ -229,7 +228,7 @@ class Representation:
         return pieces
 
     def event(self, type_: str, obj: Object, *, first: bool = False) -> bytes:
-        """A watch event of a decoded object."""
+        """Encode a watch event of a decoded object."""
         if self._table is not None:
             shown = self._table.table(
                 [obj],
@@ -244,7 +243,7 @@ class Representation:
         return self.frame({"type": type_, "object": shown})
 
     def frame(self, event: Object) -> bytes:
-        """One event in the framing of a stream."""
+        """Encode one event in the framing of the stream."""
         if self.media == YAML:
             return b"---\n" + to_yaml(event)
         if self.media == PROTOBUF:
@@ -254,7 +253,7 @@ class Representation:
         return encode(event) + b"\n"
 
     def bookmark(self, revision: int, *, initial: bool = False) -> bytes:
-        """A BOOKMARK event."""
+        """Encode a BOOKMARK event."""
         metadata: Object = {"resourceVersion": str(revision)}
         if self.resource.custom:
             metadata["creationTimestamp"] = None
@@ -282,7 +281,7 @@ def _list_metadata(obj: Object) -> Object:
 
 
 def partial_object_metadata(obj: Object, version: str = "v1") -> Object:
-    """Only the metadata of an object."""
+    """Return the PartialObjectMetadata of an object."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",

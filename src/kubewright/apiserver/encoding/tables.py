@@ -1,6 +1,7 @@
-"""Tables: rows and columns for people, made by the server so that clients need not know kinds.
+"""Tables for `kubectl get`.
 
-The first column is the name. The others come from the version's declaration; without one there is the age.
+The first column is the name, the others come from the declaration of the version; without one there is the
+age.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TablePrinter:
-    """Makes Tables of one version's objects."""
+    """Converts objects of one version to Tables."""
 
     def __init__(self, resource: Resource, version: Version, include: str) -> None:
         self.include = include
@@ -33,7 +34,7 @@ class TablePrinter:
             return
         self.definitions = [dict(NAME_COLUMN)]
         getters: list[Callable[[Object], Any]] = [_name]
-        # Kubernetes' own kinds without columns answer with no rows at all where there are no objects.
+        # kube-apiserver returns null rows for built-in kinds without columns.
         self._no_rows = None if columns is None and not resource.custom else []
         if columns is None and not resource.custom:
             created = TableColumn("Created At", type="date", description=AGE_COLUMN["description"])
@@ -50,7 +51,7 @@ class TablePrinter:
         self._cells = lambda obj: [get(obj) for get in getters]
 
     def row(self, obj: Object, version: str = "v1") -> Object:
-        """One row, with as much of the object as was asked for."""
+        """Return a row, with as much of the object as requested."""
         row: Object = {"cells": self._cells(obj)}
         conditions = self._conditions(obj)
         if conditions:
@@ -78,7 +79,7 @@ class TablePrinter:
     def table(
         self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True
     ) -> Object:
-        """A Table of objects."""
+        """Return a Table of objects."""
         if self._order is not None:
             objects = sorted(objects, key=self._order)
         return {
@@ -91,7 +92,7 @@ class TablePrinter:
 
 
 def definition(column: TableColumn) -> Object:
-    """The definition of a column as a Table carries it."""
+    """Return the TableColumnDefinition of a column."""
     return {
         "name": column.name,
         "type": column.type,
@@ -103,7 +104,7 @@ def definition(column: TableColumn) -> Object:
 
 
 def getter(column: TableColumn) -> Callable[[Object], Any]:
-    """A function that reads a column's cell from an object."""
+    """Return a function that returns the cell of a column."""
     if column.value is not None:
         return column.value
     made = PrinterColumns([{"name": column.name, "type": column.type, "jsonPath": column.json_path}])

@@ -1,8 +1,8 @@
-"""YAML as Kubernetes reads it: the first document of a text, as the JSON data that it stands for.
+"""YAML as Kubernetes decodes it: the first document, as JSON data.
 
 Plain scalars follow YAML 1.1 where clients rely on it (`yes` and `on` are booleans, `017` is octal), but
-times of day and dates stay text. Keys are always text: `1: a` has the key "1", and `y: b` has the key "true".
-Composing recurses and aliases multiply, so a text is measured before it is read.
+dates and times are text. Keys are always text: `1: a` has the key "1", `y: b` the key "true". Depth and alias
+expansion are checked before a document is composed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _decode = msgspec.json.Decoder().decode
 
 _DEPTH = 200
 _EXPANDED = 3 * 1024 * 1024
-"""Characters a document may have once its aliases are written out; a longer one may have its own size."""
+"""Maximum size of a document with expanded aliases in characters; documents above it may have their own
+size."""
 
 _TAG = "tag:yaml.org,2002:"
 _NULLS = ("", "~", "null", "Null", "NULL")
@@ -35,7 +36,7 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9a-fA-FxXoO_.+-]*\Z|\.[0-9]+(?:[eE][-+]?[0-9
 
 
 def _number(text: str) -> int | float | None:
-    """The number that a plain scalar stands for, if it does."""
+    """Return the number of a plain scalar, or `None`."""
     plain = text if text[:1] == "." else text.replace("_", "")
     if _INTEGER.match(plain):
         digits = plain.lstrip("+-")
@@ -53,7 +54,7 @@ def _number(text: str) -> int | float | None:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as JSON sees it: there are no dates, sets, bytes or ordered pairs."""
+    """Loader without the types that JSON does not have: dates, sets, bytes, ordered pairs."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode and implicit[0]:
@@ -90,9 +91,9 @@ _Loader.add_constructor(_TAG + "bool", _Loader.construct_boolean)
 
 
 def load_yaml(data: bytes) -> tuple[Any, list[str]]:
-    """Plain data, and one complaint per repeated key; raises `YAMLError`, whatever is wrong."""
+    """Decode the first document; return it with an error for each duplicate key. Raises only `YAMLError`."""
     if data[:1] == b"{":
-        # JSON is YAML, most clients send it, and reading it as such is far faster.
+        # Most clients send JSON, which is YAML and much faster to decode as such.
         try:
             obj = _decode(data)
         except (msgspec.DecodeError, RecursionError):
@@ -101,12 +102,12 @@ def load_yaml(data: bytes) -> tuple[Any, list[str]]:
             if data.count(b'"') == encode(obj).count(b'"'):
                 return obj, []
     try:
-        _bound(data)
+        _check_size(data)
         return _read(data)
     except yaml.MarkedYAMLError as error:
-        raise yaml.YAMLError(_complaint(error)) from None
+        raise yaml.YAMLError(_go_message(error)) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise yaml.YAMLError(f"yaml: a value cannot be read: {error}") from None
+        raise yaml.YAMLError(f"yaml: invalid value: {error}") from None
 
 
 def _read(data: bytes) -> tuple[Any, list[str]]:
@@ -116,14 +117,14 @@ def _read(data: bytes) -> tuple[Any, list[str]]:
         if not loader.check_node():
             return None, []
         node = loader.get_node()
-        _settle_keys(node, duplicates)
+        _normalize_keys(node, duplicates)
         return loader.construct_document(node), duplicates
     finally:
         loader.dispose()
 
 
-def _complaint(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong and where, in the words of clients' own parsers. The first line is not named."""
+def _go_message(error: yaml.MarkedYAMLError) -> str:
+    """Return the message of Go's YAML parser, which omits the line number of the first line."""
     line = error.problem_mark.line if error.problem_mark is not None else 0
     if line:
         line += isinstance(error, yaml.scanner.ScannerError)
@@ -132,8 +133,8 @@ def _complaint(error: yaml.MarkedYAMLError) -> str:
     return f"yaml: line {line}: {error.problem}" if line else f"yaml: {error.problem}"
 
 
-def _bound(data: bytes) -> None:
-    """Refuse what would exhaust the stack or the memory; only the first document counts."""
+def _check_size(data: bytes) -> None:
+    """Check depth and expanded size of the first document."""
     loader = _Loader(data)
     try:
         check_limits(
@@ -162,23 +163,23 @@ def _first_document(loader: _Loader) -> Iterator[yaml.Event]:
         yield event
 
 
-def _settle_keys(node: Any, found: list[str]) -> None:
-    """Make text of every key, and note the keys that a mapping has twice."""
+def _normalize_keys(node: Any, found: list[str]) -> None:
+    """Convert keys to text; add an error for each duplicate key."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _TAG + "merge":
-                _settle_key(key, value)
+                _normalize_key(key, value)
                 if key.value in seen:
                     found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
                 seen.add(key.value)
-            _settle_keys(value, found)
+            _normalize_keys(value, found)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _settle_keys(item, found)
+            _normalize_keys(item, found)
 
 
-def _settle_key(key: yaml.ScalarNode, value: Any) -> None:
+def _normalize_key(key: yaml.ScalarNode, value: Any) -> None:
     if key.tag == _TAG + "null":
         shown = f'"{value.value}"' if isinstance(value, yaml.ScalarNode) else "..."
         raise yaml.YAMLError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}")

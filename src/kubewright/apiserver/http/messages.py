@@ -24,7 +24,8 @@ Headers = Mapping[str, str]
 
 
 class Query:
-    """The query of a URL; the first value wins, as Go's `url.Values.Get` does. Parsed on first use."""
+    """The query of a URL, parsed at first use. Of several values the first counts, as in Go's
+    `url.Values.Get`."""
 
     __slots__ = ("_values", "raw")
 
@@ -34,7 +35,7 @@ class Query:
 
     @property
     def values(self) -> dict[str, list[str]]:
-        """Every parameter with all of its values."""
+        """All parameters with all values."""
         values = self._values
         if values is None:
             values = self._values = {}
@@ -44,14 +45,14 @@ class Query:
         return values
 
     def get(self, name: str) -> str:
-        """The first value, or the empty string."""
+        """Return the first value, or an empty string."""
         if not self.raw:
             return ""
         found = self.values.get(name)
         return found[0] if found else ""
 
     def all(self, name: str) -> list[str]:
-        """All values."""
+        """Return all values."""
         return self.values.get(name, []) if self.raw else []
 
     def __contains__(self, name: str) -> bool:
@@ -62,14 +63,14 @@ class Query:
 
 
 BodyReader = Callable[[int], Awaitable[bytes]]
-"""Reads a body of at most so many bytes; raises `RequestEntityTooLarge` beyond."""
+"""Reads a body up to a limit in bytes; raises `RequestEntityTooLarge` above it."""
 
 
 class HTTPRequest:
-    """One request on its way through the server.
+    """One request.
 
-    `user`, `info`, `audit_id` and `warnings` are filled in as it passes the stages; handlers may append to
-    `warnings`, which become `Warning` headers. `native` is the HTTP library's request where there is one.
+    The pipeline sets `user`, `info` and `audit_id`; handlers append to `warnings`, which become `Warning`
+    headers. `native` is the request of the HTTP library, if there is one.
     """
 
     __slots__ = (
@@ -124,7 +125,7 @@ class HTTPRequest:
             self.user = user
 
     async def read(self, limit: int = 3 * 1024 * 1024) -> bytes:
-        """The whole body. Raises `RequestEntityTooLarge` if it is longer than `limit`."""
+        """Return the body; raises `RequestEntityTooLarge` above `limit` bytes."""
         body = self._body
         if isinstance(body, bytes):
             if len(body) > limit:
@@ -140,36 +141,36 @@ class HTTPRequest:
 
 
 def too_large(limit: int) -> Exception:
-    """413 for a body over `limit` bytes."""
+    """Return the 413 for a body over `limit` bytes."""
     from kubewright.api.errors import RequestEntityTooLarge
 
     return RequestEntityTooLarge(f"Request entity too large: limit is {limit}")
 
 
 class WebSocket(Protocol):
-    """A WebSocket conversation, after the handshake."""
+    """A WebSocket after the handshake."""
 
     protocol: str
-    """The negotiated sub-protocol, or the empty string."""
+    """The negotiated sub-protocol, or an empty string."""
 
     async def receive(self) -> bytes | str | None:
-        """The next message; `None` when the peer has closed."""
+        """Return the next message; `None` after the peer has closed."""
 
     async def send(self, data: bytes | str) -> None:
-        """Send one message; bytes are binary, text is text."""
+        """Send one message: bytes as binary, str as text."""
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close the conversation."""
+        """Close the WebSocket."""
 
 
 class Tunnel(Protocol):
-    """A connection that carries bytes of any protocol, after a 101."""
+    """A connection after a 101 response, for any protocol."""
 
     async def receive(self) -> bytes:
-        """What has arrived; empty when the peer has gone."""
+        """Return received bytes; empty after the peer has disconnected."""
 
     async def send(self, data: bytes) -> None:
-        """Write; `ConnectionError` when the peer has gone."""
+        """Write; raises `ConnectionError` after the peer has disconnected."""
 
 
 Pieces = list[bytes | memoryview]
@@ -178,7 +179,7 @@ TunnelHandler = Callable[[Tunnel], Awaitable[None]]
 
 
 class HTTPResponse:
-    """The answer to a request. `headers` keeps insertion order; values may be lists for repeated headers."""
+    """The response to a request. Values of `headers` are lists for repeated headers."""
 
     __slots__ = (
         "_body",
@@ -208,19 +209,19 @@ class HTTPResponse:
         self.status = status
         self._body: bytes | None = body if pieces is None else None
         self.pieces = pieces
-        """A long body in parts, which can be written without ever being one; `body` joins them."""
+        """A long body in parts, which can be written without joining them; `body` joins them."""
         self.content_type = content_type
         self.headers: dict[str, str | list[str]] = headers if headers is not None else {}
         self.stream = stream
         self.websocket = websocket
         self.protocols = protocols
-        """Sub-protocols that `websocket` speaks, most wanted first."""
+        """Sub-protocols of `websocket`, preferred first."""
         self.tunnel = tunnel
-        """Takes the connection over after a 101 whose headers name the protocol."""
+        """Handler of the connection after a 101 whose headers name the protocol."""
 
     @property
     def body(self) -> bytes:
-        """The whole body."""
+        """The complete body."""
         body = self._body
         if body is None:
             body = self._body = b"".join(self.pieces or ())
@@ -242,12 +243,12 @@ class HTTPResponse:
 
 
 def text(status: int, body: str) -> HTTPResponse:
-    """A plain text answer."""
+    """Return a plain text response."""
     return HTTPResponse(status, body.encode(), content_type="text/plain; charset=utf-8", headers={})
 
 
 def page_not_found() -> HTTPResponse:
-    """What an unknown path gets."""
+    """Return the 404 for an unknown path."""
     response = text(404, "404 page not found\n")
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response

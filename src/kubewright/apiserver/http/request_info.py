@@ -1,7 +1,7 @@
-"""What a URL asks for: verb, group, version, namespace, resource, name, subresource.
+"""Request info: verb, group, version, namespace, resource, name and subresource of a URL.
 
-`/api/v1/...` is the core group, `/apis/<group>/<version>/...` are the others; everything else (and shorter
-paths) is a non-resource request whose verb is the lower-case HTTP method.
+`/api/v1/...` is the core group, `/apis/<group>/<version>/...` are the others. All other paths are
+non-resource requests whose verb is the lower-case HTTP method.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class RequestInfo:
-    """The parts of one request's URL and method. `resource` is empty for non-resource requests."""
+    """What a request addresses. `resource` is empty for non-resource requests."""
 
     __slots__ = (
         "field_selector",
@@ -66,7 +66,7 @@ class RequestInfo:
 
     @property
     def is_resource(self) -> bool:
-        """Whether the path is one of a resource."""
+        """Whether the path is that of a resource."""
         return self.resource != ""
 
     @property
@@ -81,12 +81,12 @@ class RequestInfo:
 
 
 def is_watch_value(value: str) -> bool:
-    """How the `watch` parameter reads as a boolean."""
+    """Parse the `watch` parameter as a boolean."""
     return value.lower() not in ("false", "0")
 
 
 def parse_request_info(request: HTTPRequest) -> RequestInfo:
-    """Read the URL and method of `request`."""
+    """Parse URL and method of a request."""
     path, method = request.path, request.method
     segments = path.strip("/").split("/")
     root = segments[0]
@@ -135,7 +135,7 @@ def parse_request_info(request: HTTPRequest) -> RequestInfo:
 
 
 def exact_name(selector: str) -> str:
-    """The name that a field selector pins with `metadata.name=`, or the empty string."""
+    """Return the name that a field selector requires with `metadata.name=`, or an empty string."""
     for term in selector.split(","):
         key, equals, value = term.partition("=")
         if equals and key.strip() == "metadata.name":

@@ -1,7 +1,7 @@
-"""Certificates: a small authority of one's own, and the TLS settings of a server.
+"""Certificate authority, key pairs and TLS settings.
 
-A server without certificates makes an authority and a serving certificate for itself, in memory or in a
-directory where the next start finds them again.
+A server without certificates creates a certificate authority and a serving certificate, in memory or in a
+directory where the next start finds them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class KeyPair:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
+    """Write a file that only its owner can read, atomically."""
     path = Path(path)
-    # A new file under a name that nobody can guess: what another has put there is never written to.
+    # A new file with a random name: an existing file or symlink is never written to.
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -60,7 +60,7 @@ class CertificateAuthority:
 
     @classmethod
     def create(cls, name: str = "kubewright-ca", days: int = 3650) -> CertificateAuthority:
-        """A new authority."""
+        """Create a new authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = (
@@ -85,7 +85,7 @@ class CertificateAuthority:
         server: bool = False,
         days: int = 365,
     ) -> KeyPair:
-        """A certificate for a client (`name` is the user, `groups` the groups) or a server (`hosts`)."""
+        """Issue a certificate for a client (`name` is the user) or a server (`hosts`)."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
             [
@@ -157,8 +157,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def server_context(pair: KeyPair, client_authorities: Iterable[bytes] = ()) -> ssl.SSLContext:
-    """TLS 1.2 or later; client certificates are asked for, and verified if given, when there are
-    authorities."""
+    """Return a TLS 1.2+ context; with authorities, client certificates are requested and verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

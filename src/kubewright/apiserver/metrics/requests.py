@@ -1,6 +1,6 @@
-"""Prometheus metrics under the names that kube-apiserver uses.
+"""Prometheus metrics of requests, under the names of kube-apiserver.
 
-Labelled children are looked up once per combination and kept, so that counting a request costs little.
+Labelled children are cached per combination, which keeps the cost per request low.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VERBS = {
 
 
 class ServerMetrics:
-    """The metrics of one server, in a registry of their own (`registry`: add yours to it)."""
+    """The metrics of one server, in their own `registry`, which accepts further collectors."""
 
     content_type = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -82,7 +82,7 @@ class ServerMetrics:
         self._children: dict[tuple[Any, ...], tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]] = {}
 
     def observe(self, info: RequestInfo, response: HTTPResponse, elapsed: float) -> None:
-        """Count one finished (or, for streams, begun) request."""
+        """Count a finished request, or a started stream."""
         key = (
             info.verb,
             info.group,
@@ -117,7 +117,7 @@ class ServerMetrics:
             found[2].observe(response.length)
 
     def forget(self, group: str, resource: str) -> None:
-        """Drop the series of a resource that is no longer served; kinds come and go, memory should too."""
+        """Remove the series of a resource that is no longer served."""
         gone = [key for key in self._children if key[1] == group and key[3] == resource]
         for key in gone:
             *_, counted, common = self._children.pop(key)
@@ -128,17 +128,17 @@ class ServerMetrics:
                 (self.durations, common),
                 (self.sizes, common),
             ):
-                # Answers with different codes share their other series.
+                # Responses with different codes share the other series.
                 with contextlib.suppress(KeyError):
                     family.remove(*labels)
         with contextlib.suppress(KeyError):
             self.long_running.remove("WATCH", group, "", resource, "", "")
 
     def watch_counter(self, resource: Resource) -> Callable[[int], object]:
-        """Counts the watches of a resource up and down."""
+        """Return a function that changes the number of active watches."""
         gauge = self.long_running.labels("WATCH", resource.group, "", resource.plural, "", "")
         return gauge.inc
 
     def render(self) -> bytes:
-        """The text of `/metrics`."""
+        """Return the text of `/metrics`."""
         return generate_latest(self.registry)

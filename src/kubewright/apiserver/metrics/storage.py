@@ -5,7 +5,7 @@ when `/metrics` is read, not on the request path. Names begin with `etcd_` where
 whatever the storage, so that existing dashboards and alerts work.
 """
 
-# ruff: noqa: D102 (the contract says what the methods do)
+# ruff: noqa: D102 (documented in the contract)
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EDGES = (*(f"{edge:g}" for edge in BUCKETS), "+Inf")
 
 
 class LatencyHistogram:
-    """How long the calls of one operation took."""
+    """Latency histogram of one storage operation."""
 
     __slots__ = ("counts", "errors", "total")
 
@@ -41,12 +41,12 @@ class LatencyHistogram:
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Note one call."""
+        """Record one call."""
         self.counts[bisect_left(BUCKETS, seconds)] += 1
         self.total += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """How many calls took at most so long, for every edge."""
+        """Return the cumulative counts of all buckets."""
         so_far, found = 0, []
         for edge, count in zip(_EDGES, self.counts, strict=True):
             so_far += count
@@ -55,7 +55,7 @@ class LatencyHistogram:
 
 
 class InstrumentedStorage(Storage):
-    """A store as one resource uses it, with a clock on every call."""
+    """Storage of one resource that records the latency of every call."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -64,7 +64,7 @@ class InstrumentedStorage(Storage):
         self.fetched = 0
 
     def operations(self) -> Iterator[tuple[str, LatencyHistogram]]:
-        """The operations that have been asked for."""
+        """Return the operations that were called."""
         named = (
             ("get", self.gets),
             ("list", self.lists),
@@ -146,7 +146,7 @@ class InstrumentedStorage(Storage):
 
 
 class StorageMetrics(Collector):
-    """Makes samples of what the stores of a server have counted."""
+    """Collector of the counts of all stores of a server."""
 
     def __init__(self) -> None:
         self._stores: list[ResourceStore] = []
@@ -154,7 +154,7 @@ class StorageMetrics(Collector):
         self._size: int | None = None
 
     async def refresh(self, storage: Storage, stores: Iterable[ResourceStore]) -> None:
-        """Ask storage how much it holds. A resource that cannot be counted is shown as -1."""
+        """Count the stored objects; -1 for a resource that cannot be counted."""
         self._stores = list(stores)
         self._objects = await asyncio.gather(*(_count(storage, store.prefix) for store in self._stores))
         try:
@@ -163,7 +163,7 @@ class StorageMetrics(Collector):
             self._size = None
 
     def collect(self) -> Iterator[Metric]:
-        """The samples of one reading."""
+        """Return the samples."""
         calls = ("operation", "group", "resource")
         resource = ("group", "resource")
         durations = HistogramMetricFamily(
