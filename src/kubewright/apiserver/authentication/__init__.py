@@ -1,8 +1,8 @@
-"""Who sent a request: a chain of authenticators, asked in order.
+"""Authentication: a chain of authenticators, called in order.
 
-An authenticator answers with a `User`, or `None` if the request carries nothing it understands; it raises
-`Unauthorized` if the request carries credentials of its kind that are wrong. The chain is: front-proxy
-headers, client certificate, bearer token, anonymous. A wrong bearer token never becomes anonymous.
+An authenticator returns a `User`, or `None` if the request has no credentials of its type; it raises
+`Unauthorized` for invalid credentials. The usual order is front-proxy headers, client certificate, bearer
+token, anonymous. An invalid bearer token is never treated as anonymous.
 """
 
 from __future__ import annotations
@@ -16,39 +16,40 @@ from kubewright.apiserver.http.messages import HTTPRequest
 
 
 class Authenticator(Protocol):
-    """One way of knowing who asks."""
+    """Identifies the user of a request."""
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """The user, or `None` for 'not mine'; raises `Unauthorized` for wrong credentials."""
+        """Return the user, or `None` without credentials of this type; raises `Unauthorized` for invalid
+        ones."""
 
 
 class AnonymousAuthenticator:
-    """Lets everybody in as `system:anonymous`; put it last."""
+    """Authenticates every request as `system:anonymous`; use it last."""
 
     def __init__(self) -> None:
         self._user = anonymous()
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """Always the same nobody."""
+        """Return `system:anonymous`."""
         return self._user
 
 
 class FixedUserAuthenticator:
-    """Takes every request for the given user: servers without authentication, in tests."""
+    """Authenticates every request as one user: for tests."""
 
     def __init__(self, user: User) -> None:
         self._user = user
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """Always this user."""
+        """Return the user."""
         return self._user
 
 
 class AuthenticatorChain:
-    """Asks one after the other. If none answers: anonymous where allowed, otherwise 401.
+    """Calls authenticators in order; without a user, the request is anonymous if allowed, otherwise 401.
 
-    One authenticator's `Unauthorized` is remembered while later ones are tried, so that a token that only a
-    later one knows still works; but it is what the client gets if nobody does.
+    After one authenticator raises `Unauthorized`, later ones are still called, so that a token that only a
+    later one knows is accepted; if none accepts it, the response is 401.
     """
 
     def __init__(self, authenticators: Sequence[Authenticator], *, allow_anonymous: bool = True) -> None:
@@ -56,7 +57,7 @@ class AuthenticatorChain:
         self.anonymous = anonymous() if allow_anonymous else None
 
     async def authenticate(self, request: HTTPRequest) -> User:
-        """The user; raises `Unauthorized`."""
+        """Return the user; raises `Unauthorized`."""
         failure: Unauthorized | None = None
         for authenticator in self.authenticators:
             try:

@@ -1,7 +1,7 @@
-"""Delegated authentication: ask another API server (or a webhook) with a TokenReview.
+"""Delegated authentication: a TokenReview by another API server or a webhook.
 
-`review` is an async function from a TokenReview to its answer: a client's `create`, or anything that posts
-it. Answers are kept for ten seconds.
+`review` is an async function from a TokenReview to the completed one, such as a client's `create`. Results
+are cached for ten seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class TokenReviewAuthenticator:
-    """Users by TokenReview."""
+    """Authenticates bearer tokens by TokenReview."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class TokenReviewAuthenticator:
         self._known: dict[str, tuple[float, User | None]] = {}
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """The user that the other server sees behind the token."""
+        """Return the user of the token."""
         token = bearer_token(request)
         if not token:
             return None
@@ -46,27 +46,27 @@ class TokenReviewAuthenticator:
         if known is None or known[0] < now:
             if len(self._known) > 10_000:
                 self._known.clear()
-            known = self._known[token] = (now + self.cache_seconds, await self._ask(token))
+            known = self._known[token] = (now + self.cache_seconds, await self._review(token))
         if known[1] is None:
             raise Unauthorized("Unauthorized")
         return known[1]
 
-    async def _ask(self, token: str) -> User | None:
+    async def _review(self, token: str) -> User | None:
         spec: dict[str, Any] = {"token": token}
         if self.audiences:
             spec["audiences"] = self.audiences
         try:
-            answer = await self.review(
+            completed = await self.review(
                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
             )
         except APIError:
             raise
         except Exception as error:
             raise InternalError(f"Internal error occurred: token review failed: {error}") from error
-        status = answer.get("status") or {}
+        status = completed.get("status") or {}
         if not status.get("authenticated"):
             return None
         if self.audiences and not set(self.audiences).intersection(status.get("audiences") or ()):
-            # A server that knows nothing of audiences has looked at the token alone: it may be for another.
+            # A reviewer without audience support did not check the audience of the token.
             return None
         return User.from_info(status.get("user") or {})

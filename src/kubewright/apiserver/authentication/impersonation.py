@@ -1,15 +1,15 @@
-"""Impersonation: acting as somebody else, with permission.
+"""Impersonation: requests on behalf of another user.
 
-`Impersonate-User`, `-Group`, `-Uid` and `-Extra-*` headers ask for it. There are two ways to be allowed:
+`Impersonate-User`, `-Group`, `-Uid` and `-Extra-*` headers request it. There are two ways to be allowed:
 
 - constrained: the verb `impersonate:<mode>` on each part of the identity (users, nodes, serviceaccounts,
   groups, uids, userextras of `authentication.k8s.io`), and `impersonate-on:<mode>:<verb>` on the request. The
-  mode follows from who is meant: `associated-node` (the node that the asking account's pod runs on),
-  `arbitrary-node`, `serviceaccount`, or `user-info` for everybody else.
-- legacy: the verb `impersonate` on each part, and then whatever that user may do.
+  mode depends on the target: `associated-node` (the node of the pod of the requesting service account),
+  `arbitrary-node`, `serviceaccount`, or `user-info` for all others.
+- legacy: the verb `impersonate` on each part, then everything that the target is allowed.
 
-All modes that apply are tried, first the one that last worked for the same asker; when none allows it, the
-first refusal is the answer.
+All modes that apply are tried, first the one that last succeeded for the same user; if none is allowed, the
+first error is returned.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LEGACY = "legacy"
 
 
 def is_impersonating(request: HTTPRequest) -> bool:
-    """Whether a request asks to act as somebody else. Cheap: most do not."""
+    """Whether a request has impersonation headers."""
     for name in request.headers:
         if len(name) >= 15 and name[0] in "Ii" and name.lower().startswith("impersonate-"):
             return True
@@ -45,46 +45,46 @@ def is_impersonating(request: HTTPRequest) -> bool:
 
 
 class Impersonator:
-    """Decides who may act as whom."""
+    """Authorizes impersonation."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
-        """The mode that last worked, by the asker's name."""
+        """The mode that last succeeded, by the name of the requesting user."""
 
     async def impersonate(
-        self, request: HTTPRequest, asked: AuthorizationAttributes, authorizer: Authorizer
+        self, request: HTTPRequest, attributes: AuthorizationAttributes, authorizer: Authorizer
     ) -> User:
-        """The user to act as for the request `asked` about; raises `Forbidden` or `BadRequest`."""
+        """Return the impersonated user; raises `Forbidden` or `BadRequest`."""
         wanted = _wanted(request)
         if wanted is None:
-            return asked.user
+            return attributes.user
         target = _target(wanted)
-        modes = list(_modes(wanted, target, asked.user))
-        last = self._last.get(asked.user.name)
+        modes = list(_modes(wanted, target, attributes.user))
+        last = self._last.get(attributes.user.name)
         if last in modes:
             modes.remove(last)
             modes.insert(0, last)
-        refusal: APIError | None = None
+        denial: APIError | None = None
         for mode in modes:
             try:
-                for question in _questions(mode, wanted, target, asked):
-                    decision, reason = await authorizer.authorize(question)
+                for permission in _required_permissions(mode, wanted, target, attributes):
+                    decision, reason = await authorizer.authorize(permission)
                     if decision is not Decision.ALLOW:
-                        raise forbidden(question, reason)
+                        raise forbidden(permission, reason)
             except APIError as error:
-                refusal = refusal or error
+                denial = denial or error
                 continue
-            self._last.pop(asked.user.name, None)
-            self._last[asked.user.name] = mode
+            self._last.pop(attributes.user.name, None)
+            self._last[attributes.user.name] = mode
             if len(self._last) > _REMEMBERED:
                 del self._last[next(iter(self._last))]
-            return _acting(wanted, target, mode)
-        assert refusal is not None
-        raise refusal
+            return _impersonated_user(wanted, target, mode)
+        assert denial is not None
+        raise denial
 
 
 class _Target(NamedTuple):
-    """What a user name stands for."""
+    """The resource that a user name refers to."""
 
     resource: str
     name: str
@@ -119,11 +119,13 @@ def _target(wanted: User) -> _Target:
     return _Target("users", wanted.name)
 
 
-def _modes(wanted: User, target: _Target, asker: User) -> Iterator[str]:
-    """The modes that apply, in the order in which they are tried."""
+def _modes(wanted: User, target: _Target, requester: User) -> Iterator[str]:
+    """Return the modes that apply, in the order in which they are tried."""
     only_name = not (wanted.uid or wanted.groups or wanted.extra)
     if target.resource == "nodes" and only_name:
-        if asker.name.startswith(SERVICE_ACCOUNT_PREFIX) and asker.extra.get(_NODE_NAME) == (target.name,):
+        if requester.name.startswith(SERVICE_ACCOUNT_PREFIX) and requester.extra.get(_NODE_NAME) == (
+            target.name,
+        ):
             yield "associated-node"
         yield "arbitrary-node"
     elif target.resource == "serviceaccounts" and only_name:
@@ -133,28 +135,32 @@ def _modes(wanted: User, target: _Target, asker: User) -> Iterator[str]:
     yield _LEGACY
 
 
-def _questions(
-    mode: str, wanted: User, target: _Target, asked: AuthorizationAttributes
+def _required_permissions(
+    mode: str, wanted: User, target: _Target, attributes: AuthorizationAttributes
 ) -> Iterator[AuthorizationAttributes]:
-    """What a mode needs to be allowed, in order; raises for what no right can allow."""
-    asker, legacy = asked.user, mode == _LEGACY
+    """Return the permissions that a mode requires, in order; raises for what cannot be allowed."""
+    requester, legacy = attributes.user, mode == _LEGACY
     resource, name, namespace = target
     if mode == "associated-node":
-        # The right holds on every node that the account's pods run on, so it is asked without naming one.
-        asker = User(asker.name, asker.groups, asker.uid, {_NODE_KEYS: tuple(sorted(asker.extra))})
+        # The permission covers all nodes of the account's pods, so it names none.
+        requester = User(
+            requester.name, requester.groups, requester.uid, {_NODE_KEYS: tuple(sorted(requester.extra))}
+        )
         name = "*"
     elif legacy and resource == "nodes":
         resource, name = "users", wanted.name
-    part = AuthorizationAttributes(asker, "impersonate" if legacy else f"impersonate:{mode}", _IDENTITY, "v1")
+    part = AuthorizationAttributes(
+        requester, "impersonate" if legacy else f"impersonate:{mode}", _IDENTITY, "v1"
+    )
     whole = part._replace(group="") if legacy else part
     if not legacy:
-        yield asked._replace(user=asker, verb=f"impersonate-on:{mode}:{asked.verb}")
+        yield attributes._replace(user=requester, verb=f"impersonate-on:{mode}:{attributes.verb}")
     yield whole._replace(resource=resource, namespace=namespace, name=name)
     if wanted.uid:
         yield part._replace(resource="uids", name=wanted.uid)
     if not legacy:
-        _refuse_groups(wanted.groups, whole._replace(resource="groups"))
-        _refuse_extra(wanted.extra, part._replace(resource="userextras"))
+        _check_groups(wanted.groups, whole._replace(resource="groups"))
+        _check_extra(wanted.extra, part._replace(resource="userextras"))
     for group in wanted.groups:
         yield whole._replace(resource="groups", name=group)
     for key, values in wanted.extra.items():
@@ -162,14 +168,14 @@ def _questions(
             yield part._replace(resource="userextras", subresource=key, name=value)
 
 
-def _refuse_groups(groups: tuple[str, ...], about: AuthorizationAttributes) -> None:
+def _check_groups(groups: tuple[str, ...], about: AuthorizationAttributes) -> None:
     if "" in groups:
         raise forbidden(about, "impersonating the empty string group is not allowed")
     if MASTERS in groups:
         raise forbidden(about._replace(name=MASTERS), "impersonating the system:masters group is not allowed")
 
 
-def _refuse_extra(extra: Mapping[str, tuple[str, ...]], about: AuthorizationAttributes) -> None:
+def _check_extra(extra: Mapping[str, tuple[str, ...]], about: AuthorizationAttributes) -> None:
     for key, values in extra.items():
         problems = [FieldError.invalid("extra.key", *found) for found in check_domain_prefixed_path(key)]
         if not key:
@@ -183,8 +189,8 @@ def _refuse_extra(extra: Mapping[str, tuple[str, ...]], about: AuthorizationAttr
         raise forbidden(about, why)
 
 
-def _acting(wanted: User, target: _Target, mode: str) -> User:
-    """The identity that results, with the groups that everybody of its sort is in."""
+def _impersonated_user(wanted: User, target: _Target, mode: str) -> User:
+    """Return the impersonated user with the groups of its type."""
     groups = wanted.groups
     if target.resource == "nodes" and mode != _LEGACY:
         groups = ("system:nodes",)

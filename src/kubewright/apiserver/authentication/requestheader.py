@@ -1,6 +1,6 @@
-"""Front-proxy headers: an aggregator that has authenticated the user says who it is.
+"""Front-proxy authentication: an aggregator names the user in request headers.
 
-Believed only over a connection whose client certificate was issued by the front proxy's authority and whose
+The headers are trusted only on connections with a client certificate of the front proxy's authority whose
 common name is allowed.
 """
 
@@ -17,7 +17,7 @@ from .x509 import PeerCertificate, load_authorities
 
 
 class RequestHeaderAuthenticator:
-    """Users by `X-Remote-*` headers."""
+    """Authenticates users by `X-Remote-*` headers."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class RequestHeaderAuthenticator:
         self.extra_prefixes = tuple(prefix.lower() for prefix in extra_prefixes)
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """The user that a trusted proxy names."""
+        """Return the user that a trusted proxy names."""
         headers = request.headers
         name = next((headers[header] for header in self.username_headers if headers.get(header)), "")
         if not name:

@@ -1,8 +1,8 @@
-"""Service-account tokens: JSON web tokens signed by the cluster.
+"""Service account tokens: JSON web tokens signed by the cluster.
 
-The subject is `system:serviceaccount:<namespace>:<name>`; a private claim names the account's uid and the
-pod, secret or node the token is bound to. Signature, issuer, audience and time are checked here; whether
-the account (and what it is bound to) still exists is asked of `lookup`.
+The subject is `system:serviceaccount:<namespace>:<name>`; a private claim has the uid of the account and the
+pod, secret or node that the token is bound to. Signature, issuer, audience and expiry are checked here,
+`lookup` checks that the account and the bound object still exist.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from .tokens import bearer_token
 PREFIX = "system:serviceaccount:"
 Claims = dict[str, Any]
 Lookup = Callable[[Claims], Awaitable[str]]
-"""Why a token counts no more: its account, or the object it is bound to, is gone. Empty if it does."""
+"""Returns why a token is invalid (its account or bound object was deleted), or an empty string."""
 
 
 class TokenInvalidated(Unauthorized):
-    """A token that was good once. Clients are only told that they are unauthorized; `why` is for reviews."""
+    """A token whose account or bound object was deleted. `why` is for TokenReviews; clients get a plain
+    401."""
 
     def __init__(self, why: str) -> None:
         super().__init__("Unauthorized")
@@ -31,13 +32,13 @@ class TokenInvalidated(Unauthorized):
 
 
 def service_account_user(namespace: str, name: str, uid: str = "", **extra: tuple[str, ...]) -> User:
-    """The user that a service account is."""
+    """Return the user of a service account."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return User(f"{PREFIX}{namespace}:{name}", groups, uid, extra)
 
 
 class ServiceAccountAuthenticator:
-    """Verifies tokens against `keys` (PEM of public keys, private keys or certificates)."""
+    """Authenticates service account tokens with `keys` (PEM of public keys, private keys or certificates)."""
 
     def __init__(
         self,
@@ -53,8 +54,8 @@ class ServiceAccountAuthenticator:
         self._keys = [_public_key(pem) for pem in keys]
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> Claims | None:
-        """The claims of a valid token of ours; `None` if it is no JWT of one of our issuers; raises
-        otherwise."""
+        """Return the claims of a valid token; `None` if it is not a JWT of a known issuer; otherwise raises
+        `Unauthorized`."""
         import jwt
 
         try:
@@ -82,7 +83,7 @@ class ServiceAccountAuthenticator:
         raise Unauthorized("Unauthorized")
 
     async def user_of(self, token: str, audiences: Sequence[str] | None = None) -> User | None:
-        """The account that a token speaks for; `None` if it is not ours."""
+        """Return the account of a token; `None` if it is not a service account token."""
         claims = self.verify(token, audiences)
         if claims is None:
             return None
@@ -110,7 +111,7 @@ class ServiceAccountAuthenticator:
         return service_account_user(namespace, name, account.get("uid", ""), **extra)
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """The account of the bearer token."""
+        """Return the account of the bearer token."""
         token = bearer_token(request)
         if not token or token.count(".") != 2:
             return None

@@ -1,4 +1,4 @@
-"""Bearer tokens: where they are in a request, and a fixed table of them."""
+"""Bearer tokens of requests, and a static table of tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.http.messages import HTTPRequest
 
 WEBSOCKET_BEARER = "base64url.bearer.authorization.k8s.io."
-"""What a sub-protocol begins with that is a browser's way to send a bearer token."""
+"""Prefix of the sub-protocol by which browsers send a bearer token."""
 
 
 def bearer_token(request: HTTPRequest) -> str:
-    """The bearer token of a request (header, or WebSocket sub-protocol), or the empty string."""
+    """Return the bearer token of a request (header or WebSocket sub-protocol), or an empty string."""
     header = request.headers.get("Authorization")
     if header:
         scheme, _, token = header.strip().partition(" ")
@@ -40,25 +40,24 @@ def bearer_token(request: HTTPRequest) -> str:
 
 
 class StaticTokenAuthenticator:
-    """A fixed table of tokens.
+    """Authenticates tokens of a static table.
 
-    Tokens are kept and looked up by their digests: how long that takes says nothing about how much of a token
-    was right.
+    Tokens are stored and compared as digests, so that timing reveals nothing about them.
     """
 
     def __init__(self, tokens: Mapping[str, User] | None = None) -> None:
         self._users = {_digest(token): user for token, user in (tokens or {}).items()}
 
     def user(self, token: str) -> User | None:
-        """Whose token it is, if it is one."""
+        """Return the user of a token."""
         return self._users.get(_digest(token))
 
     def add(self, token: str, user: User) -> None:
-        """One more token, or another user for it."""
+        """Add a token, or change its user."""
         self._users[_digest(token)] = user
 
     def remove(self, token: str) -> None:
-        """Take a token out; it need not be there."""
+        """Remove a token if it exists."""
         self._users.pop(_digest(token), None)
 
     @classmethod
@@ -80,7 +79,7 @@ class StaticTokenAuthenticator:
         return cls(tokens)
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """The token's user; an unknown token is somebody else's, or nobody's."""
+        """Return the user of the bearer token; raises `Unauthorized` for unknown tokens."""
         token = bearer_token(request)
         if not token:
             return None

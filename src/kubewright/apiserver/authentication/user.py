@@ -1,4 +1,4 @@
-"""Who is asking."""
+"""Users: name, groups, uid and extra attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MASTERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An identity: a name, groups, and whatever else the authenticator knows (`extra`)."""
+    """An authenticated user; `extra` has further attributes of the authenticator."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -22,13 +22,13 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def with_group(self, group: str) -> User:
-        """The same user, also in `group`."""
+        """Return the user with a further group."""
         if group in self.groups:
             return self
         return User(self.name, (*self.groups, group), self.uid, self.extra)
 
     def to_info(self) -> dict[str, Any]:
-        """The `userInfo` object of admission and token reviews."""
+        """Return the `userInfo` object of admission and token reviews."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -40,15 +40,15 @@ class User:
 
     @classmethod
     def from_info(cls, info: Mapping[str, Any]) -> User:
-        """The inverse of `to_info`."""
+        """Return the user of a `userInfo` object."""
         extra = {key: tuple(values) for key, values in (info.get("extra") or {}).items()}
         return cls(info.get("username") or "", tuple(info.get("groups") or ()), info.get("uid") or "", extra)
 
 
 def anonymous() -> User:
-    """Nobody in particular."""
+    """Return `system:anonymous`."""
     return User(ANONYMOUS, (UNAUTHENTICATED,))
 
 
 SYSTEM = User("system:apiserver", (MASTERS, AUTHENTICATED))
-"""The server itself, for requests that it makes in process."""
+"""The server itself, for its own requests."""

@@ -1,8 +1,7 @@
-"""Client certificates: the common name is the user, the organisations are the groups.
+"""Client certificates: the common name is the user, the organizations are the groups.
 
-TLS has already verified the chain against every certificate authority the server was given; each
-authenticator here checks that the certificate was issued by *its* authority, so that a front proxy's
-certificate is nobody's identity and a client's certificate is no front proxy.
+TLS verifies certificates against all authorities of the server; each authenticator checks that a certificate
+was issued by *its* authority, so that a front proxy's certificate does not identify a user and vice versa.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PeerCertificate:
-    """The certificate of the other end of a connection; read once, kept with the connection."""
+    """The client certificate of a connection; parsed once per connection."""
 
     def __init__(self, der: bytes) -> None:
         self.der = der
@@ -36,7 +35,7 @@ class PeerCertificate:
 
     @cached_property
     def expires(self) -> float:
-        """When it expires, in seconds since the epoch. TLS looks only when the connection is made."""
+        """Expiry in seconds since the epoch; TLS checks it only when the connection is made."""
         return self.certificate.not_valid_after_utc.timestamp()
 
     @cached_property
@@ -48,7 +47,7 @@ class PeerCertificate:
 
     @cached_property
     def organizations(self) -> tuple[str, ...]:
-        """The subject's organisations."""
+        """The subject's organizations."""
         from cryptography.x509.oid import NameOID
 
         attributes = self.certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
@@ -56,7 +55,7 @@ class PeerCertificate:
 
     @cached_property
     def for_clients(self) -> bool:
-        """Whether the certificate may identify a client (extended key usage)."""
+        """Whether the extended key usage allows client authentication."""
         from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
@@ -70,7 +69,7 @@ class PeerCertificate:
         """Whether one of the authorities signed it (or it is one of them)."""
         if self.expires < time.time():
             return False
-        # The authorities are kept with the answer, so that no others can come to have the same id.
+        # The authorities are stored with the result, so that their id cannot be reused.
         known = self._issued.get(id(authorities))
         if known is None:
             signed = any(_signed_by(self.certificate, each) for each in authorities)
@@ -93,21 +92,21 @@ def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
 
 
 def load_authorities(pem: bytes) -> list[x509.Certificate]:
-    """The certificates of a PEM bundle; an empty or broken bundle is an error."""
+    """Load the certificates of a PEM bundle; raises for an empty or invalid bundle."""
     from cryptography import x509
 
     return x509.load_pem_x509_certificates(pem)
 
 
 class X509Authenticator:
-    """Users by client certificate, issued by one of `authorities` (PEM)."""
+    """Authenticates client certificates that one of `authorities` (PEM) has issued."""
 
     def __init__(self, authorities: bytes) -> None:
         self.authorities = load_authorities(authorities)
         self._users: dict[bytes, User] = {}
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """CN and O of the connection's certificate."""
+        """Return the user of the connection's certificate."""
         peer: PeerCertificate | None = request.peer_certificate
         if peer is None:
             return None

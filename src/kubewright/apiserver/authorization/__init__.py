@@ -1,6 +1,6 @@
-"""May they? Authorizers answer allow, deny or no opinion; a union takes the first opinion.
+"""Authorization: authorizers allow, deny or have no opinion; a union returns the first decision.
 
-`AuthorizationAttributes` is the question. `system:masters` may do everything before anybody is asked.
+`AuthorizationAttributes` describe the request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kubewright.apiserver.http.request_info import RequestInfo
 
 
 class AuthorizationAttributes(NamedTuple):
-    """One question: may `user` do `verb` to this resource, or to this path?"""
+    """The user, the verb, and the resource or path of a request."""
 
     user: User
     verb: str
@@ -51,7 +51,7 @@ class AuthorizationAttributes(NamedTuple):
 
 
 class Decision(Enum):
-    """The answer."""
+    """The decision of an authorizer."""
 
     ALLOW = "allow"
     DENY = "deny"
@@ -66,53 +66,53 @@ NO_OPINION: AuthorizationResult = (Decision.NO_OPINION, "")
 
 
 class Authorizer(Protocol):
-    """Decides."""
+    """Decides whether requests are allowed."""
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """A decision and why."""
+        """Return a decision and its reason."""
 
 
 class AlwaysAllow:
-    """Everybody may do everything."""
+    """Allows everything."""
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Yes."""
+        """Allow."""
         return ALLOWED
 
 
 class AllowAuthenticated:
-    """Everybody who is known may do everything; anybody may ask for health and version."""
+    """Allows everything to authenticated users, and health checks and version to everyone."""
 
     def __init__(self) -> None:
         self._open = AlwaysAllowPaths()
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Yes for those with an identity."""
+        """Allow authenticated users."""
         if AUTHENTICATED in attributes.user.groups:
             return ALLOWED
         return await self._open.authorize(attributes)
 
 
 class PrivilegedGroups:
-    """Members of these groups may do everything."""
+    """Allows everything to members of some groups."""
 
     def __init__(self, groups: Iterable[str] = (MASTERS,)) -> None:
         self.groups = frozenset(groups)
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Yes for members."""
+        """Allow members."""
         return NO_OPINION if self.groups.isdisjoint(attributes.user.groups) else ALLOWED
 
 
 class AlwaysAllowPaths:
-    """Everybody may read these non-resource paths; a trailing `*` matches what follows."""
+    """Allows non-resource paths to everyone; a trailing `*` matches any suffix."""
 
     def __init__(self, paths: Iterable[str] = ("/healthz", "/readyz", "/livez", "/version")) -> None:
         self.exact = frozenset(path for path in paths if not path.endswith("*"))
         self.prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Yes for these paths."""
+        """Allow these paths."""
         path = attributes.path
         if not attributes.resource and (
             path in self.exact or (self.prefixes and path.startswith(self.prefixes))
@@ -122,13 +122,13 @@ class AlwaysAllowPaths:
 
 
 class AuthorizerUnion:
-    """The first that has an opinion decides; nobody's opinion is a no, with all the reasons given."""
+    """Returns the first decision of several authorizers; without one, no opinion with all reasons."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self.authorizers = list(authorizers)
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Ask in order."""
+        """Call the authorizers in order."""
         reasons = []
         for authorizer in self.authorizers:
             decision, reason = await authorizer.authorize(attributes)
@@ -140,7 +140,7 @@ class AuthorizerUnion:
 
 
 def forbidden(attributes: AuthorizationAttributes, reason: str = "") -> APIError:
-    """The 403 for an answer that was not allow."""
+    """Return the 403 for a request that is not allowed."""
     user = attributes.user.name
     if not attributes.resource:
         message = f'forbidden: User "{user}" cannot {attributes.verb} path "{attributes.path}"'

@@ -1,6 +1,7 @@
-"""Delegated authorization: ask another API server with a SubjectAccessReview.
+"""Delegated authorization: a SubjectAccessReview by another API server.
 
-`review` is an async function from a SubjectAccessReview to its answer. Answers are kept for ten seconds.
+`review` is an async function from a SubjectAccessReview to the completed one. Results are cached for ten
+seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class DelegatedAuthorizer:
-    """Decisions by SubjectAccessReview."""
+    """Authorizes by SubjectAccessReview."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class DelegatedAuthorizer:
         self._known: dict[Any, tuple[float, AuthorizationResult]] = {}
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """What the other server says; an error of its is no opinion."""
+        """Return the decision of the other server; no opinion if the review fails."""
         user = attributes.user
         extra = tuple(sorted((key, tuple(values)) for key, values in user.extra.items()))
         key = (user.name, user.groups, user.uid, extra, *attributes[1:])
@@ -46,22 +47,22 @@ class DelegatedAuthorizer:
             return Decision.NO_OPINION, f"access review failed: {error}"
         reason = status.get("reason") or ""
         if status.get("allowed"):
-            answer: AuthorizationResult = (Decision.ALLOW, reason)
+            result: AuthorizationResult = (Decision.ALLOW, reason)
         else:
-            answer = (Decision.DENY if status.get("denied") else Decision.NO_OPINION, reason)
+            result = (Decision.DENY if status.get("denied") else Decision.NO_OPINION, reason)
         if len(self._known) > 10_000:
             self._known.clear()
         lifetime = self.allow_seconds if status.get("allowed") else self.deny_seconds
-        self._known[key] = (now + lifetime, answer)
-        return answer
+        self._known[key] = (now + lifetime, result)
+        return result
 
 
 def access_review(attributes: AuthorizationAttributes) -> dict[str, Any]:
-    """The SubjectAccessReview that asks `attributes`."""
+    """Return the SubjectAccessReview of a request."""
     info = attributes.user.to_info()
     spec: dict[str, Any] = {"user": info.pop("username"), **info}
     if attributes.resource:
-        asked = {
+        given = {
             "namespace": attributes.namespace,
             "verb": attributes.verb,
             "group": attributes.group,
@@ -70,7 +71,7 @@ def access_review(attributes: AuthorizationAttributes) -> dict[str, Any]:
             "subresource": attributes.subresource,
             "name": attributes.name,
         }
-        spec["resourceAttributes"] = {key: value for key, value in asked.items() if value}
+        spec["resourceAttributes"] = {key: value for key, value in given.items() if value}
         for field in ("field_selector", "label_selector"):
             selector = getattr(attributes, field)
             if selector:

@@ -17,7 +17,7 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 class PolicyRule(NamedTuple):
-    """One policy rule and, for messages, what granted it."""
+    """One `PolicyRule`, prepared for evaluation."""
 
     verbs: frozenset[str]
     groups: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class PolicyRule(NamedTuple):
 
     @classmethod
     def parse(cls, rule: Mapping[str, Any]) -> PolicyRule:
-        """From a `PolicyRule`."""
+        """Parse a `PolicyRule` object."""
         return cls(
             frozenset(rule.get("verbs") or ()),
             frozenset(rule.get("apiGroups") or ()),
@@ -56,26 +56,26 @@ class PolicyRule(NamedTuple):
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """Whether a `nonResourceURLs` entry covers a path."""
+    """Whether a `nonResourceURLs` entry matches a path."""
     return pattern == "*" or pattern == path or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
 class RuleResolver(Protocol):
-    """Where rules come from."""
+    """Resolves the rules of a user."""
 
     def rules(self, user: User, namespace: str) -> Iterable[tuple[PolicyRule, str]]:
-        """Rules that apply to `user` cluster-wide and in `namespace` (if not empty), each with the words
-        that say which binding granted it. Rules of roles must not carry paths."""
+        """Return the rules of a user, cluster-wide and in a namespace, each with the reason for an allowed
+        request."""
 
 
 class RBACAuthorizer:
-    """An authorizer over a rule source: it allows, or has no opinion."""
+    """Allows requests that a rule of the user matches; otherwise no opinion."""
 
     def __init__(self, source: RuleResolver) -> None:
         self.source = source
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Allow if any rule does."""
+        """Allow if a rule matches."""
         for rule, granted in self.source.rules(attributes.user, attributes.namespace):
             if rule.allows(attributes):
                 return Decision.ALLOW, granted
@@ -83,7 +83,7 @@ class RBACAuthorizer:
 
 
 def subject_matches(subject: Mapping[str, Any], user: User, namespace: str = "") -> bool:
-    """Whether a subject of a binding is this user. `namespace` is that of the binding."""
+    """Whether a subject of a binding in `namespace` matches a user."""
     kind, name = subject.get("kind"), subject.get("name")
     if kind == "User":
         return name == user.name
@@ -96,29 +96,29 @@ def subject_matches(subject: Mapping[str, Any], user: User, namespace: str = "")
 
 
 class RoleLister(Protocol):
-    """Lookups of the four kinds, as plain dicts."""
+    """Reads Roles, ClusterRoles and bindings as plain dicts."""
 
     def cluster_role(self, name: str) -> Mapping[str, Any] | None:
-        """A ClusterRole."""
+        """Return a ClusterRole."""
 
     def role(self, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """A Role."""
+        """Return a Role."""
 
     def cluster_role_bindings(self) -> Iterable[Mapping[str, Any]]:
-        """All ClusterRoleBindings."""
+        """Return all ClusterRoleBindings."""
 
     def role_bindings(self, namespace: str) -> Iterable[Mapping[str, Any]]:
-        """The RoleBindings of a namespace."""
+        """Return the RoleBindings of a namespace."""
 
 
 class BindingRuleResolver:
-    """A rule source over Roles, ClusterRoles and their bindings."""
+    """Resolves rules from Roles, ClusterRoles and their bindings."""
 
     def __init__(self, objects: RoleLister) -> None:
         self.objects = objects
 
     def rules(self, user: User, namespace: str) -> Iterator[tuple[PolicyRule, str]]:
-        """Cluster-wide rules first, then those of the namespace."""
+        """Return cluster-wide rules, then those of the namespace."""
         for binding in self.objects.cluster_role_bindings():
             subject = _first_match(binding, user, "")
             if subject is not None:
@@ -128,12 +128,12 @@ class BindingRuleResolver:
             for binding in self.objects.role_bindings(namespace):
                 subject = _first_match(binding, user, namespace)
                 if subject is not None:
-                    words = _granted("RoleBinding", binding, namespace, subject)
+                    reason = _granted("RoleBinding", binding, namespace, subject)
                     for rule in self.role_rules(binding["roleRef"], namespace):
-                        yield PolicyRule.parse(rule)._replace(paths=frozenset()), words
+                        yield PolicyRule.parse(rule)._replace(paths=frozenset()), reason
 
     def role_rules(self, reference: Mapping[str, Any], namespace: str) -> Iterable[Mapping[str, Any]]:
-        """The rules of the role that a binding refers to; none if it is missing."""
+        """Return the rules of the role of a binding; none if it does not exist."""
         name = reference.get("name") or ""
         role = (
             self.objects.cluster_role(name)

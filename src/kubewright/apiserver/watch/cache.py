@@ -31,18 +31,18 @@ logger = logging.getLogger("kubewright.apiserver")
 
 WINDOW = 4096
 WINDOW_BYTES = 8 * 1024 * 1024
-"""Events that a hub remembers, and what their objects may weigh."""
+"""Maximum number of events in the window, and of bytes of their objects."""
 WINDOW_SECONDS = 90.0
 WINDOW_LEAST = 100
-"""How long events are remembered, and how many of a quiet resource in any case."""
+"""How long events stay in the window, and how many stay longer."""
 QUEUE_EVENTS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
-"""What may wait for one watcher before it is dropped."""
+"""Limits of the queue of one watcher; above them it is terminated."""
 _CHUNK = 512
 
 
 class WatchCacheEvent:
-    """One event and everything that was worked out about it."""
+    """One event, with its encoded forms and selectable fields."""
 
     __slots__ = ("_new", "_old", "at", "encoded", "event", "name", "namespace", "type")
 
@@ -61,17 +61,17 @@ class WatchCacheEvent:
 
     @property
     def size(self) -> int:
-        """How many bytes of objects this holds on to."""
+        """Bytes of the objects of the event."""
         previous = self.event.previous
         return len(self.event.value or b"") + (len(previous.value) if previous is not None else 0)
 
-    def settle(self) -> None:
-        """Forget what was worked out: everybody who follows has had it."""
+    def release_encoded(self) -> None:
+        """Discard encoded forms: all watchers have received them."""
         self.encoded.clear()
         self._new = self._old = None
 
-    def selected(self, selection: Selection, layout_version: Representation) -> str:
-        """The type that a watcher with selectors sees; empty if it sees nothing."""
+    def selected(self, selection: Selection, representation: Representation) -> str:
+        """Return the event type for a selection; empty if it does not match."""
         event = self.event
         now = before = False
         if event.value is not None:
@@ -87,7 +87,7 @@ class WatchCacheEvent:
         return "DELETED" if before else ""
 
     def source(self, type_: str) -> bytes:
-        """The bytes that an event of this type shows: what is now, or what was before it went."""
+        """Return the stored object that an event of this type contains: the new one, or the deleted one."""
         event = self.event
         if type_ == "DELETED" and event.previous is not None:
             return event.previous.value
@@ -95,7 +95,7 @@ class WatchCacheEvent:
         return event.value
 
     def bytes_for(self, representation: Representation, type_: str) -> bytes:
-        """The encoded event, shared by all watchers of that representation."""
+        """Return the encoded event, shared by all watchers of a representation."""
         key = (representation, type_)
         found = self.encoded.get(key)
         if found is None:
@@ -112,7 +112,7 @@ class WatchCacheEvent:
 
 
 class Watcher(AsyncIterator[bytes]):
-    """The stream of one client. Iterate for chunks of encoded events; `aclose()` when the client is gone."""
+    """The stream of one client: an iterator of chunks of encoded events; `aclose()` after a disconnect."""
 
     __slots__ = (
         "_bytes",
@@ -156,9 +156,9 @@ class Watcher(AsyncIterator[bytes]):
         self.pending: list[bytes] = []
         self.dropped = False
         self.slot = 0
-        """Where the timer has it."""
+        """The slot of the timer."""
         self.abort: Callable[[], object] | None = None
-        """Set by the transport: ends the connection of a client that does not read."""
+        """Set by the transport: closes the connection of a client that does not read."""
         self._bytes = 0
         self._first = True
         self._held: list[WatchCacheEvent] | None = None
@@ -167,7 +167,7 @@ class Watcher(AsyncIterator[bytes]):
         self._closed = False
 
     def offer(self, change: WatchCacheEvent) -> None:
-        """Queue a change, if this watcher is to see it."""
+        """Queue an event if it matches this watcher."""
         if self._held is not None:
             self._hold(change)
             return
@@ -225,12 +225,12 @@ class Watcher(AsyncIterator[bytes]):
             self.offer(change)
 
     def encode_object(self, type_: str, obj: Object) -> bytes:
-        """An event of a decoded object, as this stream needs it."""
+        """Encode an event of a decoded object for this stream."""
         first, self._first = self._first, False
         return self.representation.event(type_, obj, first=first and self.representation.per_watcher)
 
     def push(self, chunk: bytes) -> None:
-        """Queue an encoded event; a queue that is too long ends the watch."""
+        """Queue an encoded event; a full queue terminates the watch."""
         self.pending.append(chunk)
         self._bytes += len(chunk)
         waiter = self._waiter
@@ -242,7 +242,7 @@ class Watcher(AsyncIterator[bytes]):
             self._drop()
 
     def push_initial(self, chunks: list[bytes]) -> None:
-        """Queue the initial state, which may be longer than the queue."""
+        """Queue initial events, which do not count towards the limit."""
         self.pending.extend(chunks)
 
     def fail(self, error: Exception) -> None:
@@ -250,7 +250,7 @@ class Watcher(AsyncIterator[bytes]):
         if not isinstance(error, APIError):
             from kubewright.api.errors import InternalError
 
-            logger.warning("a watch failed: %s", error)
+            logger.warning("watch failed", extra={"error": str(error)})
             error = InternalError(f"Internal error occurred: {error}")
         self.push(self.representation.frame({"type": "ERROR", "object": error.to_status()}))
         self.close()
@@ -269,7 +269,7 @@ class Watcher(AsyncIterator[bytes]):
         return self._held is not None
 
     def close(self) -> None:
-        """End the stream after what is queued."""
+        """End the stream after the queued events."""
         if not self._closed:
             self._closed = True
             self.cache.remove(self)
@@ -278,7 +278,8 @@ class Watcher(AsyncIterator[bytes]):
                 waiter.set_result(None)
 
     def due(self, now: float) -> float:
-        """Called by the timer: end, or send a bookmark. Returns when to be called next; 0 for never."""
+        """Called by the timer: end the watch or send a bookmark. Returns the time of the next call; 0 for
+        none."""
         if self._closed:
             return 0.0
         if self.deadline <= now:
@@ -289,7 +290,8 @@ class Watcher(AsyncIterator[bytes]):
         return self.next_due(now)
 
     def next_due(self, now: float) -> float:
-        """When something is to happen: a bookmark in a while and shortly before the end, then the end."""
+        """Return the time of the next call: bookmarks at an interval and shortly before the end, then the
+        end."""
         if not self.bookmarks:
             return self.deadline
         if self.deadline - now > self.cache.bookmark_interval + 2:
@@ -324,13 +326,13 @@ class Watcher(AsyncIterator[bytes]):
                 self._waiter = None
 
     async def aclose(self) -> None:
-        """Forget the client."""
+        """Discard queued events and end the watch."""
         self.pending.clear()
         self.close()
 
 
 class WatchCache:
-    """The watchers of one resource and its recent events."""
+    """The recent events and the watchers of one resource."""
 
     def __init__(
         self, dispatcher: EventDispatcher, prefix: str, *, namespaced: bool, bookmark_interval: float = 60.0
@@ -340,13 +342,13 @@ class WatchCache:
         self.namespaced = namespaced
         self.bookmark_interval = bookmark_interval
         self.oldest = 0
-        """Events later than this are in the window."""
+        """Events after this revision are in the window."""
         self.received = 0
-        """Events taken in."""
+        """Events received from storage."""
         self.sent: Counter[str] = Counter()
-        """Events handed to connections, by version."""
+        """Events sent to clients, by version."""
         self.dropped = 0
-        """Watches ended because nobody read them."""
+        """Watches terminated because the client did not read."""
         self.active = 0
         self.on_count: Callable[[int], object] | None = None
         self.undecodable = 0
@@ -360,18 +362,18 @@ class WatchCache:
         dispatcher.register(self)
 
     def reset(self, revision: int) -> None:
-        """Events later than `revision` will be taken in."""
+        """Clear the window; events after `revision` follow."""
         self._window.clear()
         self._window_bytes = 0
         self.oldest = revision
 
     def add_event(self, event: StorageEvent) -> None:
-        """Take in one event and offer it to those who want it."""
+        """Add an event to the window and queue it for matching watchers."""
         rest = event.key[len(self.prefix) :]
         namespace, _, name = rest.rpartition("/") if self.namespaced else ("", "", rest)
         change = WatchCacheEvent(event, namespace, name, self.dispatcher.clock())
         self.received += 1
-        self._remember(change)
+        self._append(change)
         for observer in self.dispatcher.listeners:
             observer.on_event(self, change)
         watchers = self._watchers
@@ -389,9 +391,9 @@ class WatchCache:
                     for watcher in list(group):
                         watcher.offer(change)
             if not self._converting:
-                change.settle()
+                change.release_encoded()
 
-    def _remember(self, change: WatchCacheEvent) -> None:
+    def _append(self, change: WatchCacheEvent) -> None:
         window = self._window
         window.append(change)
         self._window_bytes += change.size
@@ -433,7 +435,7 @@ class WatchCache:
                 ):
                     watcher.offer(change)
                     if not self._converting:
-                        change.settle()
+                        change.release_encoded()
         self._watchers.setdefault(watcher.scope, {})[watcher] = None
         self.active += 1
         if self.on_count is not None:
@@ -441,7 +443,7 @@ class WatchCache:
         self.dispatcher.timer.schedule(watcher, watcher.next_due(self.dispatcher.clock()))
 
     def remove(self, watcher: Watcher) -> None:
-        """Forget a watcher."""
+        """Remove a watcher."""
         group = self._watchers.get(watcher.scope)
         if group is not None and watcher in group:
             del group[watcher]
@@ -464,7 +466,7 @@ class WatchCache:
                 watcher.close()
 
     def stop(self) -> None:
-        """The resource is gone."""
+        """End all watches: the resource is no longer served."""
         self._ended = True
         self.close_watchers()
         self._window.clear()
@@ -474,11 +476,11 @@ class WatchCache:
 
     @property
     def _converting(self) -> bool:
-        """Whether changes still wait for a conversion, and share what is worked out about them."""
+        """Whether events are waiting for an async conversion."""
         return self._conversions is not None and not self._conversions.empty()
 
     def convert_later(self, watcher: Watcher, change: WatchCacheEvent, type_: str) -> None:
-        """Queue a change for a watcher whose version needs an async conversion; order is kept."""
+        """Queue an event for a watcher whose version needs an async conversion; the order is kept."""
         if self._conversions is None:
             self._conversions = asyncio.Queue()
             self._converter = asyncio.create_task(self._convert())
@@ -508,4 +510,4 @@ class WatchCache:
                 self.skip(change)
             finally:
                 if self._conversions.empty():
-                    change.settle()
+                    change.release_encoded()
