@@ -115,8 +115,8 @@ async def reconcile(guestbook: Guestbook, ctx: Context[Guestbook]) -> None:
     """Keep the Deployment and the ConfigMap of a guestbook, and say so in its status."""
     changes = await ctx.ensure([settings_for(guestbook), deployment_for(guestbook)])
     if changes:
-        ctx.log.info("wrote %s", ", ".join(changes.applied + changes.pruned))
-        ctx.event("Normal", "Synced", f"wrote {', '.join(changes.applied + changes.pruned)}")
+        ctx.log.info("wrote %s", ", ".join(changes.applied + changes.deleted))
+        ctx.event("Normal", "Synced", f"wrote {', '.join(changes.applied + changes.deleted)}")
     status = guestbook.status = guestbook.status or GuestbookStatus()
     status.active = guestbook.metadata.name
     status.conditions = status.conditions or []

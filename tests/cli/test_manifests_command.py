@@ -40,7 +40,7 @@ def test_writing_then_checking_then_a_stale_file(tmp_path: Path) -> None:
     stale = run("cronjob", "-o", out, "--check")
     assert stale.returncode == 1
     assert "+  - delete" in stale.stdout
-    assert "stale" in stale.stderr
+    assert "outdated" in stale.stderr
     assert "- delete\n" not in role.read_text()
 
 
@@ -89,7 +89,7 @@ def test_mistakes_name_file_and_line_and_write_nothing(tmp_path: Path) -> None:
     assert size.startswith("thing.py:")
     assert "Guestbook.spec.size: MaxLen is applied to an integer; write Le" in size
     assert column.startswith("thing.py:")
-    assert summary == "Error: 2 problems; nothing was written"
+    assert summary == "Error: 2 errors; nothing was written"
     assert not (tmp_path / "config").exists()
 
 
@@ -97,8 +97,8 @@ def test_mistakes_name_file_and_line_and_write_nothing(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("nowhere_at_all",), "no module named nowhere_at_all"),
-        (("json", "-o", "-"), "nothing is declared in json"),
-        (("guestbook", "-o", "-", "--check"), "name the directory"),
+        (("json", "-o", "-"), "no declarations found in json"),
+        (("guestbook", "-o", "-", "--check"), "requires a directory"),
         (("guestbook", "-o", "/dev/null/x"), "cannot write"),
         (("guestbook", "--max-description", "-1"), "max-description"),
     ],
@@ -116,4 +116,4 @@ def test_a_header_stands_above_every_file(tmp_path: Path) -> None:
     assert done.stdout.startswith("# Copyright us\n#\n# All rights\n---\napiVersion:")
     missing = run("guestbook", "-o", "-", "--header", str(tmp_path / "nowhere"))
     assert missing.returncode == 1
-    assert "cannot read the header" in missing.stderr
+    assert "cannot read header file" in missing.stderr

@@ -18,8 +18,8 @@ async def test_memory_is_given_back_after_work_only(monkeypatch: pytest.MonkeyPa
         given += 1
         return 1
 
-    monkeypatch.setattr(trimming, "find_trim", lambda: trim)
-    upkeep = asyncio.create_task(trimming.give_memory_back(lambda: done, interval=0.001))
+    monkeypatch.setattr(trimming, "find_malloc_trim", lambda: trim)
+    upkeep = asyncio.create_task(trimming.trim_periodically(lambda: done, interval=0.001))
     await asyncio.sleep(0.02)
     assert given == 0
     for _ in range(2):
@@ -34,15 +34,15 @@ async def test_memory_is_given_back_after_work_only(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "find_trim", lambda: None)
+    monkeypatch.setattr(trimming, "find_malloc_trim", lambda: None)
     numbers = iter(range(100))
     async with asyncio.timeout(5):
-        await trimming.give_memory_back(lambda: next(numbers), interval=0.001)
+        await trimming.trim_periodically(lambda: next(numbers), interval=0.001)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only GNU's C library is known to have it")
 def test_the_function_is_there_and_may_be_called() -> None:
-    trim = trimming.find_trim()
+    trim = trimming.find_malloc_trim()
     if trim is None:
         pytest.skip("this C library has no malloc_trim")
     assert trim(0) in (0, 1)

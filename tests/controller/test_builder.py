@@ -145,7 +145,7 @@ async def test_a_mapping_may_ask_the_cache_and_fail_without_harm(bench, caplog):
         await bench.client.create(ConfigMap(metadata=ObjectMeta(name="good", namespace="default")))
         await bench.settled()
     assert sorted(log) == ["a", "b"]
-    assert "mapping a change to requests failed" in caplog.text
+    assert "event handler failed" in caplog.text
 
 
 class Team(NamedTuple):
@@ -283,7 +283,7 @@ async def test_objects_of_a_namespace_made_later_are_seen(bench):
 
 async def test_names_are_unique(bench):
     ControllerBuilder(bench).for_(ConfigMap).complete(Log())
-    with pytest.raises(BuildError, match="named 'configmap' already"):
+    with pytest.raises(BuildError, match="'configmap' is already in use"):
         ControllerBuilder(bench).for_(ConfigMap).complete(Log())
     assert ControllerBuilder(bench, "other").for_(ConfigMap).complete(Log()).name == "other"
 
@@ -295,22 +295,22 @@ async def test_mistakes_are_told(bench):
     class NotAKind:
         pass
 
-    problems = [
+    invalid = [
         (lambda: builder().complete(Log()), "nothing to reconcile"),
-        (lambda: builder().for_(ConfigMap).for_(Secret), "for ConfigMap already; use watches"),
-        (lambda: builder().owns(ConfigMap).complete(Log()), "owns.* needs for_"),
-        (lambda: builder().for_(NotAKind), "put @resource"),
-        (lambda: builder().for_(42), "give a class"),
-        (lambda: builder().watches(ConfigMap), "either a mapping or a handler"),
-        (lambda: builder().watches(ConfigMap, lambda obj: []).complete(Log()), "needs a name"),
+        (lambda: builder().for_(ConfigMap).for_(Secret), "already reconciles ConfigMap; use watches"),
+        (lambda: builder().owns(ConfigMap).complete(Log()), "owns.* requires for_"),
+        (lambda: builder().for_(NotAKind), "decorate it with @resource"),
+        (lambda: builder().for_(42), "expected a class"),
+        (lambda: builder().watches(ConfigMap), "either a map function or handler"),
+        (lambda: builder().watches(ConfigMap, lambda obj: []).complete(Log()), "requires a name"),
         (lambda: builder().for_(ConfigMap, predicates=generation_changed), r"predicates=\[\.\.\.\]"),
-        (lambda: builder().for_(ConfigMap, predicates=["x"]), "no predicate"),
-        (lambda: builder().for_(ConfigMap).complete(42), "give a function"),
+        (lambda: builder().for_(ConfigMap, predicates=["x"]), "is not a predicate"),
+        (lambda: builder().for_(ConfigMap).complete(42), "expected a function"),
         (lambda: builder().for_(ConfigMap).complete(lambda: None), "takes one argument"),
         (lambda: builder().source(42), "async iterator"),
         (lambda: builder().for_(ConfigMap).with_options(workers=0).complete(Log()), "at least 1"),
     ]
-    for make, message in problems:
+    for make, message in invalid:
         with pytest.raises(ValueError, match=message):
             make()
     assert bench.runnables == []

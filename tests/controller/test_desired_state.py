@@ -80,7 +80,7 @@ async def test_what_is_no_longer_wanted_is_deleted_and_nothing_else(bench, shop)
     set_controller_reference(shop, secret)
     await bench.client.create(secret)
     changes = await state.ensure(shop, [config("two")])
-    assert sorted(changes.pruned) == ["ConfigMap default/one", "Deployment default/web"]
+    assert sorted(changes.deleted) == ["ConfigMap default/one", "Deployment default/web"]
     assert await names(bench, ConfigMap) == ["theirs", "two"]
     assert await names(bench, Secret) == ["undeclared"]
     assert await bench.client.uncached.get(ConfigMap, "loose", namespace="default")
@@ -152,7 +152,7 @@ async def test_nothing_is_deleted_when_something_could_not_be_applied(bench, sho
         await state.ensure(shop, [config("two"), broken])
     assert await names(bench, ConfigMap) == ["one", "two"]
     changes = await state.ensure(shop, [config("two"), deployment("web")])
-    assert changes.pruned == ["ConfigMap default/one"]
+    assert changes.deleted == ["ConfigMap default/one"]
 
 
 async def test_what_another_controls_is_not_taken(bench, shop):
@@ -174,23 +174,23 @@ async def test_metadata_alone_is_enough(bench, shop):
     edited.data = {"a": b"2"}
     await bench.client.uncached.update(edited)
     assert (await state.ensure(shop, wanted)).applied == ["Secret default/token"]
-    assert (await state.ensure(shop, [])).pruned == ["Secret default/token"]
+    assert (await state.ensure(shop, [])).deleted == ["Secret default/token"]
 
 
 async def test_mistakes_are_told(bench, shop):
     state = desired_state(bench)
-    with pytest.raises(ValueError, match=r"not among the kinds.*kinds=\[...\]"):
+    with pytest.raises(ValueError, match=r"not a declared kind.*kinds=\[...\]"):
         await state.ensure(shop, [Secret(metadata=ObjectMeta(name="x"))])
     for single in (ConfigMap(metadata=ObjectMeta(name="x")), {"kind": "ConfigMap"}):
-        with pytest.raises(TypeError, match=r"in a list: ensure\(\["):
+        with pytest.raises(TypeError, match=r"a list of all desired objects: ensure\(\["):
             await state.ensure(shop, single)
     with pytest.raises(ValueError, match="twice"):
         await state.ensure(shop, [config("x"), config("x")])
     with pytest.raises(ValueError, match="has no name"):
         await state.ensure(shop, [ConfigMap()])
-    with pytest.raises(OwnerError, match="same one"):
+    with pytest.raises(OwnerError, match="same namespace"):
         await state.ensure(shop, [ConfigMap(metadata=ObjectMeta(name="x", namespace="kube-system"))])
-    with pytest.raises(ValueError, match="field owner"):
+    with pytest.raises(ValueError, match="field_owner"):
         DesiredState(bench.client, bench.cache, kinds=[], field_owner="")
 
 

@@ -110,5 +110,5 @@ def test_names_without_a_domain_are_refused(name):
 
 def test_a_name_is_registered_once():
     finalizers = Finalizers(None, {NAME: lambda obj: None})
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         finalizers.register(NAME, lambda obj: None)

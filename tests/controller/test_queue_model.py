@@ -108,7 +108,7 @@ class QueueMachine(RuleBasedStateMachine):
             priority = model.items[key][0]
             depths[priority] = depths.get(priority, 0) + 1
         assert {key: count for key, count in self.queue.metrics.depths.items() if count} == depths
-        assert all(self.queue.limiter.failures(key) == model.failures.get(key, 0) for key in "abcdef")
+        assert all(self.queue.rate_limiter.failures(key) == model.failures.get(key, 0) for key in "abcdef")
 
 
 TestQueueAgainstModel = QueueMachine.TestCase

@@ -134,5 +134,5 @@ async def test_only_for_objects_that_pass(bench):
 
 
 async def test_an_interval_is_needed(bench):
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="greater than 0"):
         add_timer(bench, bench.Shop, print, interval=0)

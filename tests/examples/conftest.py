@@ -42,7 +42,7 @@ for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached"):
 
 def pytest_asyncio_loop_factories(config, item):
     """Sockets get a moment before time jumps: webhooks have some, and a real server is another process."""
-    return {"fake-time": partial(FakeTimeLoop, patience=0.3 if REAL else 0.002)}
+    return {"fake-time": partial(FakeTimeLoop, io_timeout=0.3 if REAL else 0.002)}
 
 
 class Waited:
@@ -106,7 +106,7 @@ class World:
         """
         client = client or self.client
         operator.settings.development = True
-        operator.settings.grace = 0.01 if dies else 1.0
+        operator.settings.graceful_shutdown_timeout = 0.01 if dies else 1.0
         await self.install(operator)
         manager = operator.manager(client)
         stop = asyncio.Event()

@@ -43,7 +43,7 @@ async def test_it_shows_queues_errors_and_the_last_event_of_each_object(
         await eventually(lambda: controller.metrics.errors)
         text = shown(view)
     assert logging.getLogger().handlers == before
-    assert "viewed: leading" in text
+    assert "viewed: leader" in text
     (row,) = [line.split() for line in text.splitlines() if "viewed-controller" in line]
     assert row[2] in ("0/1", "1/1")
     assert int(row[5]) >= 1

@@ -85,7 +85,7 @@ async def test_it_defaults_refuses_reconciles_and_asks_for_no_more_than_it_decla
         servers.extend(each for each in manager.runnables if isinstance(each, HTTPServer))
         return Nothing()
 
-    task = asyncio.create_task(operator.run(recorder.recording(client), stop, also=[look]))
+    task = asyncio.create_task(operator.run(recorder.wrap(client), stop=stop, runnables=[look]))
 
     async def ready() -> bool:
         if task.done():

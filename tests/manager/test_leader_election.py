@@ -33,7 +33,7 @@ def now() -> float:
 async def test_the_first_one_leads_and_says_so_in_the_lease(client: Client) -> None:
     mine = elector(client, "one")
     await mine.acquire()
-    assert mine.holds()
+    assert mine.is_leader()
     spec = (await lease(client)).spec
     assert spec is not None
     assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("one", 15, 0)
@@ -46,21 +46,21 @@ async def test_a_silent_leader_is_replaced_after_the_lease_duration_and_not_befo
     began = now()
     await second.acquire()
     assert 15 <= now() - began <= 15 + 2.4
-    assert not first.holds()
+    assert not first.is_leader()
     spec = (await lease(client)).spec
     assert spec is not None
     assert (spec.holder_identity, spec.lease_transitions) == ("two", 1)
     with pytest.raises(LeadershipLost, match="no longer holds"):
-        await first.keep()
+        await first.renew()
 
 
 async def test_a_leader_that_renews_stays(client: Client) -> None:
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
-    keeping = asyncio.create_task(first.keep())
+    keeping = asyncio.create_task(first.renew())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(second.acquire(), 300)
-    assert first.holds()
+    assert first.is_leader()
     assert second.leader == "one"
     keeping.cancel()
 
@@ -69,7 +69,7 @@ async def test_a_released_lease_is_taken_at_once(client: Client) -> None:
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
     await first.release()
-    assert not first.holds()
+    assert not first.is_leader()
     assert (await lease(client)).spec.holder_identity in ("", None)
     began = now()
     await second.acquire()
@@ -113,7 +113,7 @@ async def test_a_clock_that_runs_fast_takes_over_only_as_early_as_it_runs_fast(c
     second = elector(client, "two", clock=lambda: loop.time() * 1.4)
     await first.acquire()
     await second.acquire()
-    assert not first.holds()
+    assert not first.is_leader()
 
 
 async def test_there_are_never_two_leaders_whatever_the_network_does(client: Client) -> None:
@@ -140,12 +140,12 @@ async def test_there_are_never_two_leaders_whatever_the_network_does(client: Cli
             await replica.acquire()
             terms.append(replica.identity)
             with pytest.raises(LeadershipLost):
-                await replica.keep()
+                await replica.renew()
 
     tasks = [asyncio.create_task(live(replica)) for replica in replicas]
     for _ in range(20_000):
         await asyncio.sleep(0.1)
-        assert sum(replica.holds() for replica in replicas) <= 1
+        assert sum(replica.is_leader() for replica in replicas) <= 1
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -164,7 +164,7 @@ async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_beg
     await first.acquire()
     away, began = True, now()
     with pytest.raises(LeadershipLost):
-        await first.keep()
+        await first.renew()
     assert now() - began <= 10
     await first.release()
 
@@ -183,7 +183,7 @@ async def test_a_campaign_that_is_broken_off_after_it_was_won_is_given_back(clie
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(mine.acquire(), 5)
     assert (await lease(client)).spec.holder_identity == "one"
-    assert not mine.holds()
+    assert not mine.is_leader()
     released = True
     await mine.release()
     assert (await lease(client)).spec.holder_identity in ("", None)
@@ -198,7 +198,7 @@ async def test_durations_that_cannot_work_are_refused(client: Client) -> None:
 
 async def test_outside_of_a_cluster_a_namespace_must_be_named(client, monkeypatch) -> None:
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
-    with pytest.raises(ValueError, match=r"name one with --leader-election-namespace .* POD_NAMESPACE"):
+    with pytest.raises(ValueError, match=r"set it with --leader-election-namespace .* POD_NAMESPACE"):
         LeaderElector(client, "lock")
     monkeypatch.setenv("POD_NAMESPACE", "ops")
     assert LeaderElector(client, "lock").namespace == "ops"
@@ -211,7 +211,7 @@ async def test_metrics_and_health_tell_whether_it_leads(client: Client) -> None:
     mine = elector(client, "one")
     assert status() == 0
     await mine.acquire()
-    keeping = asyncio.create_task(mine.keep())
+    keeping = asyncio.create_task(mine.renew())
     await asyncio.sleep(1)
     assert status() == 1
     mine.check_health()
@@ -219,5 +219,5 @@ async def test_metrics_and_health_tell_whether_it_leads(client: Client) -> None:
     await asyncio.gather(keeping, return_exceptions=True)
     assert status() == 0
     await asyncio.sleep(16)
-    with pytest.raises(LeadershipLost, match="ran out and the process goes on"):
+    with pytest.raises(LeadershipLost, match="has expired and the process is still running"):
         mine.check_health()

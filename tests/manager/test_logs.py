@@ -72,15 +72,19 @@ def test_errors_come_with_their_traceback_in_one_line() -> None:
     except ValueError:
         logging.getLogger("x").exception("failed")
     (line,) = stream.getvalue().splitlines()
-    assert "ValueError: bad\nluck" in json.loads(line)["error"]
+    entry = json.loads(line)
+    assert entry["error"] == "ValueError: bad\nluck"
+    assert entry["stacktrace"].startswith("Traceback")
 
 
-def test_console_lines_begin_with_the_object() -> None:
+def test_console_lines_have_the_message_and_then_the_fields() -> None:
     stream = lines("console")
     log = ObjectLogger(logging.getLogger("op"), {"kind": "Guestbook", "namespace": "d", "object": "a"})
-    log.warning("look out")
-    logging.getLogger("plain").info("hello")
+    log.warning("quota exceeded", extra={"limit": 0.5, "error": 'no "space" left'})
+    logging.getLogger("plain").info("started controller", extra={"controller": "shop", "workers": 1})
     first, second = stream.getvalue().splitlines()
-    assert first.split(maxsplit=1)[1] == "WARNING Guestbook d/a: look out"
-    assert second.split(maxsplit=1)[1] == "INFO    hello"
+    assert first.split(maxsplit=1)[1] == (
+        'WARNING quota exceeded kind=Guestbook namespace=d object=a limit=0.5 error="no \\"space\\" left"'
+    )
+    assert second.split(maxsplit=1)[1] == "INFO    started controller controller=shop workers=1"
     assert "\x1b" not in first

@@ -124,10 +124,10 @@ async def test_work_in_progress_ends_before_caches_and_clients_go(client, runnin
 
 async def test_what_does_not_stop_in_time_is_cut_off_and_told(client, running, eventually) -> None:
     log: list[str] = []
-    manager = manager_of(client, grace=30)
+    manager = manager_of(client, graceful_shutdown_timeout=30)
     manager.add(Part(log, "quick", slow=29))
     manager.add(Part(log, "slow", slow=31))
-    with pytest.raises(ShutdownTimeout, match="not stopped within 30 s and cut off: Part slow"):
+    with pytest.raises(ShutdownTimeout, match="did not stop within 30 s and were cancelled: Part slow"):
         async with running(manager):
             await eventually(lambda: len(log) == 2)
     assert log[2:] == ["-quick", "!slow"]
@@ -135,7 +135,7 @@ async def test_what_does_not_stop_in_time_is_cut_off_and_told(client, running, e
 
 async def test_a_negative_grace_waits_for_ever(client, running, eventually) -> None:
     log: list[str] = []
-    manager = manager_of(client, grace=-1)
+    manager = manager_of(client, graceful_shutdown_timeout=-1)
     manager.add(Part(log, "slow", slow=100_000))
     async with running(manager):
         await eventually(lambda: log)
@@ -152,7 +152,7 @@ async def test_a_part_that_ignores_being_cut_off_does_not_hold_others(client, ru
                     if asyncio.get_running_loop().time() > 100:
                         raise
 
-    manager = manager_of(client, grace=1)
+    manager = manager_of(client, graceful_shutdown_timeout=1)
     manager.add(Stubborn())
     with pytest.raises(ShutdownTimeout, match="Stubborn"):
         async with running(manager):
@@ -206,7 +206,7 @@ async def test_what_is_added_later_starts_when_its_turn_has_come(client, running
     log: list[str] = []
     held = elector(client, "another")
     await held.acquire()
-    keeping = asyncio.create_task(held.keep())
+    keeping = asyncio.create_task(held.renew())
     manager = manager_of(client, elector=elector(client))
     async with running(manager):
         await eventually(lambda: manager.ready)
@@ -241,7 +241,7 @@ async def test_nothing_can_be_added_while_it_stops(client, running, eventually) 
 
 
 async def test_an_unknown_group_is_refused_at_once(client) -> None:
-    with pytest.raises(ValueError, match="no group 'middle'; write one of events, http"):
+    with pytest.raises(ValueError, match="unknown group 'middle'; expected one of events, http"):
         manager_of(client).add(Part([], "odd", "middle"))
 
 
@@ -249,7 +249,7 @@ async def test_a_manager_runs_once(client, running, eventually) -> None:
     manager = manager_of(client)
     async with running(manager):
         await eventually(manager.elected.is_set)
-    with pytest.raises(RuntimeError, match="runs once"):
+    with pytest.raises(RuntimeError, match="can only run once"):
         await manager.run()
 
 
@@ -290,7 +290,7 @@ async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eve
     from kubewright.api.coordination.v1 import Lease
 
     log: list[str] = []
-    manager = manager_of(client, elector=elector(client), grace=1000)
+    manager = manager_of(client, elector=elector(client), graceful_shutdown_timeout=1000)
     refused: list[BaseException] = []
 
     class Writer:
@@ -311,7 +311,7 @@ async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eve
     lease.spec.holder_identity = "thief"
     await client.update(lease)
     before = asyncio.get_running_loop().time()
-    with pytest.raises(LeadershipLost, match="thief has taken the lease"):
+    with pytest.raises(LeadershipLost, match="thief acquired the lease"):
         await task
     assert asyncio.get_running_loop().time() - before < 20
     assert log == ["+slow", "!slow"]

@@ -70,18 +70,18 @@ async def get(url: str, authority: bytes, token: str = "", path: str = "/metrics
 async def test_only_those_who_may_read_metrics_can(client: Client, running: Callable[..., Any]) -> None:
     certificates = SelfSignedCertificates()
     server = metrics_server(
-        host="127.0.0.1", port=0, certificates=certificates, access=MetricsAuthorizer(client)
+        host="127.0.0.1", port=0, certificates=certificates, authorizer=MetricsAuthorizer(client)
     )
     reader, stranger = await token_of(client, "prometheus"), await token_of(client, "stranger")
     await allow_metrics(client, "prometheus")
     async with running(server):
         await server.wait_until_started()
-        url, authority = f"https://127.0.0.1:{server.port}", certificates.authority
+        url, authority = f"https://127.0.0.1:{server.port}", certificates.ca_bundle
         assert await get(url, authority) == (401, "Unauthorized\n")
         assert (await get(url, authority, "nonsense"))[0] == 401
         assert await get(url, authority, stranger) == (
             403,
-            "Forbidden: system:serviceaccount:default:stranger may not get /metrics\n",
+            "Forbidden: system:serviceaccount:default:stranger cannot get /metrics\n",
         )
         status, text = await get(url, authority, reader)
         assert status == 200
@@ -100,18 +100,18 @@ async def test_answers_are_remembered_for_a_while(client: Client) -> None:
     check = MetricsAuthorizer(client.with_interceptor(counting), clock=lambda: now[0])
     token = await token_of(client, "prometheus")
     for _ in range(3):
-        assert (await check.refusal(f"Bearer {token}", "/metrics") or (0,))[0] == 403
+        assert (await check.check(f"Bearer {token}", "/metrics") or (0,))[0] == 403
     assert len(asked) == 2
     await allow_metrics(client, "prometheus")
     now[0] = 61
-    assert await check.refusal(f"bearer {token}", "/metrics") is None
+    assert await check.check(f"bearer {token}", "/metrics") is None
 
 
 async def test_a_server_that_is_away_lets_nobody_in(client: Client) -> None:
     async def away(call: Any, proceed: Any) -> Any:
         raise TimeoutError("no answer")
 
-    verdict = await MetricsAuthorizer(client.with_interceptor(away)).refusal("Bearer x", "/metrics")
+    verdict = await MetricsAuthorizer(client.with_interceptor(away)).check("Bearer x", "/metrics")
     assert verdict == (500, "Authentication failed")
 
 

@@ -39,7 +39,7 @@ async def test_a_plain_daemon_has_a_thread_of_its_own_and_ends_when_told(
     for name in ("a", "b"):
         await client.create(Lamp(metadata=ObjectMeta(name=name, namespace="default"), spec=LampSpec()))
     stop = asyncio.Event()
-    task = asyncio.create_task(operator.run(client, stop))
+    task = asyncio.create_task(operator.run(client, stop=stop))
     await eventually(lambda: len(log) == 2)
     await client.delete(Lamp, "a", namespace="default")
     await eventually(lambda: "off a" in log)

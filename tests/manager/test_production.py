@@ -78,7 +78,7 @@ async def test_the_declared_permissions_are_enough_to_stay_the_leader(client, ev
     await install(client, operator)
     robot = client.with_impersonation(ROBOT)
     stop = asyncio.Event()
-    run = asyncio.create_task(operator.run(robot, stop))
+    run = asyncio.create_task(operator.run(robot, stop=stop))
     try:
         crate = await client.create(
             Crate(metadata=ObjectMeta(name="a", namespace="default"), spec=CrateSpec())

@@ -31,7 +31,7 @@ operator = Operator("shops")
 
 @operator.reconcile(Shop)
 async def reconcile(shop: Shop) -> None:
-    print("started GENERATION", operator.settings.grace, os.getpid(), flush=True)
+    print("started GENERATION", operator.settings.graceful_shutdown_timeout, os.getpid(), flush=True)
 
 @operator.on_startup
 async def begin(client: Client) -> None:
@@ -112,9 +112,9 @@ async def command(
 
 async def test_it_installs_runs_and_ends_on_sigterm(project: Path, kubeconfig: Path) -> None:
     async with command(
-        project, "shop", "--development", kubeconfig=kubeconfig, KUBEWRIGHT_GRACE="7.5"
+        project, "shop", "--development", kubeconfig=kubeconfig, KUBEWRIGHT_GRACEFUL_SHUTDOWN_TIMEOUT="7.5"
     ) as running:
-        assert "started 1 7.5" in await running.until("started")
+        assert "started 1 7.5" in await running.until("started 1")
         running.process.send_signal(signal.SIGTERM)
         await running.until("cleaned 1")
         assert await asyncio.wait_for(running.process.wait(), 30) == 0
@@ -136,9 +136,9 @@ async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig
     ) as running:
         await running.until("started 1")
         (project / "shop.py").write_text("this is no Python\n")
-        await running.until("shop.py changed: starting again")
+        await running.until("shop.py changed, restarting")
         await running.until("cleaned 1")
-        await running.until("ended with exit code 1: waiting for a change")
+        await running.until("operator exited with code 1, waiting for a change")
         (project / "shop.py").write_text(PROGRAM.replace("GENERATION", "2"))
         pid = int((await running.until("started 2")).split()[-1])
         running.process.send_signal(signal.SIGTERM)
@@ -152,13 +152,13 @@ async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig
     ("arguments", "complaint"),
     [
         (("nothing",), "no module named nothing: run this where the project can be imported"),
-        (("./shop.py:other",), "./shop.py has no operator called 'other'; it has ./shop.py:operator"),
+        (("./shop.py:other",), "./shop.py has no operator named 'other'; use ./shop.py:operator"),
         (("../shop.py",), "../shop.py is not below the current directory"),
         (("broken",), "cannot import broken: broken.py:1: SyntaxError: invalid syntax"),
         (("needy.py",), "cannot import needy: needy.py:1: No module named 'no_such_library'"),
-        (("wrong",), "cannot import wrong: wrong.py:4: reconcile: parameter 'size' is annotated with int"),
+        (("wrong",), "cannot import wrong: wrong.py:4: reconcile: parameter 'size' has annotation int"),
         (("shop", "--probe-port", "99999"), "99999 is not in the range"),
-        (("shop:other",), "shop has no operator called 'other'; it has shop:operator"),
+        (("shop:other",), "shop has no operator named 'other'; use shop:operator"),
         (("shop", "--log-level", "loud"), "LOUD"),
         (("shop", "--kubeconfig", "/no/such/file"), "/no/such/file"),
     ],
@@ -183,8 +183,8 @@ async def test_a_webhook_port_in_use_ends_it_at_once(project: Path, kubeconfig: 
         ) as running:
             text = await running.rest()
             assert await running.process.wait() == 1
-    assert f"Error: webhooks cannot listen on 127.0.0.1:{port}: " in text
-    assert "cut off" not in text
+    assert f"Error: webhook server cannot listen on 127.0.0.1:{port}: " in text
+    assert "cancelled" not in text
 
 
 @pytest.mark.parametrize(
@@ -205,4 +205,4 @@ def test_development_begins_by_itself_on_this_machine_only(server: str, local: b
 
 async def test_a_wrong_variable_is_named(project: Path) -> None:
     async with command(project, "shop", KUBEWRIGHT_PROBE_PORT="many") as running:
-        assert "KUBEWRIGHT_PROBE_PORT='many': write a whole number" in await running.rest()
+        assert "KUBEWRIGHT_PROBE_PORT='many': expected an integer" in await running.rest()

@@ -12,7 +12,7 @@ def test_variables_change_what_they_name() -> None:
         {
             "KUBEWRIGHT_LEADER_ELECTION": "true",
             "KUBEWRIGHT_PROBE_PORT": "8081",
-            "KUBEWRIGHT_GRACE": "2.5",
+            "KUBEWRIGHT_GRACEFUL_SHUTDOWN_TIMEOUT": "2.5",
             "KUBEWRIGHT_NAMESPACES": "a, b",
             "KUBEWRIGHT_WEBHOOK_HOST": "0.0.0.0",
             "OTHER": "x",
@@ -20,25 +20,25 @@ def test_variables_change_what_they_name() -> None:
     )
     assert settings.leader_election is True
     assert settings.probe_port == 8081
-    assert settings.grace == 2.5
+    assert settings.graceful_shutdown_timeout == 2.5
     assert settings.namespaces == ("a", "b")
     assert settings.webhook_host == "0.0.0.0"
     assert settings.metrics_port is None
 
 
 def test_what_is_set_in_the_program_stays_unless_named() -> None:
-    settings = Settings(grace=3, metrics_port=9)
-    settings.take({"KUBEWRIGHT_METRICS_PORT": "8443"})
-    assert (settings.grace, settings.metrics_port) == (3, 8443)
+    settings = Settings(graceful_shutdown_timeout=3, metrics_port=9)
+    settings.update_from_environment({"KUBEWRIGHT_METRICS_PORT": "8443"})
+    assert (settings.graceful_shutdown_timeout, settings.metrics_port) == (3, 8443)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
-        ("LEADER_ELECTION", "maybe", "KUBEWRIGHT_LEADER_ELECTION='maybe': write true or false"),
-        ("PROBE_PORT", "x", "write a whole number"),
-        ("GRACE", "long", "write a number of seconds"),
-        ("KINDS", "pods", "cannot be given as text; set Settings.kinds"),
+        ("LEADER_ELECTION", "maybe", "KUBEWRIGHT_LEADER_ELECTION='maybe': expected true or false"),
+        ("PROBE_PORT", "x", "expected an integer"),
+        ("GRACEFUL_SHUTDOWN_TIMEOUT", "long", "expected a number of seconds"),
+        ("KINDS", "pods", "cannot be set from the environment; set Settings.kinds"),
     ],
 )
 def test_wrong_values_say_what_to_write(name: str, value: str, complaint: str) -> None:

@@ -104,7 +104,7 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
 
 async def test_what_ends_it_early_is_raised(client: Client) -> None:
     operator = make_operator([])
-    with pytest.raises(OSError, match="probes cannot listen"):
+    with pytest.raises(OSError, match="probes server cannot listen"):
         async with (
             start_test_server("tls") as other,
             run_operator(operator, client, probe_port=other.plane.port),

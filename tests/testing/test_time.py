@@ -67,7 +67,7 @@ def test_sockets_work_inside_one_loop():
             writer.close()
         return answer
 
-    assert fake_time(scenario(), patience=0.2) == b"hello\n"
+    assert fake_time(scenario(), io_timeout=0.2) == b"hello\n"
 
 
 def test_the_wall_clock_moves_along():

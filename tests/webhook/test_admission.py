@@ -20,7 +20,7 @@ from kubewright.webhook import (
     Validator,
 )
 from kubewright.webhook.admission import admit
-from kubewright.webhook.review import answer, read
+from kubewright.webhook.review import encode_response, read_review
 
 
 class Room(Spec):
@@ -72,8 +72,8 @@ def hotel(**spec: Any) -> dict[str, Any]:
 
 
 async def ask(handler: Any, body: bytes) -> dict[str, Any]:
-    request = read(body)
-    reply: dict[str, Any] = json.loads(answer(request, await admit(handler, request)))
+    request = read_review(body)
+    reply: dict[str, Any] = json.loads(encode_response(request, await admit(handler, request)))
     assert reply["kind"] == "AdmissionReview"
     response: dict[str, Any] = reply["response"]
     assert response["uid"] == "u-1"
@@ -152,7 +152,7 @@ async def test_a_validator_sees_old_and_new_and_only_its_operations() -> None:
     async def check(new: Hotel | None, old: Hotel | None) -> None:
         seen.append((new and new.spec.stars, old and old.spec.stars))
 
-    validator = Validator(Hotel, check, ("update", "delete"))
+    validator = Validator(Hotel, check, operations=("update", "delete"))
     for body in (
         review(hotel(stars=1)),
         review(hotel(stars=2), hotel(stars=1)),
@@ -164,7 +164,9 @@ async def test_a_validator_sees_old_and_new_and_only_its_operations() -> None:
 
 @pytest.mark.parametrize("answered", [False, True, "no", ["no"], [FieldError.required("spec"), 3]])
 async def test_what_is_no_field_error_lets_nothing_through(answered: Any) -> None:
-    with pytest.raises(TypeError, match="returns or yields FieldErrors, or nothing, or raises Denied: not "):
+    with pytest.raises(
+        TypeError, match="must return or yield FieldErrors, return None or raise Denied, not "
+    ):
         await ask(Validator(Hotel, lambda new, old: answered), review(hotel()))
 
 
@@ -175,7 +177,7 @@ async def test_a_single_field_error_is_enough() -> None:
 
 
 async def test_a_defaulter_that_answers_with_something_else_is_told() -> None:
-    with pytest.raises(TypeError, match="changes the object, or returns one: not bool"):
+    with pytest.raises(TypeError, match="must modify the object or return one, not bool"):
         await ask(Defaulter(Hotel, lambda obj: True), review(hotel()))
 
 
@@ -221,10 +223,10 @@ async def test_raw_handlers_answer_as_they_like() -> None:
 )
 def test_what_is_not_a_review_is_refused(body: bytes, complaint: str) -> None:
     with pytest.raises(InvalidReviewError, match=complaint):
-        read(body)
+        read_review(body)
 
 
 def test_v1beta1_is_answered_in_v1beta1() -> None:
     body = review(hotel()).replace(b"admission.k8s.io/v1", b"admission.k8s.io/v1beta1")
-    reply = json.loads(answer(read(body), AdmissionResponse()))
+    reply = json.loads(encode_response(read_review(body), AdmissionResponse()))
     assert reply["apiVersion"] == "admission.k8s.io/v1beta1"

@@ -79,7 +79,7 @@ def ask(converter: Converter, wanted: str, *objects: dict[str, Any]) -> dict[str
         "kind": "ConversionReview",
         "request": {"uid": "r", "desiredAPIVersion": f"conv.example.com/{wanted}", "objects": list(objects)},
     }
-    reply: dict[str, Any] = json.loads(conversions.answer(json.dumps(body).encode()))
+    reply: dict[str, Any] = json.loads(conversions.convert_review(json.dumps(body).encode()))
     assert reply["response"]["uid"] == "r"
     response: dict[str, Any] = reply["response"]
     return response
@@ -122,7 +122,7 @@ def test_a_converter_that_crashes_says_so(converter: Converter) -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"kind":"ConversionReview","apiVersion":"v1"}'])
 def test_what_is_not_a_review_is_refused(converter: Converter, body: bytes) -> None:
     with pytest.raises(InvalidReviewError):
-        ConversionHandler().answer(body)
+        ConversionHandler().convert_review(body)
 
 
 def test_a_kind_has_one_converter(converter: Converter) -> None:
@@ -158,6 +158,6 @@ def test_lost_fields_are_found() -> None:
     )
     obj = JobV2(spec=PartsSpec(schedule=Parts(minute="1"), comment="keep"))
     assert lost_fields(forgetful, obj) == [
-        "spec.schedule.minute (by way of v1)",
-        "spec.comment (by way of v1)",
+        "spec.schedule.minute (through v1)",
+        "spec.comment (through v1)",
     ]

@@ -120,7 +120,7 @@ async def test_the_certificate_is_renewed_by_the_same_authority(client: Client) 
 
 async def test_a_new_authority_is_trusted_beside_the_old_one(client: Client) -> None:
     clock = Clock()
-    certificates = managed(client, clock, authority_days=365)
+    certificates = managed(client, clock, ca_days=365)
     await certificates.refresh()
     before = await stored(client)
     clock.ahead = timedelta(days=300)
@@ -144,12 +144,12 @@ async def test_a_configuration_that_comes_later_is_told_soon(client: Client) -> 
     await client.delete(CONFIGURATION, "checks")
     certificates = managed(client, Clock())
     await certificates.refresh()
-    assert certificates._next_look == 5
+    assert certificates._next_check == 5
     await client.create(
         Unstructured({**raw, "metadata": {"name": "checks"}}),
     )
     await certificates.refresh()
-    assert certificates._next_look == 600
+    assert certificates._next_check == 600
     assert await trusted(client) == {(await stored(client))["ca.crt"]}
 
 

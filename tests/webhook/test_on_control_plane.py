@@ -66,7 +66,7 @@ async def server() -> WebhookServer:
 
 async def register(client: Client, url: str, server: WebhookServer, policy: str) -> None:
     assert isinstance(server.certificates, SelfSignedCertificates)
-    bundle = base64.b64encode(server.certificates.authority).decode()
+    bundle = base64.b64encode(server.certificates.ca_bundle).decode()
     await client.create(
         Unstructured(
             {
@@ -174,7 +174,9 @@ async def test_versions_are_converted_both_ways_and_in_lists(client: Client) -> 
     converter.spoke(ClockV2, to_hub=to_hub, from_hub=from_hub)
     server.conversions.add(converter)
     async with running(server) as url:
-        await install_definitions(client, [Clock, ClockV2], convert_at=url, authority=certificates.authority)
+        await install_definitions(
+            client, [Clock, ClockV2], conversion_url=url, ca_bundle=certificates.ca_bundle
+        )
         meta: dict[str, Any] = {"namespace": "default", "labels": {"x": "y"}}
         await client.create(
             ClockV2(metadata=ObjectMeta(name="a", **meta), spec=PartsSpec(minute="5", hour="3"))

@@ -29,7 +29,7 @@ def same_label(pod: Pod, node: Node) -> bool | str:
 async def test_filter_keeps_nodes_and_says_why_others_fail() -> None:
     extender = SchedulerExtender(filter=same_label)
     body = json.dumps({"Pod": POD, "Nodes": NODES, "NodeNames": None}).encode()
-    answer = json.loads(await extender.answer_filter(body))
+    answer = json.loads(await extender.handle_filter(body))
     assert [node["metadata"]["name"] for node in answer["Nodes"]["items"]] == ["a"]
     assert answer["FailedNodes"] == {"b": "no gpu here"}
     assert answer["Error"] == ""
@@ -38,7 +38,7 @@ async def test_filter_keeps_nodes_and_says_why_others_fail() -> None:
 async def test_names_are_answered_with_names() -> None:
     extender = SchedulerExtender(filter=lambda pod, node: node != "b")
     answer = json.loads(
-        await extender.answer_filter(json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode())
+        await extender.handle_filter(json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode())
     )
     assert answer["NodeNames"] == ["a"]
     assert "Nodes" not in answer
@@ -50,12 +50,12 @@ async def test_prioritize_scores_from_0_to_10() -> None:
 
     extender = SchedulerExtender(prioritize=score)
     body = json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode()
-    assert json.loads(await extender.answer_prioritize(body)) == [
+    assert json.loads(await extender.handle_prioritize(body)) == [
         {"Host": "a", "Score": 10},
         {"Host": "b", "Score": 0},
     ]
-    with pytest.raises(ValueError, match="node c: the priority must be 0 to 10, not 11"):
-        await extender.answer_prioritize(json.dumps({"Pod": POD, "NodeNames": ["c"]}).encode())
+    with pytest.raises(ValueError, match="node c: the score must be from 0 to 10, not 11"):
+        await extender.handle_prioritize(json.dumps({"Pod": POD, "NodeNames": ["c"]}).encode())
 
 
 async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
@@ -68,10 +68,10 @@ async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
 
     extender = SchedulerExtender(bind=bind)
     good = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
-    assert json.loads(await extender.answer_bind(json.dumps(good).encode())) == {"Error": ""}
+    assert json.loads(await extender.handle_bind(json.dumps(good).encode())) == {"Error": ""}
     assert bound == [ExtenderBinding("p", "d", "u", "a")]
     bad = json.dumps({**good, "Node": "full"}).encode()
-    assert json.loads(await extender.answer_bind(bad)) == {"Error": "RuntimeError: no room"}
+    assert json.loads(await extender.handle_bind(bad)) == {"Error": "RuntimeError: no room"}
 
 
 async def test_only_what_it_can_do_is_served() -> None:
@@ -83,7 +83,7 @@ async def test_only_what_it_can_do_is_served() -> None:
 @pytest.mark.parametrize("body", [b"{", b"{}", b'{"Pod":{}}'])
 async def test_other_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(InvalidReviewError):
-        await SchedulerExtender(filter=same_label).answer_filter(body)
+        await SchedulerExtender(filter=same_label).handle_filter(body)
 
 
 async def test_audit_batches_arrive_in_order() -> None:

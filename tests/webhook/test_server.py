@@ -73,7 +73,7 @@ async def post(url: str, body: Any, certificates: SelfSignedCertificates) -> tup
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     async with (
         aiohttp.ClientSession() as session,
-        session.post(url, data=data, ssl=trusting(certificates.authority)) as response,
+        session.post(url, data=data, ssl=trusting(certificates.ca_bundle)) as response,
     ):
         return response.status, await response.text()
 
@@ -96,7 +96,7 @@ async def test_mistakes_are_told_apart(
         )
         assert (await post(f"{url}/allow", b" " * (MAX_BODY + 1), certificates))[0] == 413
         status, text = await post(f"{url}/crash", REVIEW, certificates)
-        assert (status, text) == (500, "the webhook failed: RuntimeError: out of ideas\n")
+        assert (status, text) == (500, "webhook failed: RuntimeError: out of ideas\n")
         assert (await post(f"{url}/allow", REVIEW, certificates))[0] == 200
     assert "out of ideas" in caplog.text
 
@@ -119,7 +119,7 @@ async def test_a_port_in_use_is_one_clear_error(
 ) -> None:
     async with running(server):
         other = WebhookServer(certificates, host="127.0.0.1", port=server.port)
-        with pytest.raises(OSError, match=f"webhooks cannot listen on 127.0.0.1:{server.port}"):
+        with pytest.raises(OSError, match=f"webhook server cannot listen on 127.0.0.1:{server.port}"):
             await other.run(asyncio.Event())
 
 
@@ -148,7 +148,7 @@ async def test_new_certificate_files_are_used_for_new_connections(tmp_path: Path
 
 async def test_a_missing_certificate_names_the_file(tmp_path: Path) -> None:
     server = WebhookServer(CertificateFiles(tmp_path / "no.crt", tmp_path / "no.key"), port=0)
-    with pytest.raises(OSError, match=r"no\.crt cannot be read"):
+    with pytest.raises(OSError, match=r"cannot read serving certificate .*no\.crt"):
         await server.run(asyncio.Event())
 
 
@@ -162,6 +162,6 @@ async def test_compressed_bodies_are_not_unpacked() -> None:
     async with running(server) as url, aiohttp.ClientSession() as session:
         headers = {"Content-Encoding": "gzip"}
         bomb = gzip.compress(b" " * 4 * MAX_BODY)
-        tls = trusting(certificates.authority)
+        tls = trusting(certificates.ca_bundle)
         async with session.post(f"{url}/hook", data=bomb, headers=headers, ssl=tls) as response:
             assert response.status == 400

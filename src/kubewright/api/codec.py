@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .meta import ListMeta, ObjectMeta
+from .meta import CustomResource, ListMeta, ObjectMeta
 from .objects import Object, Struct, set_base
 from .quantity import Quantity
 from .times import Duration
@@ -101,7 +101,10 @@ def decode(data: bytes | bytearray | memoryview | msgspec.Raw, of: type[T]) -> T
 
 def to_plain(value: Any) -> Any:
     """Convert structs to plain JSON data (dicts, lists, scalars) with JSON field names."""
-    return msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
+    data = msgspec.to_builtins(value, enc_hook=_encode_hook, str_keys=True)
+    if isinstance(value, CustomResource) and not data.get("status", True):
+        del data["status"]
+    return data
 
 
 def from_plain(value: Any, of: type[T]) -> T:

@@ -5,10 +5,11 @@ They correspond to `k8s.io/apimachinery/pkg/apis/meta/v1`. Absent fields are `No
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .gvk import GroupVersionKind
 from .objects import Object, Struct, field
+from .status_descriptor import StatusDescriptor
 from .times import Time
 
 
@@ -206,10 +207,22 @@ MetaObjectT = TypeVar("MetaObjectT", bound=MetaObject)
 
 
 class CustomResource(MetaObject, Generic[SpecT, StatusT]):
-    """Base of custom resources: `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])`."""
+    """Base of custom resources: `class Guestbook(CustomResource[GuestbookSpec, GuestbookStatus])`.
+
+    Reading `status` of an object without one creates an empty status, so its fields can be assigned without a
+    check. Declare `CustomResource[GuestbookSpec, GuestbookStatus | None]` to read `None` instead; a status
+    type with required fields needs this, because it has no empty value. `None` declares a kind without
+    status.
+    """
 
     spec: SpecT
-    status: StatusT | None = None
+    if TYPE_CHECKING:
+        status: StatusT = cast(Any, None)
+    else:
+        status: StatusT | None = None
+
+
+setattr(CustomResource, "status", StatusDescriptor(vars(CustomResource)["status"], CustomResource))  # noqa: B010
 
 
 class ObjectList(Object, Generic[ItemT]):

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import field
-from msgspec.structs import force_setattr
+from msgspec.structs import astuple, force_setattr
 
 from .gvk import GroupVersionKind
 
@@ -61,8 +61,8 @@ class Struct(msgspec.Struct, metaclass=_StructMeta, rename="camel", omit_default
         return "".join(_repr_parts(self))
 
     def __rich_repr__(self) -> Iterator[tuple[str, Any, Any]]:  # type: ignore[override]
-        for name in self.__struct_fields__:
-            yield name, getattr(self, name), None
+        for name, value in zip(self.__struct_fields__, astuple(self), strict=True):
+            yield name, value, None
 
 
 class Spec(Struct):
@@ -116,8 +116,7 @@ def copy_value(value: Any) -> Any:
     """Deep-copy structs, lists, sets, tuples and maps; other values are immutable and shared."""
     if isinstance(value, msgspec.Struct):
         new: Any = shallow_copy(value)
-        for name in value.__struct_fields__:
-            part = getattr(value, name)
+        for name, part in zip(value.__struct_fields__, astuple(value), strict=True):
             copied = copy_value(part)
             if copied is not part:
                 force_setattr(new, name, copied)
@@ -142,8 +141,7 @@ def _repr_parts(struct: msgspec.Struct) -> Iterator[str]:
     gvk = cls.gvk if issubclass(cls, Object) else None
     implied = {} if gvk is None else {"api_version": gvk.api_version, "kind": gvk.kind}
     separator = ""
-    for position, name in enumerate(names):
-        value = getattr(struct, name)
+    for position, (name, value) in enumerate(zip(names, astuple(struct), strict=True)):
         if position >= first_default and _is_default(
             value, cls.__struct_defaults__[position - first_default]
         ):

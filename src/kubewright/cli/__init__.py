@@ -1,11 +1,11 @@
 """The `kubewright` command.
 
-Each command is one module of this package that defines a click command of the same name (dashes become
-underscores, `_command` is appended to the function). A command's module is imported when it runs, so
-`kubewright --help` costs no more than click itself; that is why the one-line helps stand here.
+Each command is a module of this package with a click command of the same name (dashes become underscores, the
+function has the suffix `_command`). The module is imported when the command runs, so that `kubewright --help`
+imports only click; the one-line help texts are therefore here.
 
-Errors that a user can mend are `click.ClickException`s and end in one line on stderr. Anything else is a
-defect: it ends in one line too, and `KUBEWRIGHT_TRACEBACK=1` shows the rest.
+Errors print one line `Error: ...` on stderr and exit with code 1, or 2 for wrong usage. Expected errors are
+`click.ClickException`s; for others, `KUBEWRIGHT_TRACEBACK=1` prints the traceback.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any, Final
 import click
 
 COMMANDS: Final[dict[str, str]] = {
-    "manifests": "Write CRDs, roles and webhook configurations from a project's types.",
-    "run": "Run an operator in the foreground.",
-    "up": "Run a Kubernetes control plane in the foreground.",
+    "manifests": "Generate CRDs, RBAC roles and webhook configurations.",
+    "run": "Run an operator.",
+    "up": "Run a Kubernetes control plane.",
     "version": "Print the version.",
 }
-"""Command names with their one-line helps."""
+"""Command names with their one-line help texts."""
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are called."""
+    """Group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -45,12 +45,27 @@ class _Commands(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; print errors in one line, and exit."""
         try:
-            return super().main(*args, **kwargs)
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+            sys.exit(code if isinstance(code, int) else 0)
+        except click.UsageError as error:
+            if not error.message or type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+            else:
+                command = error.ctx.command_path if error.ctx is not None else "kubewright"
+                message = error.format_message().rstrip(".")
+                click.echo(f"Error: {message}; see {command} --help", err=True)
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(1)
         except Exception as error:
             if os.environ.get("KUBEWRIGHT_TRACEBACK"):
                 raise
-            advice = "set KUBEWRIGHT_TRACEBACK=1 to see where"
+            advice = "set KUBEWRIGHT_TRACEBACK=1 for the traceback"
             click.echo(f"Error: {type(error).__name__}: {error} ({advice})", err=True)
             sys.exit(1)
 
@@ -58,7 +73,7 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kubewright", message="%(prog)s %(version)s")
 def main() -> None:
-    """Extend Kubernetes in Python: APIs, controllers, webhooks, and a control plane in the box."""
+    """Extend Kubernetes in Python: APIs, controllers, webhooks, and an embedded control plane."""
 
 
 __all__ = ["COMMANDS", "main"]

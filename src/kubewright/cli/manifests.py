@@ -1,6 +1,6 @@
-"""`kubewright manifests`: the YAML of a project, written, printed or checked.
+"""`kubewright manifests`: writes, prints or checks the manifests of a project.
 
-What is not said on the command line comes from `[tool.kubewright]` in `pyproject.toml`:
+Options that are not on the command line come from `[tool.kubewright]` in `pyproject.toml`:
 
     [tool.kubewright]
     modules = ["guestbook"]
@@ -31,7 +31,7 @@ from kubewright.manifests import (
 )
 from kubewright.manifests.rbac import DEFAULT_ROLE
 
-from .project_modules import make_importable, shorten
+from .project_modules import add_project_to_path, relative_paths
 
 _SETTINGS = {
     "output": str,
@@ -45,30 +45,30 @@ _SETTINGS = {
 
 @click.command("manifests")
 @click.argument("modules", nargs=-1)
+@click.option("--output", "-o", metavar="DIR", help="Output directory, or - for stdout.  [default: config]")
 @click.option(
-    "--output", "-o", metavar="DIR", help="Directory to write to, or - to print.  [default: config]"
+    "--check", is_flag=True, help="Compare with existing files; print a diff and fail if they are outdated."
 )
-@click.option("--check", is_flag=True, help="Write nothing; fail with a diff when the files are stale.")
 @click.option(
     "--max-description",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Cut descriptions to N characters; 0 drops them.",
+    help="Truncate descriptions to N characters; 0 removes them.",
 )
-@click.option("--allow-floats/--no-allow-floats", default=None, help="Accept fields of type float.")
+@click.option("--allow-floats/--no-allow-floats", default=None, help="Allow fields of type float.")
 @click.option(
     "--embedded-object-meta/--no-embedded-object-meta",
     default=None,
-    help="Write out labels, annotations and names of embedded metadata.",
+    help="Include name, labels and annotations in the schema of embedded metadata.",
 )
 @click.option("--role-name", metavar="NAME", help="Name of the ClusterRole.  [default: manager-role]")
 @click.option(
-    "--header", metavar="FILE", help="Text to put above every file as a comment, such as a licence."
+    "--header", metavar="FILE", help="Text file to prepend to every file as a comment, such as a license."
 )
 def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> None:
-    """Write CRDs, roles and webhook configurations from the types of MODULES.
+    """Generate CRDs, RBAC roles and webhook configurations from the declarations in MODULES.
 
-    MODULES are importable modules or packages (a package with everything below it); without any, those of
+    MODULES are importable modules, or packages including their submodules. The default is `modules` of
     [tool.kubewright] in pyproject.toml.
     """
     table, settings = _read_settings()
@@ -79,15 +79,17 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
     names = list(modules) or table.get("modules")
     if not names:
         raise click.ClickException(
-            "no modules: name them (kubewright manifests mypackage), or write modules = [...] below "
-            "[tool.kubewright] in pyproject.toml"
+            "no modules; pass them as arguments (kubewright manifests mypackage), or set modules = [...] in "
+            "[tool.kubewright] of pyproject.toml"
         )
     result = _generate(names, settings)
     output = settings.get("output", "config")
     for warning in result.warnings:
         click.echo(f"Warning: {warning}", err=True)
     if not result.files:
-        raise click.ClickException(f"nothing is declared in {', '.join(names)}: put @resource(...) on a kind")
+        raise click.ClickException(
+            f"no declarations found in {', '.join(names)}; decorate a class with @resource(...)"
+        )
     if check:
         _check(result, output)
     elif output == "-":
@@ -97,7 +99,7 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
 
 
 def _read_settings() -> tuple[dict[str, Any], dict[str, Any]]:
-    """`[tool.kubewright]` and its part about manifests, from the nearest `pyproject.toml`."""
+    """Return `[tool.kubewright]` and `[tool.kubewright.manifests]` of the nearest `pyproject.toml`."""
     here = Path.cwd()
     path = next(
         (up / "pyproject.toml" for up in (here, *here.parents) if (up / "pyproject.toml").is_file()), None
@@ -114,7 +116,7 @@ def _read_settings() -> tuple[dict[str, Any], dict[str, Any]]:
         if wanted is None:
             known = ", ".join(_SETTINGS)
             raise click.ClickException(
-                f"{path}: [tool.kubewright.manifests] has no setting {name!r}; it has: {known}"
+                f"{path}: [tool.kubewright.manifests] has no setting {name!r}; settings are: {known}"
             )
         if type(value) is not wanted:
             raise click.ClickException(f"{path}: {name} = {value!r} must be of type {wanted.__name__}")
@@ -122,7 +124,7 @@ def _read_settings() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
-    make_importable()
+    add_project_to_path()
     options = Options(
         allow_floats=settings.get("allow-floats", False),
         embedded_object_meta=settings.get("embedded-object-meta", False),
@@ -133,29 +135,29 @@ def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
         role = settings.get("role-name", DEFAULT_ROLE)
         return generate(load_project(names), options, role_name=role, header=header)
     except OSError as error:
-        raise click.ClickException(f"cannot read the header: {error}") from None
+        raise click.ClickException(f"cannot read header file: {error}") from None
     except ProjectError as error:
-        raise click.ClickException(shorten(error)) from None
+        raise click.ClickException(relative_paths(error)) from None
     except DeclarationError as error:
-        for problem in error.problems:
-            click.echo(shorten(problem), err=True)
-        count = len(error.problems)
-        raise click.ClickException(
-            f"{count} problem{'s' if count > 1 else ''}; nothing was written"
-        ) from None
+        messages = [relative_paths(each) for each in error.problems]
+        for message in messages:
+            click.echo(message, err=True)
+        count = len(messages)
+        raise click.ClickException(f"{count} error{'s' if count > 1 else ''}; nothing was written") from None
 
 
 def _check(result: Manifests, output: str) -> None:
     if output == "-":
-        raise click.UsageError("--check compares with files: name the directory with --output DIR")
+        raise click.UsageError("--check requires a directory; set it with --output DIR")
     differences = list(compare(result, Path(output)))
     for difference in differences:
         click.echo(difference, nl=False)
     if differences:
         raise click.ClickException(
-            f"stale in {output}: {len(differences)} of {_files(len(result.files))}; run kubewright manifests"
+            f"{len(differences)} of {_files(len(result.files))} in {output} are outdated; "
+            "run kubewright manifests"
         )
-    click.echo(f"up to date in {output}: {_files(len(result.files))}", err=True)
+    click.echo(f"{_files(len(result.files))} in {output} up to date", err=True)
 
 
 def _files(count: int) -> str:
@@ -170,6 +172,6 @@ def _write(result: Manifests, directory: Path) -> None:
     for path in changed:
         click.echo(f"wrote {path}", err=True)
     for path in leftovers(result, directory):
-        click.echo(f"Warning: {path} is no longer declared: delete it", err=True)
+        click.echo(f"Warning: {path} is no longer generated; delete it", err=True)
     if not changed:
-        click.echo(f"up to date in {directory}: {_files(len(result.files))}", err=True)
+        click.echo(f"{_files(len(result.files))} in {directory} up to date", err=True)

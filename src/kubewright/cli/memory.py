@@ -1,7 +1,7 @@
-"""Memory that is not needed any more goes back to the system.
+"""Returning freed memory to the operating system.
 
-Objects come in all sizes and live from a moment to minutes. What is freed between those that stay is kept by
-the C library for later use, and over hours of work that adds up. GNU's can be asked to return whole pages.
+The C library keeps freed memory for reuse. With objects of many sizes and lifetimes the heap fragments, and
+the resident size of a long-running process grows. glibc can return unused pages (`malloc_trim`).
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Callable
 INTERVAL = 30.0
 
 
-def find_trim() -> Callable[[int], int] | None:
-    """The C library's function for it; `None` where it has none."""
+def find_malloc_trim() -> Callable[[int], int] | None:
+    """Return `malloc_trim` of the C library, or `None` if it does not have it."""
     import ctypes
 
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return trim
 
 
-async def give_memory_back(progress: Callable[[], int], interval: float = INTERVAL) -> None:
-    """Do so from time to time, if `progress` has changed meanwhile, until cancelled."""
+async def trim_periodically(progress: Callable[[], int], interval: float = INTERVAL) -> None:
+    """Trim the heap every `interval` seconds, if `progress` has changed, until cancelled."""
     before = progress()
     trim: Callable[[int], int] | None = None
     while True:
         await asyncio.sleep(interval)
         if progress() == before:
             continue
-        trim = trim or find_trim()
+        trim = trim or find_malloc_trim()
         if trim is None:
             return
         before = progress()

@@ -1,7 +1,7 @@
-"""`kubewright run`: an operator in the foreground.
+"""`kubewright run`: runs an operator.
 
-Settings come from the program, then from variables named `KUBEWRIGHT_<SETTING>`, then from flags. With
-`--reload` this process only watches files: the operator runs in another one, which is started again.
+Settings in the program are overridden by variables named `KUBEWRIGHT_<SETTING>`, and these by flags. With
+`--reload` this process only watches files; the operator runs in a child process, which is restarted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from .project_modules import make_importable, shorten
+from .project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
     from kubewright.client import ClusterConfig
@@ -30,40 +30,52 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PORT = click.IntRange(0, 65535)
-_LOOK_SECONDS = 0.5
-"""How often to look whether a file has changed."""
+_POLL_SECONDS = 0.5
+"""Interval of checks for changed files."""
 
 
 @click.command("run")
 @click.argument("target", metavar="MODULE[:NAME]")
 @click.option(
-    "--kubeconfig", type=click.Path(dir_okay=False), help="Instead of KUBECONFIG and ~/.kube/config."
+    "--kubeconfig",
+    type=click.Path(dir_okay=False),
+    help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
 )
-@click.option("--context", default="", help="A context of the kubeconfig.")
+@click.option("--context", default="", help="Context of the kubeconfig.  [default: current-context]")
 @click.option(
-    "--development/--production", default=None, help="Install definitions and serve webhooks from here."
+    "--development/--production",
+    default=None,
+    help="Whether to install CRDs and serve webhooks from this machine.",
 )
 @click.option(
-    "--namespace", "namespaces", multiple=True, help="Work in this namespace only; may be repeated."
+    "--namespace", "namespaces", multiple=True, help="Namespace to watch; can be repeated.  [default: all]"
 )
-@click.option("--leader-elect", is_flag=True, help="Wait to be the leader among replicas.")
-@click.option("--leader-election-namespace", default="", help="Where the lease is.")
-@click.option("--probe-port", type=_PORT, help="Serve /healthz and /readyz.")
-@click.option("--metrics-port", type=_PORT, help="Serve /metrics.")
+@click.option("--leader-elect", is_flag=True, help="Enable leader election among replicas.")
 @click.option(
-    "--metrics-insecure", is_flag=True, help="Metrics without TLS and without a check of the reader."
+    "--leader-election-namespace",
+    default="",
+    help="Namespace of the leader election Lease.  [default: the namespace of the pod]",
 )
-@click.option("--webhook-port", type=_PORT, help="Serve webhooks here.")
-@click.option("--webhook-certificates", default="", help="A directory with tls.crt and tls.key.")
-@click.option("--log", type=click.Choice(["console", "json"]), default=None, help="Form of log lines.")
-@click.option("--log-level", default="INFO", show_default=True)
-@click.option("--reload", "reloads", is_flag=True, help="Start again when a Python file changes.")
-@click.option("--view/--no-view", default=None, help="A live view of the work; by default on a terminal.")
+@click.option("--probe-port", type=_PORT, help="Port of /healthz and /readyz.")
+@click.option("--metrics-port", type=_PORT, help="Port of /metrics.")
+@click.option(
+    "--metrics-insecure", is_flag=True, help="Serve metrics without TLS and without authentication."
+)
+@click.option("--webhook-port", type=_PORT, help="Port of the webhook server.  [default: 9443]")
+@click.option("--webhook-certificates", default="", help="Directory with tls.crt and tls.key.")
+@click.option("--log", type=click.Choice(["console", "json"]), default=None, help="Log format.")
+@click.option("--log-level", default="INFO", show_default=True, help="Minimum level of log lines.")
+@click.option("--reload", "reloads", is_flag=True, help="Restart when a Python file changes.")
+@click.option(
+    "--view/--no-view",
+    default=None,
+    help="Show a live view of controllers and events.  [default: on a terminal]",
+)
 def run_command(target: str, reloads: bool, **options: Any) -> None:
-    """Run the operator NAME (by default `operator`) of a module, or of a file, until Ctrl-C.
+    """Run the operator NAME (default: operator) of a module or file until Ctrl-C.
 
-    On a terminal, with a server on this machine, this means development: definitions are installed and
-    webhooks are served from here. Elsewhere nothing is installed unless you say --development.
+    With --development, CRDs are installed and webhooks are served from this machine. This is the default on a
+    terminal with an API server on this machine; otherwise nothing is installed.
     """
     if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
         _supervise()
@@ -85,27 +97,27 @@ def _load(target: str) -> Operator:
     from kubewright.manifests import ProjectError, import_module
 
     name, _, attribute = target.partition(":")
-    make_importable()
+    add_project_to_path()
     try:
         module = import_module(name)
     except ProjectError as error:
-        raise click.ClickException(shorten(error)) from None
+        raise click.ClickException(relative_paths(error)) from None
     found = getattr(module, attribute or "operator", None)
     if not isinstance(found, Operator):
         named = [key for key, value in vars(module).items() if isinstance(value, Operator)]
         advice = (
-            f"it has {', '.join(f'{name}:{each}' for each in named)}"
+            f"use {' or '.join(f'{name}:{each}' for each in named)}"
             if named
-            else 'write operator = Operator("name"), or name another module'
+            else 'add operator = Operator("name"), or choose another module'
         )
-        raise click.ClickException(f"{name} has no operator called {attribute or 'operator'!r}; {advice}")
+        raise click.ClickException(f"{name} has no operator named {attribute or 'operator'!r}; {advice}")
     return found
 
 
 def _configure(operator: Operator, options: dict[str, Any]) -> None:
     settings = operator.settings
     try:
-        settings.take()
+        settings.update_from_environment()
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     settings.leader_election = settings.leader_election or options["leader_elect"]
@@ -124,7 +136,7 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
 
 
 def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
-    """Where to work, and whether that is for development: never by itself on a server elsewhere."""
+    """Load the cluster configuration; development is the default only for a server on this machine."""
     from kubewright.client import load_config
     from kubewright.client.errors import ConfigError
 
@@ -138,7 +150,15 @@ def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
     elif not settings.development:
         settings.development = sys.stderr.isatty() and is_local(config.server)
     mode = "development" if settings.development else "production"
-    logger.info("%s: %s on %s, from %s", operator.name, mode, config.server, config.source)
+    logger.info(
+        "starting operator",
+        extra={
+            "operator": operator.name,
+            "mode": mode,
+            "server": config.server,
+            "kubeconfig": config.source,
+        },
+    )
     return config
 
 
@@ -167,7 +187,7 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
         ShutdownTimeout,
     )
 
-    mendable = (
+    expected = (
         APIError,
         BuildError,
         CacheError,
@@ -182,30 +202,31 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
         SyncTimeout,
     )
     gc.set_threshold(50_000, 20, 50)
-    also = [_view(operator.name)] if _wants_view(options) else []
+    runnables = [_view(operator.name)] if _wants_view(options) else []
 
     async def main() -> None:
         async with Client.connect(config) as client:
-            await operator.run(client, also=also)
+            await operator.run(client, runnables=runnables)
 
     try:
         asyncio.run(main())
     except Unauthorized as error:
         raise click.ClickException(
-            f"the server does not know the user of {config.source} ({error}): check its token or certificate"
+            f"the API server rejected the credentials of {config.source} ({error}); "
+            "check the token or certificate"
         ) from None
     except ConnectionFailed as error:
         raise click.ClickException(
-            f"{error}; is it running? `kubewright up` starts a control plane"
+            f"{error}; start a control plane with `kubewright up`, or choose another kubeconfig"
         ) from None
-    except mendable as error:
+    except expected as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         pass
 
 
 def _wants_view(options: dict[str, Any]) -> bool:
-    """A view needs a terminal; lines for machines and a view do not go together unless asked for."""
+    """Whether to show the live view: only on a terminal, and with JSON logs only if requested."""
     if not sys.stdout.isatty():
         return False
     return bool(options["log"] != "json" if options["view"] is None else options["view"])
@@ -220,20 +241,20 @@ def _view(name: str) -> Any:
 
 
 def _supervise() -> None:
-    """Run the same command again whenever a Python file below the working directory changes."""
+    """Run the command in a child process, restarted when a Python file in the current directory changes."""
     environment = {**os.environ, "KUBEWRIGHT_RELOADED": "1"}
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _raise_terminated)
     while True:
-        before = dict(_stamps(Path.cwd()))
+        before = dict(_modification_times(Path.cwd()))
         command = [sys.executable, "-m", "kubewright.cli", *sys.argv[1:]]
-        process = subprocess.Popen(command, env=environment)  # noqa: S603 - this very program again
+        process = subprocess.Popen(command, env=environment)  # noqa: S603 - this program itself
         try:
             changed = _wait_for_change(process, before)
             if changed is None:
                 sys.exit(process.returncode)
-            click.echo(f"{changed} changed: starting again", err=True)
+            click.echo(f"{changed} changed, restarting", err=True)
         except KeyboardInterrupt:
-            process.wait()  # Ctrl-C has reached the operator as well
+            process.wait()  # the operator has received Ctrl-C as well
             return
         except _Terminated:
             process.terminate()
@@ -244,34 +265,37 @@ def _supervise() -> None:
 
 
 class _Terminated(Exception):
-    """SIGTERM came, to this process alone."""
+    """This process received SIGTERM, the child process did not."""
 
 
-def _end(*_: object) -> None:
+def _raise_terminated(*_: object) -> None:
     raise _Terminated
 
 
 def _wait_for_change(process: subprocess.Popen[bytes], before: dict[Path, int]) -> Path | None:
-    """The file that changed; `None` if the program ended well. One that failed waits for a change."""
+    """Return the file that changed, or `None` if the program exited with 0.
+
+    If it exited with another code, wait for a change.
+    """
     failed = False
     while True:
         if failed:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         else:
             try:
-                if process.wait(timeout=_LOOK_SECONDS) == 0:
+                if process.wait(timeout=_POLL_SECONDS) == 0:
                     return None
                 failed = True
-                click.echo(f"ended with exit code {process.returncode}: waiting for a change", err=True)
+                click.echo(f"operator exited with code {process.returncode}, waiting for a change", err=True)
             except subprocess.TimeoutExpired:
                 pass
-        now = dict(_stamps(Path.cwd()))
+        now = dict(_modification_times(Path.cwd()))
         for path in now.keys() | before.keys():
             if now.get(path) != before.get(path):
                 return path
 
 
-def _stamps(root: Path) -> Iterator[tuple[Path, int]]:
+def _modification_times(root: Path) -> Iterator[tuple[Path, int]]:
     skipped = {".venv", "venv", ".git", "node_modules", "__pycache__", ".mypy_cache"}
     for directory, names, files in os.walk(root):
         names[:] = [name for name in names if name not in skipped]

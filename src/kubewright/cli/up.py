@@ -1,4 +1,4 @@
-"""`kubewright up`: a control plane in the foreground."""
+"""`kubewright up`: runs a control plane."""
 
 from __future__ import annotations
 
@@ -19,100 +19,183 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _words(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
 
 
-def _pairs(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+def _parse_webhook_urls(
+    ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
+) -> dict[str, str]:
     found = {}
     for text in value:
         name, equals, url = text.partition("=")
         if not equals or "." not in name.strip(".") or not url.startswith("https://"):
-            raise click.ClickException(
-                f"--webhook-resolve: {text!r} is not SERVICE.NAMESPACE=URL, as in "
-                "toys.default=https://127.0.0.1:8443"
+            raise click.BadParameter(
+                f"{text!r}: expected SERVICE.NAMESPACE=URL, as in toys.default=https://127.0.0.1:8443"
             )
         found[name] = url
     return found
 
 
-def _network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+def _check_network(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     try:
         ipaddress.ip_network(value)
     except ValueError as error:
-        raise click.ClickException(f"{parameter.opts[0]}: {error}; write it like 10.0.0.0/24") from None
+        raise click.BadParameter(f"{error}; expected a CIDR such as 10.0.0.0/24") from None
     return value
 
 
-def _new_file(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     if value is not None and not value.absolute().parent.is_dir():
-        raise click.ClickException(
-            f"{parameter.opts[0]}: there is no directory {value.parent} to write {value.name} to"
-        )
+        raise click.BadParameter(f"the directory {value.parent} of {value.name} does not exist")
     return value
 
 
 @click.command("up")
 @click.option("--bind", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, show_default="a free one", type=click.IntRange(0, 65535), help="Port.")
+@click.option(
+    "--port", default=0, show_default="a free port", type=click.IntRange(0, 65535), help="Port to listen on."
+)
 @click.option(
     "--store",
     default="memory:",
     show_default=True,
-    help="Where objects are kept: memory:, sqlite:PATH or etcd://HOST:PORT.",
+    help="Storage: memory:, sqlite:PATH or etcd://HOST:PORT.",
 )
 @click.option(
     "--kubeconfig",
     type=_FILE,
-    callback=_new_file,
-    help="Where to write an administrator's kubeconfig; ./kubeconfig or, with sqlite, beside the store.",
+    callback=_check_directory,
+    help="Administrator kubeconfig to write.  [default: ./kubeconfig, or next to the SQLite file]",
 )
-@click.option("--auth", type=click.Choice(["rbac", "always-allow"]), default="rbac", show_default=True)
-@click.option("--controllers/--no-controllers", default=True, help="Run the control plane's own controllers.")
-@click.option("--disable-admission-plugins", multiple=True, callback=_words, metavar="A,B")
-@click.option("--enable-admission-plugins", multiple=True, callback=_words, metavar="A,B")
+@click.option(
+    "--auth",
+    type=click.Choice(["rbac", "always-allow"]),
+    default="rbac",
+    show_default=True,
+    help="Authorization mode.",
+)
+@click.option(
+    "--controllers/--no-controllers",
+    default=True,
+    help="Whether to run the controllers of the control plane.",
+)
+@click.option(
+    "--disable-admission-plugins",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Admission plugins to disable.",
+)
+@click.option(
+    "--enable-admission-plugins",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Admission plugins to enable in addition to the defaults.",
+)
 @click.option(
     "--ready-file",
     type=_FILE,
-    callback=_new_file,
-    help="Write the address to this file when requests are answered.",
+    callback=_check_directory,
+    help="File to write the URL to when the server is ready.",
 )
-@click.option("--cert-dir", type=click.Path(file_okay=False, path_type=Path), help="Serving certificates.")
-@click.option("--host", "hosts", multiple=True, help="A further name or address in the serving certificate.")
-@click.option("--token-auth-file", type=_FILE, help='Lines of token,user,uid,"group1,group2".')
 @click.option(
-    "--client-ca-file", type=_FILE, help="Authorities (PEM) whose client certificates are accepted."
+    "--cert-dir", type=click.Path(file_okay=False, path_type=Path), help="Directory of the certificates."
 )
-@click.option("--anonymous-auth/--no-anonymous-auth", default=True, help="Let unknown clients in as nobody.")
-@click.option("--requestheader-client-ca-file", type=_FILE, help="Authority (PEM) of front proxies.")
-@click.option("--requestheader-allowed-names", multiple=True, callback=_words, metavar="A,B")
-@click.option("--requestheader-username-headers", multiple=True, callback=_words, metavar="A,B")
-@click.option("--requestheader-uid-headers", multiple=True, callback=_words, metavar="A,B")
-@click.option("--requestheader-group-headers", multiple=True, callback=_words, metavar="A,B")
-@click.option("--requestheader-extra-headers-prefix", multiple=True, callback=_words, metavar="A,B")
-@click.option("--service-cluster-ip-range", default="10.0.0.0/24", show_default=True, callback=_network)
-@click.option("--service-account-issuer", default="", help="What tokens name as their issuer.")
 @click.option(
-    "--service-account-key-file", type=_FILE, multiple=True, help="Keys that tokens are verified with."
+    "--host",
+    "hosts",
+    multiple=True,
+    help="Additional host name or IP address in the serving certificate; can be repeated.",
 )
-@click.option("--service-account-signing-key-file", type=_FILE, help="The key that signs tokens.")
-@click.option("--api-audiences", multiple=True, callback=_words, metavar="A,B")
+@click.option("--token-auth-file", type=_FILE, help='File with lines token,user,uid,"group1,group2".')
+@click.option("--client-ca-file", type=_FILE, help="CA bundle (PEM) for client certificates.")
+@click.option(
+    "--anonymous-auth/--no-anonymous-auth",
+    default=True,
+    help="Whether to allow anonymous requests (system:anonymous).",
+)
+@click.option(
+    "--requestheader-client-ca-file",
+    type=_FILE,
+    help="CA bundle (PEM) for client certificates of front proxies.",
+)
+@click.option(
+    "--requestheader-allowed-names",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Common names of front proxy certificates.  [default: all]",
+)
+@click.option(
+    "--requestheader-username-headers",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Headers of front proxies with the user name.",
+)
+@click.option(
+    "--requestheader-uid-headers",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Headers of front proxies with the user ID.",
+)
+@click.option(
+    "--requestheader-group-headers",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Headers of front proxies with the groups.",
+)
+@click.option(
+    "--requestheader-extra-headers-prefix",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Prefixes of headers of front proxies with extra user fields.",
+)
+@click.option(
+    "--service-cluster-ip-range",
+    default="10.0.0.0/24",
+    show_default=True,
+    callback=_check_network,
+    help="CIDR of cluster IPs.",
+)
+@click.option("--service-account-issuer", default="", help="Issuer of service account tokens.")
+@click.option(
+    "--service-account-key-file",
+    type=_FILE,
+    multiple=True,
+    help="Key file (PEM) to verify service account tokens; can be repeated.",
+)
+@click.option(
+    "--service-account-signing-key-file", type=_FILE, help="Key file (PEM) to sign service account tokens."
+)
+@click.option(
+    "--api-audiences",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Audiences of service account tokens.  [default: the issuer]",
+)
 @click.option(
     "--webhook-resolve",
     multiple=True,
-    callback=_pairs,
+    callback=_parse_webhook_urls,
     metavar="SVC.NS=URL",
-    help="Where a service that webhooks or APIServices refer to can be reached.",
+    help="URL of a Service that webhooks or APIServices refer to; can be repeated.",
 )
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 def up_command(**options: Any) -> None:
     """Run a Kubernetes control plane in the foreground.
 
-    It needs nothing else: no Docker, no etcd, no download. It writes a kubeconfig with an administrator's
-    certificate, prints one line when it is ready, and stops on SIGINT or SIGTERM.
+    It does not require Docker, etcd or a download. It writes a kubeconfig with an administrator certificate,
+    prints one line when it is ready, and stops on SIGINT or SIGTERM.
     """
     started = time.monotonic()
-    gc.disable()  # hardly anything that a start makes is garbage; `_serve` turns it on again
+    gc.disable()  # the start-up creates hardly any garbage; `_serve` enables it again
     try:
         _run(options, started)
     finally:
@@ -138,7 +221,7 @@ def _explain(error: Exception) -> str:
 
 
 def _plane(options: dict[str, Any]) -> Any:
-    """A function that makes the control plane, once everything that it reads has been checked."""
+    """Return a factory of the control plane; files and options are checked first."""
     from kubewright.storage import StorageError
 
     settings = {
@@ -165,7 +248,7 @@ def _plane(options: dict[str, Any]) -> Any:
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
     settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
-    _spare_others(settings["kubeconfig"])
+    _check_overwrite(settings["kubeconfig"])
     settings["front_proxy"] = _front_proxy(options)
     from kubewright.controlplane import ControlPlane
 
@@ -187,8 +270,8 @@ def _default_kubeconfig(store: str) -> Path:
     return Path("kubeconfig")
 
 
-def _spare_others(path: Path) -> None:
-    """Refuse to write over a kubeconfig that is not one of ours: the way to another cluster would be lost."""
+def _check_overwrite(path: Path) -> None:
+    """Raise an error if the file is a kubeconfig of another cluster, which would be lost."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -201,9 +284,9 @@ def _spare_others(path: Path) -> None:
     except (yaml.YAMLError, KeyError, TypeError):
         names = []
     if names != ["kubewright"]:
-        known = f"for {', '.join(map(str, names))}" if names else "and is not one of ours"
+        content = f"a kubeconfig of {', '.join(map(str, names))}" if names else "not a kubeconfig"
         raise click.ClickException(
-            f"{path} is there already, {known}, and would be lost: name another file with --kubeconfig"
+            f"{path} already exists and is {content}; choose another file with --kubeconfig"
         )
 
 
@@ -229,7 +312,7 @@ def _front_proxy(options: dict[str, Any]) -> Any:
 async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
     from kubewright.storage import StorageError
 
-    from .memory import give_memory_back
+    from .memory import trim_periodically
 
     plane: ControlPlane = make()
     stop = asyncio.Event()
@@ -242,22 +325,22 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         raise click.ClickException(_explain(error)) from None
     try:
         gc.freeze()
-        # Definitions and connections that are gone are cycles: looked for seldom, but not never.
+        # Deleted CRDs and closed connections are reference cycles: collect them, but rarely.
         gc.set_threshold(20_000, 5, 4)
         gc.enable()
         if options["ready_file"] is not None:
-            _write_whole(options["ready_file"], plane.url + "\n")
+            _write_atomically(options["ready_file"], plane.url + "\n")
         if not options["quiet"]:
             seconds = time.monotonic() - started
             click.echo(f"{plane.url} is ready, kubeconfig {plane.kubeconfig}, started in {seconds:.2f} s")
-        upkeep = asyncio.create_task(give_memory_back(lambda: plane.server.dispatcher.revision))
+        trimming = asyncio.create_task(trim_periodically(lambda: plane.server.dispatcher.revision))
         await stop.wait()
-        upkeep.cancel()
+        trimming.cancel()
     finally:
         await plane.stop()
 
 
-def _write_whole(path: Path, text: str) -> None:
+def _write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text)
     temporary.replace(path)

@@ -1,4 +1,4 @@
-"""`kubewright version`: what is installed, for people and for scripts."""
+"""`kubewright version`: prints the installed version."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import kubewright
 
 
 @click.command("version")
-@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def version_command(output: str) -> None:
-    """Print the version of Kubewright, of Python and of the Kubernetes API that it speaks."""
+    """Print the versions of Kubewright, of Python and of the supported Kubernetes API."""
     from kubewright.api.builtin_resources import RELEASE
 
     if output == "json":

@@ -1,15 +1,24 @@
-"""Controllers: level-triggered reconciliation, and what reconcilers need.
+"""Controllers: level-triggered reconciliation of objects.
 
-In layers, lowest first; each works without those above it:
+    controller = (
+        ControllerBuilder(manager)
+        .for_(Guestbook)
+        .owns(Deployment)
+        .complete(reconcile)
+    )
 
-- `queue`: each key once, by priority, never two workers on one; `rate_limiters`: how long failures wait
-- `request`: what a reconciler is asked and answers
-- `predicates`: which changes matter; `handlers`: what they ask for; `sources`: where they come from
-- `controller`: `Controller`, the loop of workers; `builder`: `ControllerBuilder`, how one is described
-- `timers`, `daemons`: functions that are called, or run, for every object
-- `finalizers`: cleaning up before an object goes; `desired`: the objects that an owner should have
+Modules, lowest layer first; each can be used without those below it in this list:
 
-Metrics (`queue_metrics`, `controller_metrics`) have the names that client-go and controller-runtime use.
+- `queue`: work queue with deduplication and priorities; `rate_limiters`: delays of retries
+- `request`: `Request`, `Result`, `TerminalError`
+- `predicates`: filters of changes; `event_handlers`: from a change to requests; `sources`: where changes come
+  from
+- `controller`: `Controller`, the reconcile loop; `builder`: `ControllerBuilder`
+- `manager_protocol`: what a builder needs of a manager
+- `timers`, `daemons`: functions that are called periodically, or run in the background, for each object
+- `finalizers`: cleanup before an object is deleted; `desired_state`: the objects that an owner should have
+
+Metrics (`queue_metrics`, `controller_metrics`) have the names of client-go and controller-runtime.
 """
 
 from kubewright.lazy import attach_stub

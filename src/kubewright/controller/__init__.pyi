@@ -1,7 +1,4 @@
-from .builder import BuildError as BuildError
 from .builder import ControllerBuilder as ControllerBuilder
-from .builder import ManagerProtocol as ManagerProtocol
-from .builder import register_controller_name as register_controller_name
 from .controller import Controller as Controller
 from .controller import ReconcileInfo as ReconcileInfo
 from .controller import SyncTimeout as SyncTimeout
@@ -12,12 +9,16 @@ from .daemons import StopEvent as StopEvent
 from .daemons import add_daemon as add_daemon
 from .desired_state import DesiredState as DesiredState
 from .desired_state import EnsureResult as EnsureResult
+from .errors import BuildError as BuildError
 from .event_handlers import EventHandler as EventHandler
 from .event_handlers import MapFunction as MapFunction
 from .event_handlers import enqueue_mapped as enqueue_mapped
 from .event_handlers import enqueue_object as enqueue_object
 from .event_handlers import enqueue_owner as enqueue_owner
 from .finalizers import Finalizers as Finalizers
+from .manager_protocol import ManagerProtocol as ManagerProtocol
+from .manager_protocol import Runnable as Runnable
+from .manager_protocol import register_controller_name as register_controller_name
 from .object_readers import object_reader as object_reader
 from .predicates import Predicate as Predicate
 from .predicates import annotations_changed as annotations_changed

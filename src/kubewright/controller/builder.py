@@ -1,27 +1,28 @@
-"""The builder: which kinds a controller is for, owns and watches, and how it runs.
+"""Builder of controllers: the kinds that are reconciled, owned and watched, and the options.
 
     controller = (
         ControllerBuilder(manager)
         .for_(Guestbook, predicates=[generation_changed])
         .owns(Deployment)
-        .watches(Secret, lambda secret: users_of(secret), metadata_only=True)
+        .watches(Secret, guestbooks_using)
         .with_options(workers=4, timeout=60)
         .complete(reconcile)
     )
 
-`for_` is the kind whose objects are reconciled. `owns` are kinds that its objects own: a change of one is a
-request for its owner. `watches` is any kind, with a function from its objects to requests; `source` anything
-else. With `watches` and `source` alone, requests may be keys of any kind that can be hashed.
+`for_` names the kind whose objects are reconciled. `owns` watches a kind of owned objects: a change enqueues
+the owner. `watches` watches any kind, with a function from its objects to requests; `source` adds any other
+source. With `watches` and `source` alone, requests may be of any hashable type.
 
-The reconciler is a function, plain or async, of the request, or of the object: if its first parameter is
-annotated with the kind of `for_` it is given the object, and is not called when there is none.
+The reconciler is a function, plain or async, of one argument. If its parameter is annotated with the kind of
+`for_`, it receives the object and is not called when the object does not exist; otherwise it receives the
+request.
 """
 
 from __future__ import annotations
 
 import inspect
-import weakref
-from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from kubewright.api.gvk import GroupVersionKind
@@ -31,59 +32,49 @@ from kubewright.cache.store import CacheEntry, ObjectChange
 from kubewright.client.decoding import class_of, decode_object
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
 
-from .controller import Controller, Reconciler
+from .controller import Controller, Reconciler, Tracer
+from .errors import BuildError
 from .event_handlers import EventHandler, MapFunction, enqueue_mapped, enqueue_object, enqueue_owner
-from .object_readers import object_reader, wants_object
+from .manager_protocol import ManagerProtocol, register_controller_name
+from .object_readers import object_reader, takes_object
 from .rate_limiters import RateLimiter
-from .request import Request
+from .request import Request, Result
 from .sources import ChannelSource, KindSource, Source
 
 R = TypeVar("R", bound=Hashable)
-PredicateLike = Callable[[ObjectChange], bool]
+ObjectT = TypeVar("ObjectT")
+ItemT = TypeVar("ItemT")
+ArgumentT_contra = TypeVar("ArgumentT_contra", contravariant=True)
+PredicateFunction = Callable[[ObjectChange], bool]
 
 
-class ManagerProtocol(Protocol):
-    """What a builder needs of a manager."""
+class ReconcilerObject(Protocol[ArgumentT_contra]):
+    """An object with a method `reconcile`, plain or async."""
 
-    @property
-    def client(self) -> Any:
-        """Reads from the cache, writes to the server."""
-
-    @property
-    def cache(self) -> Any:
-        """The kinds that are followed."""
-
-    def add(self, runnable: Any) -> Any:
-        """Have something run."""
+    def reconcile(self, argument: ArgumentT_contra, /) -> Awaitable[Result | None] | Result | None:
+        """Bring one object into its desired state."""
 
 
-class BuildError(ValueError):
-    """A controller that cannot be built as described; the message says what to change."""
+@dataclass(frozen=True, slots=True)
+class _OwnedKind:
+    """Arguments of one call of `owns`."""
 
-
-_names: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
-
-
-def register_controller_name(manager: ManagerProtocol, name: str) -> None:
-    """Take a name for a controller of a manager; each is there once."""
-    taken = _names.setdefault(manager, set())
-    if name in taken:
-        raise BuildError(
-            f"there is a controller named {name!r} already, and its metrics and logs could not be told from "
-            'those of this one: give it another, with_options(name="...")'
-        )
-    taken.add(name)
+    kind: AnyKind
+    controller_only: bool
+    predicates: Sequence[PredicateFunction]
+    optional: bool
+    priority: int | None
 
 
 class ControllerBuilder(Generic[R]):
-    """Describes a controller and makes it with `complete`."""
+    """Collects the declaration of a controller; `complete` creates it and adds it to the manager."""
 
     def __init__(self, manager: ManagerProtocol, name: str = "") -> None:
-        """Without a name the controller is called as its kind."""
+        """Without a name the controller is named after its kind."""
         self._manager = manager
         self._name = name
         self._for: AnyKind | None = None
-        self._owns: list[tuple[AnyKind, bool, dict[str, Any]]] = []
+        self._owns: list[_OwnedKind] = []
         self._sources: list[Callable[[], Source[R]]] = []
         self._options: dict[str, Any] = {}
         self._priority = 0
@@ -92,19 +83,19 @@ class ControllerBuilder(Generic[R]):
         self,
         kind: AnyKind,
         *,
-        predicates: Iterable[PredicateLike] = (),
+        predicates: Iterable[PredicateFunction] = (),
         metadata_only: bool = False,
         optional: bool = False,
         priority: int | None = None,
     ) -> Self:
         """Reconcile the objects of this kind.
 
-        `metadata_only` keeps no more than metadata of them. An `optional` kind may be installed later.
+        With `metadata_only` only their metadata is cached. An `optional` kind may be installed later.
         """
         if self._for is not None:
             raise BuildError(
-                f"for_({_text(kind)}): this controller is for {_text(self._for)} already; "
-                "use watches(...) for further kinds"
+                f"for_({_text(kind)}): this controller already reconciles {_text(self._for)}; "
+                "use watches(...) for other kinds"
             )
         self._for = _checked(kind, "for_", metadata_only)
         self._add_kind(self._for, enqueue_object, predicates, optional, priority)
@@ -116,70 +107,72 @@ class ControllerBuilder(Generic[R]):
         *,
         any_owner: bool = False,
         metadata_only: bool | None = None,
-        predicates: Iterable[PredicateLike] = (),
+        predicates: Iterable[PredicateFunction] = (),
         optional: bool = False,
         priority: int | None = None,
     ) -> Self:
-        """Ask for the owner when an object of this kind changes: its controller, or each with `any_owner`.
+        """Enqueue the owner when an object of this kind changes.
 
-        Of Secrets and ConfigMaps only metadata is kept unless `metadata_only=False`.
+        Only the controlling owner is enqueued, or each owner with `any_owner`. Of Secrets and ConfigMaps only
+        metadata is cached unless `metadata_only=False`.
         """
-        wanted = _checked(
-            kind, "owns", _default_metadata_only(kind) if metadata_only is None else metadata_only
-        )
-        settings = {"predicates": _predicates(predicates, kind), "optional": optional, "priority": priority}
-        self._owns.append((wanted, not any_owner, settings))
+        if metadata_only is None:
+            metadata_only = _default_metadata_only(kind)
+        owned = _checked(kind, "owns", metadata_only)
+        tests = _predicates(predicates, kind)
+        self._owns.append(_OwnedKind(owned, not any_owner, tests, optional, priority))
         return self
 
     def watches(
         self,
         kind: AnyKind,
-        mapping: MapFunction[R] | None = None,
+        map_function: Callable[[ObjectT], Iterable[R] | Awaitable[Iterable[R]]] | None = None,
         *,
         handler: EventHandler[R] | None = None,
-        predicates: Iterable[PredicateLike] = (),
+        predicates: Iterable[PredicateFunction] = (),
         metadata_only: bool | None = None,
         optional: bool = False,
         priority: int | None = None,
     ) -> Self:
-        """Ask for what `mapping`, plain or async, makes of an object of this kind when it changes.
+        """Enqueue the requests that `map_function`, plain or async, returns for a changed object.
 
-        It is called with the old and the new version. A `handler` gets the `Change` itself instead. Of
-        Secrets and ConfigMaps it sees metadata alone (a `PartialObjectMetadata`), unless the cache keeps
-        them whole or `metadata_only=False`.
+        It is called with the old and with the new version. A `handler` receives the `ObjectChange` instead.
+        Of Secrets and ConfigMaps only metadata is cached and passed (a `PartialObjectMetadata`), unless the
+        cache is configured to store them completely or `metadata_only=False`.
         """
-        if (mapping is None) == (handler is None):
-            raise BuildError(f"watches({_text(kind)}): give either a mapping or a handler")
+        if (map_function is None) == (handler is None):
+            raise BuildError(f"watches({_text(kind)}): expected either a map function or handler=")
         if metadata_only is None:
             metadata_only = _default_metadata_only(kind) and not self._manager.cache.caches_full_objects(kind)
-        wanted = _checked(kind, "watches", metadata_only)
-        chosen = handler if handler is not None else enqueue_mapped(_reader(wanted), cast(Any, mapping))
-        self._add_kind(wanted, chosen, predicates, optional, priority)
+        watched = _checked(kind, "watches", metadata_only)
+        if handler is None:
+            handler = enqueue_mapped(_reader(watched), cast(MapFunction[R], map_function))
+        self._add_kind(watched, handler, predicates, optional, priority)
         return self
 
     def source(
         self,
-        source: Source[R] | AsyncIterable[Any],
-        mapping: Callable[[Any], Iterable[R]] | None = None,
+        source: Source[R] | AsyncIterable[ItemT],
+        map_function: Callable[[ItemT], Iterable[R]] | None = None,
         *,
         name: str = "",
         priority: int | None = None,
     ) -> Self:
-        """Take requests from an async iterator, mapped if a function is given, or from a `Source`."""
+        """Add a `Source`, or an async iterator of requests, or of items for `map_function`."""
         if hasattr(source, "__aiter__"):
             label = name or getattr(source, "__name__", "channel")
 
             def make() -> Source[R]:
                 level = self._priority if priority is None else priority
-                return ChannelSource(cast(Any, source), mapping, name=label, priority=level)
+                return ChannelSource(cast(Any, source), map_function, name=label, priority=level)
 
             self._sources.append(make)
         elif hasattr(source, "start") and hasattr(source, "stop"):
-            if mapping is not None:
-                raise BuildError("source(...): a Source makes requests itself; the mapping has no use")
+            if map_function is not None:
+                raise BuildError("source(...): a Source adds requests itself; remove the map function")
             self._sources.append(lambda: cast(Any, source))
         else:
-            raise BuildError(f"source({source!r}): give an async iterator or a Source")
+            raise BuildError(f"source({source!r}): expected an async iterator or a Source")
         return self
 
     def with_options(
@@ -187,7 +180,7 @@ class ControllerBuilder(Generic[R]):
         *,
         name: str | None = None,
         workers: int | None = None,
-        limiter: RateLimiter[R] | None = None,
+        rate_limiter: RateLimiter[R] | None = None,
         timeout: float | None = None,
         sync_timeout: float | None = None,
         needs_leader: bool | None = None,
@@ -196,10 +189,10 @@ class ControllerBuilder(Generic[R]):
         tracing: bool = False,
         priority: int | None = None,
     ) -> Self:
-        """How it runs; what is not given stays as it is. Defaults are those of `Controller`.
+        """Set options of the controller; `None` keeps the current value. Defaults are those of `Controller`.
 
-        `priority` is that of changes, for sources that do not say their own. `tracing` makes an OpenTelemetry
-        span of every reconcile.
+        `priority` is the priority of changes for sources without their own. `tracing` creates an
+        OpenTelemetry span for every reconcile.
         """
         if name is not None:
             self._name = name
@@ -209,7 +202,7 @@ class ControllerBuilder(Generic[R]):
             self._options["tracer"] = _tracer()
         given = {
             "workers": workers,
-            "limiter": limiter,
+            "rate_limiter": rate_limiter,
             "timeout": timeout,
             "sync_timeout": sync_timeout,
             "needs_leader": needs_leader,
@@ -219,35 +212,38 @@ class ControllerBuilder(Generic[R]):
         self._options.update({option: value for option, value in given.items() if value is not None})
         return self
 
-    def complete(self, reconciler: Any) -> Controller[R]:
-        """Check everything, make the controller and give it to the manager."""
+    def complete(
+        self,
+        reconciler: Callable[[ObjectT], Awaitable[Result | None] | Result | None] | ReconcilerObject[ObjectT],
+    ) -> Controller[R]:
+        """Check the declaration, create the controller and add it to the manager. Raises `BuildError`."""
         self._check(reconciler)
         name = self._name or self._default_name()
-        reconcile = getattr(reconciler, "reconcile", reconciler)
+        reconcile = cast(Callable[..., Any], getattr(reconciler, "reconcile", reconciler))
         read = None
-        if self._for is not None and wants_object(reconcile, class_of(self._for)):
+        if self._for is not None and takes_object(reconcile, class_of(self._for)):
             read = cast(Any, object_reader(self._manager.client, self._for))
         controller: Controller[R] = Controller(
             name, cast(Reconciler[R], reconcile), read=read, log_fields=self._log_fields(), **self._options
         )
         for make in self._sources:
             controller.watch(make())
-        for kind, controller_only, settings in self._owns:
-            controller.watch(self._owner_source(kind, controller_only, settings))
+        for owned in self._owns:
+            controller.watch(self._owner_source(owned))
         register_controller_name(self._manager, name)
         self._manager.add(controller)
         return controller
 
     def _check(self, reconciler: Any) -> None:
         if self._for is None and self._owns:
-            raise BuildError("owns(...) needs for_(...): the kind of the owners")
+            raise BuildError("owns(...) requires for_(...), the kind of the owners")
         if not self._sources:
             raise BuildError("nothing to reconcile: call for_(...), watches(...) or source(...)")
         if self._for is None and not self._name:
-            raise BuildError('a controller without for_(...) needs a name: with_options(name="...")')
+            raise BuildError('a controller without for_(...) requires a name: with_options(name="...")')
         target = getattr(reconciler, "reconcile", reconciler)
         if not callable(target):
-            raise BuildError(f"complete({reconciler!r}): give a function, or an object with reconcile()")
+            raise BuildError(f"complete({reconciler!r}): expected a function or an object with reconcile()")
         try:
             inspect.signature(target).bind(object())
         except TypeError:
@@ -265,8 +261,8 @@ class ControllerBuilder(Generic[R]):
     def _add_kind(
         self,
         kind: AnyKind,
-        handler: Any,
-        predicates: Iterable[PredicateLike],
+        handler: EventHandler[Any],
+        predicates: Iterable[PredicateFunction],
         optional: bool,
         priority: int | None,
     ) -> None:
@@ -278,7 +274,7 @@ class ControllerBuilder(Generic[R]):
 
         self._sources.append(make)
 
-    def _owner_source(self, kind: AnyKind, controller_only: bool, settings: dict[str, Any]) -> Source[R]:
+    def _owner_source(self, owned: _OwnedKind) -> Source[R]:
         owner, mapper = self._for, self._manager.client.mapper
         assert owner is not None
         base: Any = owner.kind if isinstance(owner, MetadataKind) else owner
@@ -286,23 +282,23 @@ class ControllerBuilder(Generic[R]):
         async def prepare() -> EventHandler[Any]:
             resource = mapper.find_cached(base) or await mapper.resource_for(base)
             return enqueue_owner(
-                resource.gvk, controller_only=controller_only, namespaced=resource.namespaced
+                resource.gvk, controller_only=owned.controller_only, namespaced=resource.namespaced
             )
 
-        level = self._priority if settings["priority"] is None else settings["priority"]
+        level = self._priority if owned.priority is None else owned.priority
         return KindSource(
             self._manager.cache,
-            kind,
+            owned.kind,
             prepare=prepare,
-            predicates=settings["predicates"],
+            predicates=owned.predicates,
             priority=level,
-            optional=settings["optional"],
+            optional=owned.optional,
         )
 
-    def _log_fields(self) -> Callable[[Any], dict[str, Any]]:
+    def _log_fields(self) -> Callable[[Any], dict[str, object]]:
         kind = _text(self._for) if self._for is not None else ""
 
-        def fields(request: Any) -> dict[str, Any]:
+        def fields(request: Any) -> dict[str, object]:
             if not isinstance(request, Request):
                 return {}
             found = {"kind": kind, "namespace": request.namespace, "object": request.name}
@@ -316,21 +312,23 @@ def _checked(kind: Any, method: str, metadata_only: bool) -> AnyKind:
     if isinstance(base, type):
         if not issubclass(base, MetaObject) or base.gvk is None:
             raise BuildError(
-                f"{method}({base.__name__}): not a kind; put @resource(group=..., version=...) on the class, "
-                "or name the kind by GroupVersionKind"
+                f"{method}({base.__name__}): the class is not a kind; decorate it with "
+                "@resource(group=..., version=...), or pass a GroupVersionKind"
             )
     elif not isinstance(base, GroupVersionKind | str) or not base:
-        raise BuildError(f"{method}({kind!r}): give a class, a GroupVersionKind or a resource name")
+        raise BuildError(f"{method}({kind!r}): expected a class, a GroupVersionKind or a resource name")
     return metadata_of(base) if metadata_only else cast(AnyKind, kind)
 
 
-def _predicates(predicates: Iterable[PredicateLike], kind: Any) -> Sequence[PredicateLike]:
+def _predicates(predicates: Iterable[PredicateFunction], kind: Any) -> Sequence[PredicateFunction]:
     if callable(predicates):
-        raise BuildError(f"{_text(kind)}: predicates is a list of predicates: predicates=[...]")
+        raise BuildError(f"{_text(kind)}: expected a list of predicates: predicates=[...]")
     tests = tuple(predicates)
     for test in tests:
         if not callable(test):
-            raise BuildError(f"{_text(kind)}: {test!r} is no predicate: give a function of a Change")
+            raise BuildError(
+                f"{_text(kind)}: {test!r} is not a predicate; expected a function from a Change to bool"
+            )
     return tests
 
 
@@ -341,7 +339,7 @@ def _default_metadata_only(kind: Any) -> bool:
 
 
 def _reader(kind: AnyKind) -> Callable[[CacheEntry], Any]:
-    """How objects of a kind are read for a mapping."""
+    """Return the function that decodes objects of a kind for a map function."""
     cls = class_of(kind)
     base: Any = kind.kind if isinstance(kind, MetadataKind) else kind
     gvk = base if isinstance(base, GroupVersionKind) else getattr(base, "gvk", None)
@@ -359,9 +357,9 @@ def _text(kind: Any) -> str:
     return str(getattr(base, "__name__", base))
 
 
-def _tracer() -> Any:
+def _tracer() -> Tracer:
     try:
         from opentelemetry import trace
     except ImportError:
-        raise BuildError("tracing needs OpenTelemetry: pip install kubewright[tracing]") from None
-    return trace.get_tracer("kubewright.controller")
+        raise BuildError("tracing requires OpenTelemetry: pip install kubewright[tracing]") from None
+    return cast(Tracer, trace.get_tracer("kubewright.controller"))

@@ -1,22 +1,23 @@
-"""The reconcile loop: sources fill a queue, workers empty it.
+"""The reconcile loop: sources add requests to a queue, workers call the reconciler.
 
-Sources start first, all at once, and workers start when every required source has told its initial state. A
-worker takes a request, calls the reconciler and acts on the answer:
+Sources start first, concurrently; workers start when the initial objects of every required source are queued.
+A worker gets a request, calls the reconciler and acts on the result:
 
-| what happened | what follows |
+| reconciler | controller |
 |---|---|
-| returned `None` or `Result()` | the request is forgotten until something changes |
-| `Result(requeue_after=...)` | forgotten, and queued again after that time |
-| raised `TerminalError` | logged and counted, not tried again |
-| raised anything else, or took too long | tried again with growing delays |
+| returns `None` or `Result()` | resets the retry delay of the request |
+| returns `Result(requeue_after=...)` | resets the retry delay and queues the request again after that time |
+| raises `TerminalError` | logs and counts the error, does not retry |
+| raises another exception, or times out | retries with exponential backoff |
 
-A request is never worked on twice at the same time. On `stop` the workers finish what they hold; the rest is
-left for the next start, which sees every object again.
+A request is never reconciled twice at the same time. On `stop` the workers finish their current requests;
+queued ones are dropped, because the next start lists every object again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
 import logging
@@ -25,7 +26,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kubewright.api.errors import APIError, Conflict
 from kubewright.callables import call, is_async
@@ -42,12 +43,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Hashable)
+
+
+class Tracer(Protocol):
+    """The part of an OpenTelemetry tracer that controllers use."""
+
+    def start_as_current_span(
+        self, name: str, *, attributes: dict[str, str]
+    ) -> contextlib.AbstractContextManager[object]:
+        """Start a span for the duration of a `with` block."""
+
+
 Reconciler = Callable[[R], Awaitable[Result | None]] | Callable[[R], Result | None]
 
 SYNC_TIMEOUT = 120.0
-_TURNS = 16
-"""After so many reconciles that waited for nothing, a worker lets others have the event loop."""
-_CALLERS = (
+_YIELD_INTERVAL = 16
+"""A worker yields to the event loop after this many reconciles, even if none of them awaited anything."""
+_FRAMEWORK_MODULES = (
     __name__,
     call.__module__,
     "asyncio.futures",
@@ -55,7 +67,7 @@ _CALLERS = (
     "kubewright.manager.operator_runtime",
     "kubewright.manager.injection",
 )
-"""Modules between a controller and what users write."""
+"""Modules between a controller and the functions of users, left out of tracebacks."""
 _PROGRAMMING_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -70,29 +82,37 @@ _PROGRAMMING_ERRORS = (
 
 
 class ReconcileInfo(NamedTuple):
-    """One call of a reconciler."""
+    """Identifies one call of a reconciler."""
 
     controller: str
     request: Any
     id: str
-    """Identifies the call in logs and traces."""
+    """Unique per call; in logs and traces."""
 
 
 current_reconcile: contextvars.ContextVar[ReconcileInfo | None] = contextvars.ContextVar(
     "kubewright_current_reconcile", default=None
 )
-"""What is being reconciled here, in this task or thread; loggers take their fields from it."""
+"""The reconcile that the current task or thread belongs to; loggers add its fields."""
 
 
 class SyncTimeout(Exception):
-    """A source did not become ready in time; the message says which and why."""
+    """A source did not sync within the timeout; the message contains its last error."""
+
+
+class InvalidResultError(TypeError):
+    """A reconciler returned something other than a `Result` or `None`."""
+
+
+class ReconcileTimeout(Exception):
+    """A reconcile took longer than the timeout of the controller."""
 
 
 class Controller(Generic[R]):
-    """Calls `reconcile` for every request that its sources make.
+    """Calls `reconcile` for every request from its sources.
 
-    `reconcile` may be a coroutine function, or a plain one, which then runs in a thread of this controller.
-    It is called with the request, or with what `read` makes of it; for `None` nothing is to be done.
+    `reconcile` may be a coroutine function, or a plain one, which runs in a thread of this controller. It is
+    called with the request or, if `read` is given, with its return value; if that is `None`, not at all.
     """
 
     group = "others"
@@ -103,86 +123,88 @@ class Controller(Generic[R]):
         reconcile: Reconciler[R],
         *,
         workers: int = 1,
-        limiter: RateLimiter[R] | None = None,
+        rate_limiter: RateLimiter[R] | None = None,
         timeout: float | None = None,
         sync_timeout: float = SYNC_TIMEOUT,
         needs_leader: bool = True,
         warm_up: bool = False,
         recover: bool = True,
-        tracer: Any = None,
+        tracer: Tracer | None = None,
+        read: Callable[[R], Awaitable[object]] | None = None,
+        log_fields: Callable[[R], dict[str, object]] | None = None,
         register_metrics: bool = True,
-        read: Callable[[R], Awaitable[Any]] | None = None,
-        log_fields: Callable[[R], dict[str, Any]] | None = None,
     ) -> None:
         if not name:
-            raise ValueError("a controller needs a name: logs and metrics tell controllers apart by it")
+            raise ValueError("a controller requires a name, which identifies it in logs and metrics")
         if workers < 1:
             raise ValueError(f"controller {name!r}: workers must be at least 1, not {workers}")
         if timeout is not None and timeout <= 0:
-            raise ValueError(f"controller {name!r}: the timeout must be above 0, not {timeout:g}")
+            raise ValueError(f"controller {name!r}: timeout must be greater than 0, not {timeout:g}")
         self.name = name
         self.workers = workers
         self.timeout = timeout
         self.sync_timeout = sync_timeout
         self.needs_leader = needs_leader
-        """Whether it runs only where the manager is the leader."""
+        """Whether it runs only while the manager is the leader."""
         self.needs_warm_up = warm_up
-        """Whether its sources are started before leadership, so that taking over is quick."""
+        """Whether its sources start before leadership is acquired, which makes failover faster."""
         self.recover = recover
-        """Whether a programming error is retried as any other; otherwise it ends the controller."""
+        """Whether programming errors are retried like other errors; otherwise they stop the controller."""
         self.queue: WorkQueue[R] | None = None
         self.metrics = controller_metrics(name) if register_metrics else ControllerMetrics()
-        """Not in the process-wide registry if several controllers of one process may have this name."""
+        """Not in the process-wide registry if several controllers of a process can have the same name."""
         self.metrics.workers = workers
         self._reconcile = reconcile
         self._is_async = is_async(reconcile)
         self._threads: ThreadPoolExecutor | None = None
-        self._limiter = limiter
+        self._rate_limiter = rate_limiter
         self._tracer = tracer
         self._register_metrics = register_metrics
         self._read = read
         self._log_fields = log_fields
         self._sources: list[Source[R]] = []
         self._warming: asyncio.Task[None] | None = None
-        self._late: set[asyncio.Task[None]] = set()
+        self._starting: set[asyncio.Task[None]] = set()
         self._running = False
         self._id_prefix = f"{random.getrandbits(32):08x}"
         self._ids = itertools.count(1)
-        self._said: dict[R, str] = {}
+        self._last_errors: dict[R, str] = {}
         self._ready = asyncio.Event()
 
     def watch(self, source: Source[R]) -> None:
-        """Add a source. One that is added to a running controller starts at once."""
+        """Add a source. If the controller is running, the source starts immediately."""
         self._sources.append(source)
         if self._warming is not None:
             task = asyncio.ensure_future(self._start(source))
-            self._late.add(task)
-            task.add_done_callback(self._late_source_started)
+            self._starting.add(task)
+            task.add_done_callback(self._source_started)
 
-    def _late_source_started(self, task: asyncio.Task[None]) -> None:
-        self._late.discard(task)
+    def _source_started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            logger.error("%s: a source could not be started: %s", self.name, task.exception())
+            logger.error(
+                "could not start source", extra={"controller": self.name, "error": str(task.exception())}
+            )
 
     @property
     def ready(self) -> bool:
-        """Whether the sources are in step and the workers run."""
+        """Whether the sources have synced and the workers are running."""
         return self._ready.is_set()
 
     async def wait_ready(self) -> None:
-        """Wait until the workers run."""
+        """Wait until the workers are running."""
         await self._ready.wait()
 
     async def warm_up(self) -> None:
-        """Start the sources and wait for them; `run` then has only the workers left to start."""
+        """Start the sources and wait until they have synced; `run` then only starts the workers."""
         if self._warming is None:
             metrics = queue_metrics(self.name) if self._register_metrics else None
-            self.queue = WorkQueue(self.name, limiter=self._limiter, metrics=metrics)
+            self.queue = WorkQueue(self.name, rate_limiter=self._rate_limiter, metrics=metrics)
             self._warming = asyncio.ensure_future(self._start_sources())
         await asyncio.shield(self._warming)
 
     async def stop_warm_up(self) -> None:
-        """Undo a warm-up that no `run` follows."""
+        """Stop the sources after a warm-up that is not followed by `run`."""
         if not self._running:
             await self._stop_sources()
 
@@ -200,14 +222,14 @@ class Controller(Generic[R]):
             if not deadline.expired():
                 raise
             raise SyncTimeout(
-                f"controller {self.name!r}: {source.name} was not in step within "
-                f"{self.sync_timeout:g} s: {source.trouble or 'no answer yet'}"
+                f"controller {self.name!r}: {source.name} did not sync within {self.sync_timeout:g} s: "
+                f"{source.last_error or 'no response from the API server yet'}"
             ) from None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set, then let the workers finish what they hold."""
+        """Reconcile until `stop` is set, then let the workers finish their current requests."""
         if self._running:
-            raise RuntimeError(f"controller {self.name!r} has been started already; make another one")
+            raise RuntimeError(f"controller {self.name!r} has already been started; create another one")
         self._running = True
         stopping = asyncio.create_task(stop.wait())
         tasks: list[asyncio.Task[None]] = []
@@ -221,9 +243,7 @@ class Controller(Generic[R]):
             assert self.queue is not None
             tasks += [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.workers)]
             self._ready.set()
-            logger.info(
-                "controller %s works, with %d worker%s", self.name, self.workers, "s" * (self.workers != 1)
-            )
+            logger.info("started controller", extra={"controller": self.name, "workers": self.workers})
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             self.queue.shut_down()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -239,7 +259,7 @@ class Controller(Generic[R]):
                 self._threads.shutdown(wait=False)
 
     async def _stop_sources(self) -> None:
-        starting = [*self._late] if self._warming is None else [self._warming, *self._late]
+        starting = [*self._starting] if self._warming is None else [self._warming, *self._starting]
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
@@ -254,33 +274,33 @@ class Controller(Generic[R]):
         turns = 0
         while True:
             try:
-                taken = await queue.get()
+                item = await queue.get()
             except QueueShutDown:
                 return
             metrics.active += 1
             try:
-                await self._process(queue, taken)
+                await self._process(queue, item)
             finally:
                 metrics.active -= 1
-                queue.done(taken.key)
+                queue.done(item.key)
             turns += 1
-            if turns == _TURNS:
+            if turns == _YIELD_INTERVAL:
                 turns = 0
                 await asyncio.sleep(0)
 
-    async def _process(self, queue: WorkQueue[R], taken: QueueItem[R]) -> None:
-        request = taken.key
+    async def _process(self, queue: WorkQueue[R], item: QueueItem[R]) -> None:
+        request = item.key
         token = current_reconcile.set(
             ReconcileInfo(self.name, request, f"{self._id_prefix}-{next(self._ids)}")
         )
         started = time.perf_counter()
         outcome: Outcome = "success"
         try:
-            result = await (self._call(request) if self._tracer is None else self._traced(request))
+            result = await (self._call(request) if self._tracer is None else self._call_traced(request))
         except TerminalError as error:
             outcome = "terminal"
             queue.forget(request)
-            self._log_failure(request, error, "not trying again until something changes")
+            self._log_failure(request, error, "reconcile failed with a terminal error, not retrying")
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -288,29 +308,30 @@ class Controller(Generic[R]):
             outcome = _outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
-            queue.add(request, rate_limited=True, priority=taken.priority)
-            self._log_failure(request, error, "will try again")
+            queue.add(request, rate_limited=True, priority=item.priority)
+            self._log_failure(request, error, "reconcile failed, retrying")
         else:
-            if self._said:
-                self._said.pop(request, None)
+            if self._last_errors:
+                self._last_errors.pop(request, None)
             queue.forget(request)
             if result is not None and (delay := result.delay) > 0:
                 outcome = "requeue_after"
-                priority = taken.priority if result.priority is None else result.priority
+                priority = item.priority if result.priority is None else result.priority
                 queue.add(request, after=delay, priority=priority)
         finally:
             self.metrics.observe(outcome, time.perf_counter() - started)
             current_reconcile.reset(token)
 
-    async def _traced(self, request: R) -> Result | None:
-        now = current_reconcile.get()
-        assert now is not None
+    async def _call_traced(self, request: R) -> Result | None:
+        info = current_reconcile.get()
+        assert info is not None
+        assert self._tracer is not None
         with self._tracer.start_as_current_span(
             f"reconcile {self.name}",
             attributes={
                 "kubewright.controller": self.name,
                 "kubewright.request": str(request),
-                "kubewright.reconcile_id": now.id,
+                "kubewright.reconcile_id": info.id,
             },
         ):
             return await self._call(request)
@@ -326,11 +347,11 @@ class Controller(Generic[R]):
             except TimeoutError:
                 if not deadline.expired():
                     raise
-                raise _ReconcileTimeout(f"took longer than {self.timeout:g} s") from None
+                raise ReconcileTimeout(f"reconcile took longer than {self.timeout:g} s") from None
         if result is not None and not isinstance(result, Result):
             name = getattr(self._reconcile, "__qualname__", self.name)
-            raise _WrongAnswer(
-                f"{name}: a reconciler returns a Result or nothing, not {type(result).__name__}"
+            raise InvalidResultError(
+                f"{name}: a reconciler must return a Result or None, not {type(result).__name__}"
             )
         return result
 
@@ -346,64 +367,52 @@ class Controller(Generic[R]):
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=self.name)
         return await call(self._reconcile, argument, executor=self._threads)
 
-    def _log_failure(self, request: R, error: BaseException, what_next: str) -> None:
-        """The whole traceback the first time, one line while the same thing goes on.
+    def _log_failure(self, request: R, error: BaseException, message: str) -> None:
+        """Log an error, with its traceback unless the previous error of the request was the same.
 
-        A conflict is no failure: somebody was faster, and the next attempt sees what they did.
+        A conflict is expected with concurrent writers and logged as information: the retry reads the new
+        version.
         """
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, TerminalError) and error.__cause__ is not None and not str(error):
             text = f"{type(error.__cause__).__name__}: {error.__cause__}"
-        fields: dict[str, Any] = {"controller": self.name, "request": str(request)}
-        now = current_reconcile.get()
-        if now is not None:
-            fields["reconcile_id"] = now.id
-        if self._log_fields is not None:
-            fields.update(self._log_fields(request))
-        first = self._said.get(request) != text
-        self._said[request] = text
-        plain = not first or isinstance(error, _Plain | Conflict)
+        fields: dict[str, object] = {"controller": self.name}
+        object_fields = self._log_fields(request) if self._log_fields is not None else {}
+        fields.update(object_fields or {"request": str(request)})
+        info = current_reconcile.get()
+        if info is not None:
+            fields["reconcile_id"] = info.id
+        fields["error"] = text
+        repeated = self._last_errors.get(request) == text
+        self._last_errors[request] = text
+        without_traceback = repeated or isinstance(error, InvalidResultError | ReconcileTimeout | Conflict)
         logger.log(
             logging.INFO if isinstance(error, Conflict) else logging.ERROR,
-            "%s %s: %s; %s",
-            self.name,
-            request,
-            text,
-            what_next,
-            exc_info=None if plain else _readable(error),
+            message,
+            exc_info=None if without_traceback else _trim_traceback(error),
             extra=fields,
         )
 
 
-class _Plain(Exception):
-    """A complaint of the controller itself; where it was raised tells nobody anything."""
-
-
-class _WrongAnswer(_Plain, TypeError):
-    """What a reconciler returned is no answer."""
-
-
-class _ReconcileTimeout(_Plain):
-    """The controller's own deadline, as opposed to a timeout inside the reconciler."""
-
-
 def _outcome_of(error: BaseException) -> Outcome:
-    if isinstance(error, _ReconcileTimeout):
+    if isinstance(error, ReconcileTimeout):
         return "timeout"
     return "panic" if isinstance(error, _PROGRAMMING_ERRORS) else "error"
 
 
-def _readable(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """An error with its traceback from the reconciler on; how it was called is always the same.
+def _trim_traceback(
+    error: BaseException,
+) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """Return an error with its traceback from the reconciler on, without frames of the framework.
 
-    An answer of the server ends in the reconciler, too: the way through the client says nothing about it.
+    The traceback of an API error also ends in the reconciler: frames of the client do not help.
     """
     steps: list[TracebackType] = []
     step = error.__traceback__
     while step is not None:
         steps.append(step)
         step = step.tb_next
-    while steps and _module_of(steps[0]) in _CALLERS:
+    while steps and _module_of(steps[0]) in _FRAMEWORK_MODULES:
         del steps[0]
     if isinstance(error, APIError) and not all(_module_of(each).startswith("kubewright.") for each in steps):
         while _module_of(steps[-1]).startswith("kubewright."):
@@ -419,7 +428,7 @@ def _module_of(step: TracebackType) -> str:
 
 
 def _raise_first(task: asyncio.Future[None]) -> None:
-    """Raise what a task failed with; of a group, the first failure."""
+    """Raise the exception of a task; of an exception group, the first one."""
     error = task.exception()
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,6 +1,6 @@
-"""What controllers report, under controller-runtime's names; every series exists from the start.
+"""Metrics of controllers, with the names of controller-runtime; every series exists from the start.
 
-As with queues, a controller counts into plain numbers and they become metrics when somebody collects.
+As in `queue_metrics`, a controller counts in plain numbers, which are converted when metrics are collected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BUCKETS = (
 
 
 class ControllerMetrics:
-    """The numbers of one controller."""
+    """Counters of one controller."""
 
     __slots__ = ("active", "outcomes", "seconds", "workers")
 
@@ -28,24 +28,24 @@ class ControllerMetrics:
             ("success", "requeue_after", "error", "terminal", "timeout", "panic"), 0
         )
         self.seconds = Histogram(_BUCKETS)
-        """Length of a reconcile."""
+        """Duration of reconciles."""
         self.workers = 0
         self.active = 0
-        """Workers that are busy."""
+        """Number of busy workers."""
 
     def observe(self, outcome: Outcome, seconds: float) -> None:
-        """One reconcile ended."""
+        """Count one reconcile."""
         self.outcomes[outcome] += 1
         self.seconds.observe(seconds)
 
     @property
     def reconciles(self) -> int:
-        """How many there were."""
+        """Total number of reconciles."""
         return sum(self.outcomes.values())
 
     @property
     def errors(self) -> int:
-        """How many failed, for whatever reason."""
+        """Number of failed reconciles, for any reason."""
         return self.reconciles - self.outcomes["success"] - self.outcomes["requeue_after"]
 
 
@@ -53,7 +53,7 @@ _controllers: dict[str, ControllerMetrics] = {}
 
 
 def controller_metrics(name: str) -> ControllerMetrics:
-    """The metrics that are collected under this name."""
+    """Return the metrics that are collected under this name."""
     metrics = _controllers.get(name)
     if metrics is None:
         if not _controllers:
@@ -63,39 +63,49 @@ def controller_metrics(name: str) -> ControllerMetrics:
 
 
 def register_controller_metrics(registry: Any = None) -> None:
-    """Have a registry collect the metrics of all controllers; the default registry does so by itself."""
+    """Register the metrics of all controllers; this happens by itself for the default registry."""
     from prometheus_client import REGISTRY
 
     (registry or REGISTRY).register(_Collector())
 
 
 class _Collector:
-    """Turns the numbers of all controllers into metric families."""
+    """Converts the counters of all controllers to metric families."""
 
     def describe(self) -> Iterable[Any]:
-        """Nothing: names are fixed and registering must not cost a collection."""
+        """Return nothing: names are fixed, and registering must not trigger a collection."""
         return ()
 
     def collect(self) -> Iterable[Any]:
-        """Every family, a sample per controller."""
+        """Return every family, with a sample per controller."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         prefix, labels = "controller_runtime", ["controller"]
-        total = CounterMetricFamily(f"{prefix}_reconcile_total", "Reconciles", labels=[*labels, "result"])
+        total = CounterMetricFamily(
+            f"{prefix}_reconcile_total", "Total number of reconciles", labels=[*labels, "result"]
+        )
         failures = {
             field: CounterMetricFamily(f"{prefix}_{name}_total", text, labels=labels)
             for field, name, text in (
-                ("errors", "reconcile_errors", "Failed reconciles"),
-                ("terminal", "terminal_reconcile_errors", "Failures that are not tried again"),
-                ("panic", "reconcile_panics", "Reconciles that ended in a programming error"),
-                ("timeout", "reconcile_timeouts", "Reconciles that took too long"),
+                ("errors", "reconcile_errors", "Total number of failed reconciles"),
+                (
+                    "terminal",
+                    "terminal_reconcile_errors",
+                    "Total number of reconciles that failed with a terminal error",
+                ),
+                (
+                    "panic",
+                    "reconcile_panics",
+                    "Total number of reconciles that failed with a programming error",
+                ),
+                ("timeout", "reconcile_timeouts", "Total number of reconciles that timed out"),
             )
         }
         seconds = HistogramMetricFamily(
-            f"{prefix}_reconcile_time_seconds", "Length of a reconcile", labels=labels
+            f"{prefix}_reconcile_time_seconds", "Duration of reconciles", labels=labels
         )
-        workers = GaugeMetricFamily(f"{prefix}_max_concurrent_reconciles", "Workers", labels=labels)
-        active = GaugeMetricFamily(f"{prefix}_active_workers", "Workers that are busy", labels=labels)
+        workers = GaugeMetricFamily(f"{prefix}_max_concurrent_reconciles", "Number of workers", labels=labels)
+        active = GaugeMetricFamily(f"{prefix}_active_workers", "Number of busy workers", labels=labels)
         for name, metrics in list(_controllers.items()):
             outcomes = metrics.outcomes
             for result, count in (
@@ -109,7 +119,7 @@ class _Collector:
             failures["terminal"].add_metric([name], outcomes["terminal"])
             failures["panic"].add_metric([name], outcomes["panic"])
             failures["timeout"].add_metric([name], outcomes["timeout"])
-            seconds.add_metric([name], *metrics.seconds.collected())
+            seconds.add_metric([name], *metrics.seconds.collect())
             workers.add_metric([name], metrics.workers)
             active.add_metric([name], metrics.active)
         return total, *failures.values(), seconds, workers, active

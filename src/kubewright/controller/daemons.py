@@ -1,40 +1,40 @@
-"""DaemonController: a background task for every object, from when it appears until it goes.
+"""Daemons: a background task for each object of a kind.
 
-    async def follow(camera: Camera, stopped: Stopped) -> None:
-        async with connect(camera.spec.address) as stream:
-            while not stopped:
+    async def stream(camera: Camera, stop: StopEvent) -> None:
+        async with connect(camera.spec.address) as connection:
+            while not stop:
                 ...
 
-    add_daemon(manager, Camera, follow, identity=lambda camera: camera.spec.address)
+    add_daemon(manager, Camera, stream, identity=lambda camera: camera.spec.address)
 
-A daemon is started for an object that is there and not being deleted, and stopped when that is no longer so
-or when the object's identity changes (its uid, and what `identity` makes of it); then another is started. One
-that raises is started again after a growing delay; one that returns has done its work. There are never two
-for one object. With a `finalizer` the object stays until its daemon has ended.
+A daemon is started for each object that is not being deleted. It is stopped when the object is deleted, and
+replaced when the object's identity changes (its uid, and the return value of `identity`). A daemon that
+raises is restarted with exponential backoff; one that returns is finished. There is never more than one
+daemon per object. With a `finalizer` the object is not deleted before its daemon has ended.
 
-A daemon that takes `stopped` is told first and cancelled if it does not end in time; others are cancelled at
-once. Plain functions run in a thread each, which cannot be cancelled: they have to look at `stopped`.
+A daemon that takes a `StopEvent` is asked to stop first, and cancelled if it does not end within the timeout;
+others are cancelled immediately. Plain functions run in a thread each, which cannot be cancelled: they must
+check the `StopEvent`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kubewright.api.finalizers import is_deleting
-from kubewright.callables import call, is_async
+from kubewright.callables import accepts, call, is_async
 from kubewright.client.kind_types import AnyKind
 
-from .builder import ManagerProtocol, register_controller_name
 from .controller import Controller
 from .event_handlers import enqueue_object
 from .finalizers import Finalizers
+from .manager_protocol import ManagerProtocol, register_controller_name
 from .object_readers import object_reader
 from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 from .request import Request, Result
@@ -42,57 +42,63 @@ from .sources import KindSource
 
 logger = logging.getLogger(__name__)
 
+ObjectT = TypeVar("ObjectT")
+
 HEALTHY_SECONDS = 60.0
-"""A daemon that ran this long before it failed starts again with the shortest delay."""
+"""After a failure, a daemon that ran this long is restarted with the shortest delay."""
 
 
 class DaemonStopTimeout(Exception):
-    """A daemon that has been told to stop and has not ended."""
+    """A daemon did not end within the timeout after it was asked to stop."""
 
 
 class StopEvent:
-    """Whether a daemon should end. `while not stopped: ... await stopped.wait(5)`."""
+    """Whether a daemon should end: `while not stop: ... await stop.wait(5)`."""
 
     def __init__(self) -> None:
         self.reason = ""
-        """Why, for logs."""
-        self._here = asyncio.Event()
-        self._in_threads = threading.Event()
+        """Why it should end, for logs."""
+        self._event = asyncio.Event()
+        self._thread_event = threading.Event()
 
     def __bool__(self) -> bool:
-        return self._in_threads.is_set()
+        return self._thread_event.is_set()
+
+    def is_set(self) -> bool:
+        """Whether the daemon should end."""
+        return self._thread_event.is_set()
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until it should end, or so many seconds; tells whether it should."""
+        """Wait until the daemon should end, or for `timeout` seconds; return whether it should end."""
         try:
             async with asyncio.timeout(timeout):
-                await self._here.wait()
+                await self._event.wait()
         except TimeoutError:
             pass
         return bool(self)
 
     def wait_in_thread(self, timeout: float | None = None) -> bool:
-        """The same, for plain functions."""
-        return self._in_threads.wait(timeout)
+        """Like `wait`, for plain functions."""
+        return self._thread_event.wait(timeout)
 
     def set(self, reason: str) -> None:
-        """Ask for the end."""
+        """Ask the daemon to end."""
         self.reason = reason
-        self._in_threads.set()
-        self._here.set()
+        self._thread_event.set()
+        self._event.set()
 
 
 @dataclass(slots=True, eq=False)
-class _Running:
-    """The daemon of one object. It stays here after it has ended, until the object goes."""
+class _Daemon:
+    """The daemon of one object; stored until the object is deleted, even if the task has ended."""
 
-    identity: Any
-    stopped: StopEvent
+    identity: object
+    stop: StopEvent
     task: asyncio.Task[None]
 
 
 class DaemonController:
-    """The daemons of a kind, as a runnable for a manager."""
+    """Starts and stops the daemons of a kind. A runnable of the manager."""
 
     group = "others"
 
@@ -100,14 +106,14 @@ class DaemonController:
         self,
         manager: ManagerProtocol,
         kind: AnyKind,
-        function: Callable[..., Any],
+        function: Callable[..., Awaitable[None] | None],
         *,
         name: str = "",
-        when: Callable[[Any], bool] | None = None,
-        identity: Callable[[Any], Any] | None = None,
+        when: Callable[[ObjectT], bool] | None = None,
+        identity: Callable[[ObjectT], object] | None = None,
         finalizer: str = "",
         initial_delay: float = 0.0,
-        limiter: RateLimiter[Request] | None = None,
+        rate_limiter: RateLimiter[Request] | None = None,
         stop_timeout: float = 10.0,
         needs_leader: bool = True,
         workers: int = 10,
@@ -116,44 +122,46 @@ class DaemonController:
         self.name = name or f"{getattr(function, '__name__', 'daemon')}-daemon".replace("_", "-")
         self.needs_leader = needs_leader
         self._function = function
-        self._takes_stopped = _takes_two(function)
-        if not is_async(function) and not self._takes_stopped:
+        self._takes_stop = accepts(function, 2)
+        if not is_async(function) and not self._takes_stop:
             raise ValueError(
-                f"{self.name}: a plain function cannot be cancelled; let it take (obj, stopped) and end when "
-                "stopped is true, or make it async"
+                f"{self.name}: a plain function cannot be cancelled; add a parameter stop: StopEvent and "
+                "return when it is set, or make the function async"
             )
         self._read = object_reader(manager.client, kind)
-        self._when = when
-        self._identity = identity
+        self._when: Callable[[Any], bool] | None = when
+        self._identity: Callable[[Any], object] | None = identity
         self._initial_delay = initial_delay
-        self._limiter: RateLimiter[Request] = limiter or ExponentialFailureRateLimiter(1.0, 300.0)
+        self._rate_limiter: RateLimiter[Request] = rate_limiter or ExponentialFailureRateLimiter(1.0, 300.0)
         self._stop_timeout = stop_timeout
         self._finalizers: Finalizers | None = None
         if finalizer:
-            self._finalizers = Finalizers(manager.client, {finalizer: self._stop_for})
-        self._running: dict[Request, _Running] = {}
+            self._finalizers = Finalizers(manager.client, {finalizer: self._clean_up})
+        self._daemons: dict[Request, _Daemon] = {}
         register_controller_name(manager, self.name)
         self.controller: Controller[Request] = Controller(self.name, self._reconcile, workers=workers)
-        """Starts and stops the daemons."""
+        """The controller that starts and stops the daemons."""
         self.controller.watch(KindSource(manager.cache, kind, enqueue_object))
 
     @property
     def running(self) -> list[Request]:
-        """The objects whose daemons run."""
-        return [request for request, each in self._running.items() if not each.task.done()]
+        """The objects whose daemons are running."""
+        return [request for request, daemon in self._daemons.items() if not daemon.task.done()]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep a daemon for each object until `stop`, then end them all."""
+        """Run a daemon for each object until `stop` is set, then stop all of them."""
         try:
             await self.controller.run(stop)
         finally:
-            ended = await asyncio.gather(
-                *(self._stop(request, "the operator stops") for request in list(self._running)),
+            results = await asyncio.gather(
+                *(self._stop(request, "the operator is stopping") for request in list(self._daemons)),
                 return_exceptions=True,
             )
-            for error in ended:
+            for error in results:
                 if isinstance(error, Exception):
-                    logger.warning("%s", error)
+                    logger.warning(
+                        "could not stop daemon", extra={"controller": self.name, "error": str(error)}
+                    )
 
     async def _reconcile(self, request: Request) -> Result | None:
         obj = await self._read(request)
@@ -165,116 +173,141 @@ class DaemonController:
                 if deleting:
                     await self._stop(request, "the object is being deleted")
                 return result
-        known = self._running.get(request)
-        if known is not None:
+        daemon = self._daemons.get(request)
+        if daemon is not None:
             if not wanted:
-                await self._stop(request, "the object is gone" if obj is None else "it is no longer wanted")
+                reason = "the object was deleted" if obj is None else "the object no longer matches when="
+                await self._stop(request, reason)
                 return None
-            if known.identity == self._identity_of(obj):
+            if daemon.identity == self._identity_of(obj):
                 return None
-            await self._stop(request, "the object has changed")
+            await self._stop(request, "the identity of the object changed")
         if wanted:
             self._start(request, obj)
         return None
 
-    def _identity_of(self, obj: Any) -> Any:
-        more = self._identity(obj) if self._identity is not None else None
-        return obj.metadata.uid, more
+    def _identity_of(self, obj: Any) -> object:
+        custom = self._identity(obj) if self._identity is not None else None
+        return obj.metadata.uid, custom
 
     def _start(self, request: Request, obj: Any) -> None:
-        stopped = StopEvent()
-        task = asyncio.create_task(self._supervise(request, obj, stopped), name=f"{self.name} {request}")
-        self._running[request] = _Running(self._identity_of(obj), stopped, task)
+        stop = StopEvent()
+        task = asyncio.create_task(self._supervise(request, obj, stop), name=f"{self.name} {request}")
+        self._daemons[request] = _Daemon(self._identity_of(obj), stop, task)
 
-    async def _supervise(self, request: Request, obj: Any, stopped: StopEvent) -> None:
-        """Run the daemon, and again after a failure, until it returns or is stopped."""
+    async def _supervise(self, request: Request, obj: Any, stop: StopEvent) -> None:
+        """Run the daemon, restarting it after a failure, until it returns or is stopped."""
         loop = asyncio.get_running_loop()
-        if self._initial_delay and await stopped.wait(self._initial_delay):
+        if self._initial_delay and await stop.wait(self._initial_delay):
             return
-        said = ""
-        while not stopped:
+        last_error = ""
+        while not stop:
             started = loop.time()
             try:
-                await self._run(obj, stopped)
+                await self._run(obj, stop)
                 return
             except Exception as error:
                 if loop.time() - started >= HEALTHY_SECONDS:
-                    self._limiter.forget(request)
-                delay = self._limiter.when(request)
+                    self._rate_limiter.forget(request)
+                delay = self._rate_limiter.when(request)
                 text = f"{type(error).__name__}: {error}"
                 logger.error(
-                    "%s %s: %s; starting again in %g s",
-                    self.name,
-                    request,
-                    text,
-                    delay,
-                    exc_info=error if text != said else None,
+                    "daemon failed, restarting",
+                    exc_info=error if text != last_error else None,
+                    extra={**self._log_fields(request), "delay_seconds": delay, "error": text},
                 )
-                said = text
-            await stopped.wait(delay)
-            obj = await self._fresh(request, obj) if not stopped else obj
+                last_error = text
+            await stop.wait(delay)
+            obj = await self._reread(request, obj) if not stop else obj
 
-    async def _fresh(self, request: Request, obj: Any) -> Any:
-        """The object as it is now; as it was, where that cannot be told."""
+    async def _reread(self, request: Request, obj: Any) -> Any:
+        """Return the current version of the object, or the known one if it cannot be read."""
         try:
-            fresh = await self._read(request)
+            current = await self._read(request)
         except Exception as error:
-            logger.warning("%s %s: cannot be read anew: %s", self.name, request, error)
+            logger.warning(
+                "could not read object before daemon restart",
+                extra={**self._log_fields(request), "error": str(error)},
+            )
             return obj
-        return fresh if fresh is not None and fresh.metadata.uid == obj.metadata.uid else obj
+        return current if current is not None and current.metadata.uid == obj.metadata.uid else obj
 
-    async def _run(self, obj: Any, stopped: StopEvent) -> None:
-        arguments = (obj, stopped) if self._takes_stopped else (obj,)
+    async def _run(self, obj: Any, stop: StopEvent) -> None:
+        arguments = (obj, stop) if self._takes_stop else (obj,)
         if is_async(self._function):
-            await self._function(*arguments)
+            await call(self._function, *arguments)
             return
-        # A thread of its own: daemons run for long and would fill any pool that is shared.
+        # A separate thread: daemons run for a long time and would fill any shared pool.
         with ThreadPoolExecutor(1, thread_name_prefix=self.name) as thread:
             await call(self._function, *arguments, executor=thread)
 
-    async def _stop_for(self, obj: Any) -> None:
-        """The cleanup behind the finalizer."""
+    async def _clean_up(self, obj: Any) -> None:
+        """Stop the daemon of an object; the cleanup function of the finalizer."""
         request = Request(obj.metadata.namespace or "", obj.metadata.name)
         await self._stop(request, "the object is being deleted")
 
     async def _stop(self, request: Request, reason: str) -> None:
-        known = self._running.get(request)
-        if known is None:
+        daemon = self._daemons.get(request)
+        if daemon is None:
             return
-        known.stopped.set(reason)
-        if self._takes_stopped and not known.task.done():
-            await asyncio.wait([known.task], timeout=self._stop_timeout)
-        if not known.task.done() and is_async(self._function):
-            known.task.cancel()
-            await asyncio.wait([known.task], timeout=self._stop_timeout)
-        if not known.task.done():
+        daemon.stop.set(reason)
+        if self._takes_stop and not daemon.task.done():
+            await asyncio.wait([daemon.task], timeout=self._stop_timeout)
+        if not daemon.task.done() and is_async(self._function):
+            daemon.task.cancel()
+            await asyncio.wait([daemon.task], timeout=self._stop_timeout)
+        if not daemon.task.done():
             raise DaemonStopTimeout(
-                f"{self.name} {request}: told to stop because {reason}, and still running after "
-                f"{self._stop_timeout:g} s"
+                f"{self.name} {request}: still running {self._stop_timeout:g} s after it was asked to stop "
+                f"because {reason}"
             )
-        del self._running[request]
-        self._limiter.forget(request)
-        if not known.task.cancelled() and (error := known.task.exception()) is not None:
-            logger.error("%s %s: failed while it ended: %s", self.name, request, error)
+        del self._daemons[request]
+        self._rate_limiter.forget(request)
+        if not daemon.task.cancelled() and (error := daemon.task.exception()) is not None:
+            logger.error(
+                "daemon failed while stopping",
+                extra={**self._log_fields(request), "error": f"{type(error).__name__}: {error}"},
+            )
+
+    def _log_fields(self, request: Request) -> dict[str, str]:
+        return {"controller": self.name, "namespace": request.namespace, "object": request.name}
 
 
 def add_daemon(
-    manager: ManagerProtocol, kind: AnyKind, function: Callable[..., Any], **options: Any
+    manager: ManagerProtocol,
+    kind: AnyKind,
+    function: Callable[..., Awaitable[None] | None],
+    *,
+    name: str = "",
+    when: Callable[[ObjectT], bool] | None = None,
+    identity: Callable[[ObjectT], object] | None = None,
+    finalizer: str = "",
+    initial_delay: float = 0.0,
+    rate_limiter: RateLimiter[Request] | None = None,
+    stop_timeout: float = 10.0,
+    needs_leader: bool = True,
+    workers: int = 10,
 ) -> DaemonController:
-    """Have `function(obj)` or `function(obj, stopped)` run in the background for every object of a kind.
+    """Run `function(obj)` or `function(obj, stop)` in the background for each object of a kind.
 
-    Options: `name`; `when(obj)`: only for objects that pass; `identity(obj)`: start anew when this changes;
-    `finalizer`: keep the object until its daemon has ended; `initial_delay`; `limiter`: delays after failures
-    (1 s doubling to 5 min); `stop_timeout`: how long it may take to end (10 s); `needs_leader`; `workers`.
+    `when(obj)`: only for objects for which it returns true. `identity(obj)`: restart the daemon when the
+    return value changes. `finalizer`: do not delete the object before its daemon has ended. `rate_limiter`:
+    delays of restarts after failures (default 1 s, doubling to 5 min). `stop_timeout`: seconds that a daemon
+    has to end. `workers`: how many daemons are started or stopped concurrently.
     """
-    daemons = DaemonController(manager, kind, function, **options)
+    daemons = DaemonController(
+        manager,
+        kind,
+        function,
+        name=name,
+        when=when,
+        identity=identity,
+        finalizer=finalizer,
+        initial_delay=initial_delay,
+        rate_limiter=rate_limiter,
+        stop_timeout=stop_timeout,
+        needs_leader=needs_leader,
+        workers=workers,
+    )
     manager.add(daemons)
     return daemons
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(object(), object())
-    except TypeError:
-        return False
-    return True

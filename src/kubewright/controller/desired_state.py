@@ -1,17 +1,18 @@
-"""Desired state: these objects should exist, owned by this one; those that no longer should, should not.
+"""Desired state: the objects that an owner should have; others that it controls are deleted.
 
     desired = DesiredState(client, cache, kinds=[Deployment, Service], field_owner="guestbook")
 
     async def reconcile(guestbook: Guestbook) -> None:
         await desired.ensure(guestbook, [deployment_for(guestbook), service_for(guestbook)])
 
-Objects are written with server-side apply: only the fields you name are yours, and a field you no longer name
-goes away. Each gets an owner reference to its owner. Then what the owner controls of the declared kinds, and
-is not in the list, is deleted: only after everything was applied, and only that very object (by uid).
+Objects are written with server-side apply: the controller owns only the fields that it sends, and a field
+that it no longer sends is removed. Each object gets an owner reference. After everything has been applied,
+objects of the declared kinds that the owner controls and that are not in the list are deleted, with their uid
+as a precondition.
 
-Nothing is written when nothing changes. What was applied and what the server made of it is remembered, and
-compared with what the cache has now; a change by somebody else is therefore put right. After a restart
-everything is applied once, which a server answers without a new version if there is nothing new.
+Nothing is written if nothing changed. `DesiredState` remembers what it applied and what the server returned,
+and compares that with the cache, so that changes by other clients are reverted. After a restart everything is
+applied once; the server does not create a new version if there is no difference.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from kubewright.cache import Cache, by_owner
 from kubewright.cache.informer import Informer
 from kubewright.cache.kind_options import RESTRICTED_KINDS
 from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.client import Client
 from kubewright.client.decoding import kind_of
 from kubewright.client.kind_types import AnyKind, MetadataKind, metadata_of
 from kubewright.client.patches import to_dict
@@ -44,18 +46,18 @@ OwnedKind = type[MetaObject] | GroupVersionKind
 
 @dataclass(frozen=True, slots=True)
 class EnsureResult:
-    """What `ensure` did, as `Kind namespace/name`."""
+    """Objects that `ensure` applied, left unchanged or deleted, as `Kind namespace/name`."""
 
     applied: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
-    pruned: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.applied or self.pruned)
+        return bool(self.applied or self.deleted)
 
 
 class _Applied(NamedTuple):
-    """What was sent last, and what the server had after it."""
+    """Digest of the last applied object, and the version that the server returned."""
 
     intent: bytes
     revision: int
@@ -64,15 +66,15 @@ class _Applied(NamedTuple):
 
 
 class DesiredState:
-    """Keeps the objects that an owner should have. One for all owners of a controller.
+    """Applies the objects that owners should have; one instance for all owners of a controller.
 
-    Permissions: list, watch, patch, create and delete of the declared kinds, and update of the finalizers of
-    the owner where the server checks who may block its deletion.
+    Permissions: list, watch, patch, create and delete of the declared kinds, and update of the owner's
+    finalizers if the admission plugin OwnerReferencesPermissionEnforcement is enabled.
     """
 
     def __init__(
         self,
-        client: Any,
+        client: Client,
         cache: Cache,
         *,
         kinds: Sequence[OwnedKind],
@@ -80,12 +82,12 @@ class DesiredState:
         force: bool = True,
         prune: bool = True,
     ) -> None:
-        """`kinds`: all that `ensure` may be given and may delete. `force`: take fields over from others.
+        """`kinds`: the kinds that `ensure` may apply and delete. `force`: take over fields of other managers.
 
-        Of Secrets and ConfigMaps only metadata is kept in the cache, unless it is told to keep more.
+        Of Secrets and ConfigMaps only metadata is cached, unless the cache is configured otherwise.
         """
         if not field_owner:
-            raise ValueError("desired state needs a field owner: the name of your controller")
+            raise ValueError("DesiredState requires a field_owner: the name of the controller")
         self._client = client
         self._cache = cache
         self._field_owner = field_owner
@@ -95,24 +97,22 @@ class DesiredState:
         for kind in kinds:
             gvk = kind if isinstance(kind, GroupVersionKind) else kind.gvk
             if gvk is None:
-                raise ValueError(f"{kind} names no kind: put @resource(group=..., version=...) on it")
+                raise ValueError(f"{kind} is not a kind; decorate it with @resource(group=..., version=...)")
             self._kinds[gvk] = kind
             cache.add_index(gvk, by_owner())
         self._applied: dict[tuple[GroupVersionKind, ObjectKey], _Applied] = {}
         self._informers: dict[GroupVersionKind, Informer] = {}
 
     async def ensure(
-        self, owner: Any, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
+        self, owner: MetaObject, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
     ) -> EnsureResult:
-        """Make it so that the owner has these objects and, of the declared kinds, no others.
+        """Apply these objects for the owner and delete others of the declared kinds that it controls.
 
-        They are applied in this order; an error ends it before anything is deleted.
+        Objects are applied in order; after an error nothing is deleted.
         """
         if isinstance(objects, Mapping | MetaObject | Unstructured):
-            raise TypeError(
-                "ensure takes everything that is wanted, in a list: ensure([deployment, service])"
-            )
-        changes = EnsureResult()
+            raise TypeError("ensure takes a list of all desired objects: ensure([deployment, service])")
+        result = EnsureResult()
         wanted: dict[tuple[GroupVersionKind, ObjectKey], None] = {}
         reference = codec.to_plain(owner_reference(owner, controller=True, block_owner_deletion=True))
         for obj in objects:
@@ -123,39 +123,39 @@ class DesiredState:
                 intent["metadata"].pop("namespace", None)
             key = ObjectKey(intent["metadata"].get("namespace", ""), intent["metadata"]["name"])
             if (gvk, key) in wanted:
-                raise ValueError(f"{gvk.kind} {key} is in the desired state twice")
+                raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
             wanted[gvk, key] = None
             changed = await self._apply_if_needed(owner, gvk, key, intent)
-            (changes.applied if changed else changes.unchanged).append(f"{gvk.kind} {key}")
+            (result.applied if changed else result.unchanged).append(f"{gvk.kind} {key}")
         if self._prune:
             for gvk in self._kinds:
-                await self._prune_kind(owner, gvk, wanted, changes)
-        return changes
+                await self._prune_kind(owner, gvk, wanted, result)
+        return result
 
     def _declared(self, obj: Any) -> GroupVersionKind:
         kind: Any = kind_of(obj)
         gvk: GroupVersionKind = getattr(kind, "gvk", kind)
         if gvk not in self._kinds:
             raise ValueError(
-                f"{gvk} is not among the kinds of this desired state: add it to owns=(...) of the operator's "
-                "reconcile, or to kinds=[...] of the DesiredState"
+                f"{gvk} is not a declared kind; add it to owns=(...) of the operator's reconcile, or to "
+                "kinds=[...] of the DesiredState"
             )
         return gvk
 
     def _intent(
         self, obj: Any, gvk: GroupVersionKind, owner: Any, reference: dict[str, Any]
     ) -> dict[str, Any]:
-        """What is sent: the object as given, with its owner and, if it says none, the owner's namespace."""
+        """Return the object to apply: as given, with the owner reference and a namespace."""
         intent = {"apiVersion": gvk.api_version, "kind": gvk.kind, **to_dict(obj)}
         intent.pop("status", None)
         metadata = dict(intent.get("metadata") or {})
         if not metadata.get("name"):
-            raise ValueError(f"an object of kind {gvk.kind} in the desired state has no name")
+            raise ValueError(f"a desired object of kind {gvk.kind} has no name")
         owner_namespace = owner.metadata.namespace or ""
         if owner_namespace and metadata.setdefault("namespace", owner_namespace) != owner_namespace:
             raise OwnerError(
-                f"{gvk.kind} {metadata['name']} is to be in namespace {metadata['namespace']!r}, "
-                f"but what owns it is in {owner_namespace!r}: an owner has to be in the same one"
+                f"{gvk.kind} {metadata['name']} is in namespace {metadata['namespace']!r}, but its owner is "
+                f"in {owner_namespace!r}; an owner must be in the same namespace"
             )
         others = [each for each in metadata.get("ownerReferences") or () if each["uid"] != reference["uid"]]
         metadata["ownerReferences"] = [*others, reference]
@@ -174,18 +174,18 @@ class DesiredState:
             return False
         entry = informer.store.get(key)
         if entry is not None:
-            held_by = controller_of(_Header(entry.header().metadata))
-            if held_by is not None and held_by.uid != owner.metadata.uid:
+            current_owner = controller_of(_Header(entry.header().metadata))
+            if current_owner is not None and current_owner.uid != owner.metadata.uid:
                 raise OwnerError(
-                    f"{gvk.kind} {key} is controlled by {held_by.kind} {held_by.name} and not taken from it"
+                    f"{gvk.kind} {key} is already controlled by {current_owner.kind} {current_owner.name}"
                 )
-        answer = await self._client.apply(intent, field_owner=self._field_owner, force=self._force)
-        metadata = answer["metadata"]
+        response: Any = await self._client.apply(intent, field_owner=self._field_owner, force=self._force)
+        metadata = response["metadata"]
         self._applied[gvk, key] = _Applied(
             digest,
             _number(metadata.get("resourceVersion")),
             metadata.get("generation") or 0,
-            _digest(_projected(answer, intent)),
+            _digest(_projected(response, intent)),
         )
         return True
 
@@ -199,7 +199,7 @@ class DesiredState:
             return True
         if not informer.metadata_only:
             return _digest(_projected(codec.loads(entry.raw), intent)) == known.outcome
-        # Of the content nothing is known but its generation, where the kind counts one.
+        # Only metadata is cached: the content is known by its generation, if the kind has one.
         generation = entry.header().metadata.generation or 0
         current = codec.loads(entry.raw)
         metadata_kept = _projected(current, {"metadata": intent["metadata"]}) == {
@@ -212,14 +212,14 @@ class DesiredState:
         owner: Any,
         gvk: GroupVersionKind,
         wanted: dict[tuple[GroupVersionKind, ObjectKey], None],
-        changes: EnsureResult,
+        result: EnsureResult,
     ) -> None:
         informer = await self._informer(gvk)
         for key, entry in list(informer.store.indexed("owner", owner.metadata.uid)):
             metadata = entry.header().metadata
-            held_by = controller_of(_Header(metadata))
-            ours = held_by is not None and held_by.uid == owner.metadata.uid
-            if (gvk, key) in wanted or not ours or metadata.deletion_timestamp is not None:
+            current_owner = controller_of(_Header(metadata))
+            controlled = current_owner is not None and current_owner.uid == owner.metadata.uid
+            if (gvk, key) in wanted or not controlled or metadata.deletion_timestamp is not None:
                 continue
             try:
                 await self._client.delete(
@@ -230,10 +230,10 @@ class DesiredState:
                     propagation="Background",
                 )
             except (NotFound, Conflict):
-                # It is gone, or another object has its name now: neither is ours to delete.
+                # It was deleted, or another object has its name now.
                 continue
             self._applied.pop((gvk, key), None)
-            changes.pruned.append(f"{gvk.kind} {key}")
+            result.deleted.append(f"{gvk.kind} {key}")
 
     async def _informer(self, gvk: GroupVersionKind) -> Informer:
         kind: AnyKind = self._kinds[gvk]
@@ -256,14 +256,14 @@ class DesiredState:
 
 
 class _Header:
-    """Metadata as an object that has it."""
+    """Object with metadata only."""
 
     def __init__(self, metadata: Any) -> None:
         self.metadata = metadata
 
 
 def _projected(current: Any, intent: Any) -> Any:
-    """What `current` has where `intent` says something; lists are taken whole."""
+    """Return the fields of `current` that `intent` has; lists are returned completely."""
     if isinstance(intent, dict) and isinstance(current, dict):
         return {name: _projected(current.get(name), value) for name, value in intent.items()}
     return current

@@ -1,4 +1,4 @@
-"""Event handlers: functions, plain or async, that return the requests to enqueue for a `Change`.
+"""Event handlers: functions, plain or async, that return the requests to enqueue for a `ObjectChange`.
 
 `enqueue_object` enqueues the changed object, `enqueue_owner` its owners (of the old and the new version, if
 they differ), `enqueue_mapped` the requests that a function of yours returns for the object.
@@ -17,21 +17,23 @@ from .request import Request
 
 R = TypeVar("R", bound=Hashable)
 EventHandler = Callable[[ObjectChange], Iterable[R] | Awaitable[Iterable[R]]]
+"""Function, plain or async, from a change to the requests to enqueue."""
 MapFunction = Callable[[Any], Iterable[R] | Awaitable[Iterable[R]]]
-"""From an object to requests."""
+"""Function, plain or async, from an object to the requests to enqueue."""
 
 
 def enqueue_object(change: ObjectChange) -> Iterable[Request]:
-    """The object itself."""
+    """Enqueue the changed object."""
     return (Request(*change.key),)
 
 
 def enqueue_owner(
     owner: GroupVersionKind, *, controller_only: bool = True, namespaced: bool = True
 ) -> EventHandler[Request]:
-    """The owners of that kind, in any version; only the one that is its controller, or all of them.
+    """Return a handler that enqueues the owners of a kind, in any version of its group.
 
-    `namespaced` says whether the owner's kind has namespaces: it then lives in the namespace of the object.
+    With `controller_only`, only the controlling owner. `namespaced`: whether the owner's kind is namespaced;
+    the owner is then in the namespace of the object.
     """
     wanted = owner.group_kind
 
@@ -53,8 +55,8 @@ def enqueue_owner(
     return handler
 
 
-def enqueue_mapped(read: Callable[[CacheEntry], Any], mapping: MapFunction[R]) -> EventHandler[R]:
-    """What `mapping` makes of the object, of both versions when it changed; `read` decodes it."""
+def enqueue_mapped(read: Callable[[CacheEntry], Any], map_function: MapFunction[R]) -> EventHandler[R]:
+    """Return a handler that calls `map_function` with the old and the new object; `read` decodes them."""
 
     def versions(change: ObjectChange) -> list[Any]:
         new, old = change.new, change.old
@@ -62,17 +64,17 @@ def enqueue_mapped(read: Callable[[CacheEntry], Any], mapping: MapFunction[R]) -
             old = None
         return [read(entry) for entry in (old, new) if entry is not None]
 
-    if inspect.iscoroutinefunction(mapping):
+    if inspect.iscoroutinefunction(map_function):
 
-        async def later(change: ObjectChange) -> Iterable[R]:
-            return dict.fromkeys([request for obj in versions(change) for request in await mapping(obj)])
+        async def async_handler(change: ObjectChange) -> Iterable[R]:
+            return dict.fromkeys([request for obj in versions(change) for request in await map_function(obj)])
 
-        return later
+        return async_handler
 
     def handler(change: ObjectChange) -> Iterable[R]:
         found: dict[R, None] = {}
         for obj in versions(change):
-            found.update(dict.fromkeys(mapping(obj)))  # type: ignore[arg-type]
+            found.update(dict.fromkeys(map_function(obj)))  # type: ignore[arg-type]
         return found
 
     return handler

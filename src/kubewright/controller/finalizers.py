@@ -1,16 +1,16 @@
-"""Finalizers that run their cleanup: what has to happen outside before an object may disappear.
+"""Finalizers with cleanup functions: external cleanup before an object is deleted.
 
     finalizers = Finalizers(client, {"example.com/database": drop_database})
 
     async def reconcile(app: App) -> Result | None:
         if (result := await finalizers.handle(app)) is not None:
-            return result          # it is being deleted, and that is taken care of
-        ...                        # the finalizer is on the object: now make the database
+            return result          # the object is being deleted
+        ...                        # the finalizer is stored: create the database
 
-A finalizer is put on before the reconciler goes on, so nothing is made that nobody would clean up, and never
-on an object that is being deleted. It is taken off when its cleanup has ended without an error. Both are
-patches that are refused if somebody else changed the object meanwhile, and then tried on what is there now:
-the finalizers of others are never lost.
+A finalizer is added before the reconciler continues, so nothing is created without cleanup, and never to an
+object that is being deleted. It is removed when its cleanup has succeeded. Both are patches with the
+resourceVersion as a precondition; after a conflict they are retried on the current version, so finalizers of
+other controllers are never lost.
 """
 
 from __future__ import annotations
@@ -20,45 +20,51 @@ from typing import Any, Final
 
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
+from kubewright.api.meta import MetaObject
 from kubewright.api.names import check_qualified_name
 from kubewright.api.objects import base_of
+from kubewright.api.unstructured import Unstructured
 from kubewright.callables import call
+from kubewright.client import Client
 from kubewright.client.decoding import kind_of, update_in_place
 from kubewright.client.patches import merge_patch
 
 from .request import Result
 
 Cleanup = Callable[[Any], Result | None] | Callable[[Any], Awaitable[Result | None]]
-"""Cleans up after an object; plain or async, safe to call again. A `Result` that is returned says not yet."""
+"""Cleanup function of an object, plain or async, idempotent. Returning a `Result` means: not finished yet."""
 
-_TRIES: Final = 10
+_MAX_ATTEMPTS: Final = 10
 
 
 class Finalizers:
-    """Finalizers by name, each with its cleanup. Permissions: get and patch of the kind."""
+    """Finalizers by name, with their cleanup functions. Permissions: get and patch of the kind."""
 
-    def __init__(self, client: Any, cleanups: Mapping[str, Cleanup] | None = None) -> None:
+    def __init__(self, client: Client, cleanups: Mapping[str, Cleanup] | None = None) -> None:
         self._client = client
         self._cleanups: dict[str, Cleanup] = {}
         for name, cleanup in (cleanups or {}).items():
             self.register(name, cleanup)
 
     def register(self, name: str, cleanup: Cleanup) -> None:
-        """Add a finalizer. Its name is that of a domain of yours and a word: `example.com/database`."""
+        """Add a finalizer. Its name has a domain and a suffix: `example.com/database`."""
         domain, slash, _ = name.partition("/")
-        problems = check_qualified_name(name)
-        if problems or not slash or not domain:
-            why = f": {'; '.join(problems)}" if problems else ""
-            raise ValueError(f"finalizer {name!r}: write domain/name, such as example.com/database{why}")
+        errors = check_qualified_name(name)
+        if errors or not slash or not domain:
+            details = f": {'; '.join(errors)}" if errors else ""
+            raise ValueError(
+                f"finalizer {name!r}: expected domain/name, such as example.com/database{details}"
+            )
         if name in self._cleanups:
-            raise ValueError(f"finalizer {name!r} is registered already")
+            raise ValueError(f"finalizer {name!r} is already registered")
         self._cleanups[name] = cleanup
 
-    async def handle(self, obj: Any) -> Result | None:
-        """Put the finalizers on, or clean up and take them off.
+    async def handle(self, obj: MetaObject | Unstructured) -> Result | None:
+        """Add missing finalizers, or run the cleanups of a deleted object and remove its finalizers.
 
-        `None`: the object lives, go on. A `Result`: it is being deleted, return this. If a cleanup fails the
-        others still run and lose their finalizers; then its error is raised, so that it is tried again.
+        Returns `None` if the object is not being deleted, else a `Result` for the reconciler to return. If a
+        cleanup fails, the others still run and their finalizers are removed; then the error is raised, so
+        that the reconcile is retried.
         """
         if not is_deleting(obj):
             missing = [name for name in self._cleanups if not has_finalizer(obj, name)]
@@ -69,31 +75,31 @@ class Finalizers:
 
     async def _clean_up(self, obj: Any) -> Result:
         cleaned: list[str] = []
-        later: list[Result] = []
+        unfinished: list[Result] = []
         errors: list[Exception] = []
         for name, cleanup in self._cleanups.items():
             if has_finalizer(obj, name):
                 try:
-                    answer: Result | None = await call(cleanup, obj)
+                    result: Result | None = await call(cleanup, obj)
                 except Exception as error:
                     errors.append(error)
                     continue
-                if answer is None:
+                if result is None:
                     cleaned.append(name)
                 else:
-                    later.append(answer)
+                    unfinished.append(result)
         if cleaned:
             await self._change(obj, remove=cleaned)
         if len(errors) == 1:
             raise errors[0]
         if errors:
-            raise ExceptionGroup(f"{len(errors)} cleanups have failed", errors)
-        return min(later, key=lambda result: result.delay or float("inf"), default=Result())
+            raise ExceptionGroup(f"{len(errors)} cleanups failed", errors)
+        return min(unfinished, key=lambda result: result.delay or float("inf"), default=Result())
 
     async def _change(self, obj: Any, add: list[str] | None = None, remove: list[str] | None = None) -> bool:
-        """Change the finalizers on the server and in `obj`. Whether there is an object to go on with."""
+        """Change the finalizers on the server and in `obj`; return whether the object still exists."""
         current = obj
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             metadata = current.metadata
             if metadata.uid != obj.metadata.uid or (add and is_deleting(current)):
                 return False
@@ -109,11 +115,13 @@ class Finalizers:
             except NotFound:
                 return False
             except Conflict:
-                if attempt == _TRIES - 1:
+                if attempt == _MAX_ATTEMPTS - 1:
                     raise
-            live = getattr(self._client, "live", self._client)
+            uncached = getattr(self._client, "uncached", self._client)
             try:
-                current = await live.get(kind_of(obj), obj.metadata.name, namespace=obj.metadata.namespace)
+                current = await uncached.get(
+                    kind_of(obj), obj.metadata.name, namespace=obj.metadata.namespace
+                )
             except NotFound:
                 return False
         if current is not obj:

@@ -1,7 +1,7 @@
-"""A histogram that costs a bisection, and how it is told to Prometheus.
+"""Histogram that is cheap to update, exported in the Prometheus format.
 
-A work queue is asked thousands of times a second. The client library's own metrics take a lock per value;
-here a value is added to a plain list on the event loop, and turned into a metric when somebody collects.
+A work queue observes thousands of values per second. The metrics of prometheus_client take a lock per value;
+this one adds to a plain list on the event loop and is converted when metrics are collected.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """Number of observed values."""
         return sum(self._counts)
 
-    def collected(self) -> tuple[list[tuple[str, float]], float]:
-        """Cumulative buckets by their bound as text, and the sum, as `HistogramMetricFamily` takes them."""
+    def collect(self) -> tuple[list[tuple[str, float]], float]:
+        """Return cumulative buckets by upper bound, and the sum, as `HistogramMetricFamily` takes them."""
         buckets: list[tuple[str, float]] = []
         total = 0
         for bound, count in zip((*self._bounds, float("inf")), list(self._counts), strict=True):

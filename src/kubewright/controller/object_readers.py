@@ -1,4 +1,4 @@
-"""Reconcilers of objects: the object is read first, and a request for one that is gone is dropped."""
+"""Reading the object of a request before a reconciler is called with it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.errors import NotFound
+from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 
 from .request import Request
 
 
-def object_reader(client: Any, kind: AnyKind) -> Callable[[Request], Awaitable[Any]]:
-    """From a request to its object, or `None` when it is gone; `Controller(read=...)` takes it."""
+def object_reader(client: Client, kind: AnyKind) -> Callable[[Request], Awaitable[Any]]:
+    """Return a function from a request to its object, or `None` if it does not exist.
+
+    Pass it to `Controller(read=...)`.
+    """
 
     async def read(request: Request) -> Any:
         try:
@@ -25,7 +29,7 @@ def object_reader(client: Any, kind: AnyKind) -> Callable[[Request], Awaitable[A
     return read
 
 
-def wants_object(reconcile: Callable[..., Any], cls: type[Any]) -> bool:
+def takes_object(reconcile: Callable[..., Any], cls: type[Any]) -> bool:
     """Whether the first parameter of a reconciler is annotated with the class of its objects."""
     try:
         hints = typing.get_type_hints(reconcile)

@@ -1,8 +1,8 @@
-"""Which changes are worth a reconcile.
+"""Predicates: filters that decide which changes cause a reconcile.
 
-A predicate is a function of a `Change`; combine them with `&`, `|` and `~`. They look at the metadata of the
-old and the new version; a creation has no old one, a deletion no new one. Predicates do not save memory: what
-should not be cached at all is filtered where the cache is set up.
+A predicate is a function from an `ObjectChange` to a boolean; combine predicates with `&`, `|` and `~`. They
+compare the metadata of the old and the new version; a creation has no old version, a deletion no new one.
+Predicates do not save memory: objects that should not be cached are excluded in the options of the cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Predicate:
-    """A test of changes. Wrap a function of your own in it to combine it with others."""
+    """Filter of changes. Wrap a function in it to combine it with other predicates."""
 
     __slots__ = ("_test", "name")
 
@@ -44,7 +44,7 @@ class Predicate:
 
 
 def _on_update(differs: Callable[[HeaderMeta, HeaderMeta], bool], name: str) -> Predicate:
-    """Creations and deletions pass; an update passes if the two versions differ."""
+    """Return a predicate that accepts creations, deletions, and updates whose versions differ."""
 
     def test(change: ObjectChange) -> bool:
         if change.old is None or change.new is None:
@@ -62,20 +62,20 @@ def _changed(field: str) -> Predicate:
 
 
 generation_changed = _changed("generation")
-"""The desired state changed, rather than status or metadata. Drops resyncs."""
+"""Accepts changes of the spec, but not of status or metadata only, and no resyncs."""
 labels_changed = _changed("labels")
-"""Labels changed."""
+"""Accepts changes of labels."""
 annotations_changed = _changed("annotations")
-"""Annotations changed."""
+"""Accepts changes of annotations."""
 finalizers_changed = _changed("finalizers")
-"""Finalizers changed."""
+"""Accepts changes of finalizers."""
 deletion_started = _changed("deletion_timestamp")
-"""The object was marked for deletion."""
+"""Accepts the update that sets the deletion timestamp."""
 resource_version_changed = Predicate(
     lambda change: change.old is None or change.new is None or change.old.revision != change.new.revision,
     "resource_version_changed",
 )
-"""Anything changed; drops resyncs."""
+"""Accepts every change, but no resyncs."""
 
 created = Predicate(lambda change: change.old is None, "created")
 updated = Predicate(lambda change: change.old is not None and change.new is not None, "updated")
@@ -83,7 +83,7 @@ deleted = Predicate(lambda change: change.new is None, "deleted")
 
 
 def has_labels(selector: str | Selector) -> Predicate:
-    """The object (its last version, for a deletion) matches a label selector."""
+    """Accept objects that match a label selector; a deleted object is matched by its last version."""
     wanted = parse_selector(selector) if isinstance(selector, str) else selector
 
     def test(change: ObjectChange) -> bool:
@@ -94,16 +94,16 @@ def has_labels(selector: str | Selector) -> Predicate:
 
 
 def in_namespaces(*namespaces: str) -> Predicate:
-    """The object is in one of these namespaces."""
+    """Accept objects in these namespaces."""
     wanted = frozenset(namespaces)
     return Predicate(lambda change: change.key.namespace in wanted, f"in_namespaces({', '.join(namespaces)})")
 
 
-def where(of: type[T], test: Callable[[T], bool]) -> Predicate:
-    """The object (its last version, for a deletion), read as a class, passes a test."""
+def where(kind: type[T], test: Callable[[T], bool]) -> Predicate:
+    """Accept objects for which `test` returns true; a deleted object is tested by its last version."""
 
     def check(change: ObjectChange) -> bool:
         entry = change.new or change.old
-        return entry is not None and test(entry.decode(of))
+        return entry is not None and test(entry.decode(kind))
 
     return Predicate(check, getattr(test, "__name__", "where"))

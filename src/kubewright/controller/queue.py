@@ -1,12 +1,12 @@
-"""The work queue: each key once, the most urgent first, never two workers on one key.
+"""Work queue with deduplication, priorities and delays; a key is processed by one worker at a time.
 
-A key is *waiting* (it has a time before which nobody may take it), *ready*, or *locked* (a worker has it).
-Adds merge: a key that is already queued keeps its highest priority and its earliest time, and joins the end
-of its level if its priority rose. A key added while it is locked becomes available when the worker says
-`done`, so no change is missed and no two workers ever hold the same key. Keys of one priority are taken in
-the order in which they became ready.
+A key is *waiting* (until a point in time), *ready*, or *locked* (being processed by a worker). Adding a key
+that is already queued merges: it keeps the highest priority and the earliest time, and moves to the end of
+its priority level if its priority rose. A key that is added while it is locked becomes ready when the worker
+calls `done`, so no change is lost. Keys of equal priority are returned in the order in which they became
+ready.
 
-Time is the event loop's: a test that owns the loop owns the queue.
+The clock is the event loop's, so tests can control it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
-"""For what was there before: the initial list and resyncs."""
+"""Priority of objects from the initial list and from resyncs."""
 
 
 class QueueShutDown(Exception):
-    """The queue has been shut down and there is nothing more to take."""
+    """The queue has been shut down and returns no more keys."""
 
 
 class QueueItem(NamedTuple, Generic[K]):
-    """A key that a worker holds, and the priority it had."""
+    """A key returned by `WorkQueue.get`, with its priority."""
 
     key: K
     priority: int
 
 
-class _Item(Generic[K]):
+class _Entry(Generic[K]):
     """A queued key. `sequence` changes with every move, which makes older heap entries stale."""
 
     __slots__ = ("added_at", "key", "priority", "ready_at", "sequence")
@@ -47,89 +47,91 @@ class _Item(Generic[K]):
         self.key = key
         self.priority = priority
         self.ready_at = ready_at
-        """When it may be taken; 0 when it may be taken now."""
+        """Loop time at which it becomes ready; 0 if it is ready now."""
         self.sequence = sequence
         self.added_at = added_at
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys for any number of workers on one event loop."""
+    """Queue of keys for any number of workers on one event loop."""
 
     def __init__(
         self,
         name: str = "",
         *,
-        limiter: RateLimiter[K] | None = None,
+        rate_limiter: RateLimiter[K] | None = None,
         metrics: QueueMetrics | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.name = name
-        self.limiter: RateLimiter[K] = limiter if limiter is not None else ExponentialFailureRateLimiter()
+        self.rate_limiter: RateLimiter[K] = (
+            rate_limiter if rate_limiter is not None else ExponentialFailureRateLimiter()
+        )
         self.metrics = metrics if metrics is not None else QueueMetrics()
         self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._now: Callable[[], float] = self._loop.time
-        self._items: dict[K, _Item[K]] = {}
-        self._ready: list[tuple[int, int, _Item[K]]] = []
-        self._waiting: list[tuple[float, int, _Item[K]]] = []
+        self._items: dict[K, _Entry[K]] = {}
+        self._ready: list[tuple[int, int, _Entry[K]]] = []
+        self._waiting: list[tuple[float, int, _Entry[K]]] = []
         self._locked: dict[K, float] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._sequence = 0
         self._waiting_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        """No key is added any more."""
+        """No more keys are accepted."""
         self._ended = False
-        """No key is handed out any more."""
+        """No more keys are returned."""
         self._idle: asyncio.Future[None] | None = None
-        self._quiet: asyncio.Future[None] | None = None
+        self._idle_waiter: asyncio.Future[None] | None = None
         self.metrics.running = _ages_of(weakref.ref(self))
 
     def __len__(self) -> int:
-        """How many keys could be taken now; those that a worker still holds are not counted."""
+        """Number of ready keys, without those that a worker is processing."""
         return sum(self.metrics.depths.values())
 
     @property
     def is_idle(self) -> bool:
-        """Whether no key is ready and no worker holds one; keys that wait for their time do not count."""
+        """Whether no key is ready or locked; keys that are waiting for a delay are not counted."""
         return not self._locked and len(self._items) == self._waiting_count
 
     async def wait_until_idle(self) -> None:
         """Wait until `is_idle`."""
         while not self.is_idle:
-            if self._quiet is None:
-                self._quiet = self._loop.create_future()
-            await asyncio.shield(self._quiet)
+            if self._idle_waiter is None:
+                self._idle_waiter = self._loop.create_future()
+            await asyncio.shield(self._idle_waiter)
 
     def _report_idle(self) -> None:
-        quiet = self._quiet
-        if quiet is not None and self.is_idle:
-            self._quiet = None
-            if not quiet.done():
-                quiet.set_result(None)
+        waiter = self._idle_waiter
+        if waiter is not None and self.is_idle:
+            self._idle_waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
 
     @property
     def waiting(self) -> int:
-        """How many keys wait for their time."""
+        """Number of keys that are waiting for their delay to end."""
         return self._waiting_count
 
     @property
     def locked(self) -> dict[K, float]:
-        """The keys that workers hold, and since when (loop time)."""
+        """Keys being processed, with the loop time at which processing started."""
         return dict(self._locked)
 
     def __contains__(self, key: K) -> bool:
-        """Whether the key is queued: waiting, ready, or to be ready when its worker is done."""
+        """Whether the key is queued: waiting, ready, or added while locked."""
         return key in self._items
 
     def add(self, key: K, *, after: float = 0.0, priority: int = 0, rate_limited: bool = False) -> None:
-        """Queue a key, now or `after` so many seconds.
+        """Queue a key, now or `after` seconds from now.
 
-        `rate_limited` takes the delay that the limiter says, or `after` if that is given and shorter.
+        With `rate_limited` the delay is that of the rate limiter, or `after` if that is given and shorter.
         """
         if self._closed:
             return
         if rate_limited:
-            delay = self.limiter.when(key)
+            delay = self.rate_limiter.when(key)
             after = min(after, delay) if after > 0 else delay
         now = self._now()
         if after > 0:
@@ -140,7 +142,7 @@ class WorkQueue(Generic[K]):
         item = self._items.get(key)
         if item is None:
             self._sequence += 1
-            self._items[key] = item = _Item(key, priority, ready_at, self._sequence, now)
+            self._items[key] = item = _Entry(key, priority, ready_at, self._sequence, now)
             self.metrics.adds += 1
             self._place(item, key not in self._locked)
             return
@@ -161,11 +163,11 @@ class WorkQueue(Generic[K]):
         self._place(item, unlocked)
 
     async def get(self) -> QueueItem[K]:
-        """Take the next key, waiting for one. Raises `QueueShutDown` when there will be none."""
+        """Wait for the next key and lock it. Raises `QueueShutDown` when no more keys will be returned."""
         while True:
             item = self._pop()
             if item is not None:
-                return self._take(item)
+                return self._lock(item)
             if self._ended or (self._closed and not self._items):
                 raise QueueShutDown(self.name)
             getter: asyncio.Future[None] = self._loop.create_future()
@@ -173,13 +175,13 @@ class WorkQueue(Generic[K]):
             try:
                 await getter
             except BaseException:
-                # The wake-up may have been meant for this one: pass it on rather than lose it.
+                # This getter may already have been woken: wake another one instead, so that no key is left.
                 if getter.done() and not getter.cancelled():
                     self._wake()
                 raise
 
     def done(self, key: K) -> None:
-        """Give a key back; if it was added meanwhile it is available again."""
+        """Unlock a key; if it was added while locked, it becomes ready again."""
         started = self._locked.pop(key)
         self.metrics.worked.observe(self._now() - started)
         item = self._items.get(key)
@@ -187,15 +189,15 @@ class WorkQueue(Generic[K]):
             self._make_ready(item)
         if self._closed:
             self._check_idle()
-        if self._quiet is not None:
+        if self._idle_waiter is not None:
             self._report_idle()
 
     def forget(self, key: K) -> None:
-        """The key is well again: its next failure starts with the shortest delay."""
-        self.limiter.forget(key)
+        """Reset the failure count of a key, so that its next retry has the shortest delay."""
+        self.rate_limiter.forget(key)
 
     def shut_down(self) -> None:
-        """Hand out no more keys: every `get` raises `QueueShutDown`. What is queued is dropped."""
+        """Drop all queued keys; every `get` raises `QueueShutDown`."""
         self._close()
         self._ended = True
         self._items.clear()
@@ -206,9 +208,9 @@ class WorkQueue(Generic[K]):
         self._report_idle()
 
     async def drain(self) -> None:
-        """Take no more keys, have workers finish what is ready, and return when the last is done.
+        """Accept no more keys, let workers process those that are ready, and return when all are done.
 
-        What waits for a later time is dropped.
+        Keys that are waiting for a delay are dropped.
         """
         self._close()
         self._wake_all()
@@ -234,14 +236,14 @@ class WorkQueue(Generic[K]):
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _place(self, item: _Item[K], unlocked: bool) -> None:
-        """Put an item where its time and priority say; one that is locked is placed when it is done."""
+    def _place(self, item: _Entry[K], unlocked: bool) -> None:
+        """Queue an item by time and priority; a locked one is queued when it is done."""
         if item.ready_at:
             self._wait(item)
         elif unlocked:
             self._make_ready(item)
 
-    def _make_ready(self, item: _Item[K]) -> None:
+    def _make_ready(self, item: _Entry[K]) -> None:
         priority = item.priority
         heapq.heappush(self._ready, (-priority, item.sequence, item))
         depths = self.metrics.depths
@@ -252,17 +254,17 @@ class WorkQueue(Generic[K]):
         if self._getters:
             self._wake()
 
-    def _wait(self, item: _Item[K]) -> None:
+    def _wait(self, item: _Entry[K]) -> None:
         self._waiting_count += 1
         heapq.heappush(self._waiting, (item.ready_at, item.sequence, item))
         if len(self._waiting) > 2 * self._waiting_count + 64:
-            # A key that is tried again long before its time leaves an entry behind each time.
+            # A key that is added again long before its time leaves a stale entry each time.
             self._waiting = [entry for entry in self._waiting if self._is_current(entry[2], entry[1])]
             heapq.heapify(self._waiting)
         if self._waiting[0][2] is item:
             self._schedule()
 
-    def _is_current(self, item: _Item[K], sequence: int) -> bool:
+    def _is_current(self, item: _Entry[K], sequence: int) -> bool:
         return item.sequence == sequence and self._items.get(item.key) is item
 
     def _schedule(self) -> None:
@@ -273,7 +275,7 @@ class WorkQueue(Generic[K]):
             self._timer = self._loop.call_at(self._waiting[0][0], self._release)
 
     def _release(self) -> None:
-        """Make ready what has waited long enough, in the order in which its time came."""
+        """Make keys ready whose delay has ended, in the order of their times."""
         assert self._timer is not None
         # A loop may call a timer a clock tick early.
         now = max(self._now(), self._timer.when())
@@ -295,7 +297,7 @@ class WorkQueue(Generic[K]):
                 break
         self._schedule()
 
-    def _pop(self) -> _Item[K] | None:
+    def _pop(self) -> _Entry[K] | None:
         ready = self._ready
         while ready:
             _, sequence, item = heapq.heappop(ready)
@@ -303,7 +305,7 @@ class WorkQueue(Generic[K]):
                 return item
         return None
 
-    def _take(self, item: _Item[K]) -> QueueItem[K]:
+    def _lock(self, item: _Entry[K]) -> QueueItem[K]:
         key, priority = item.key, item.priority
         del self._items[key]
         now = self._now()
@@ -326,7 +328,7 @@ class WorkQueue(Generic[K]):
 
 
 def _ages_of(reference: weakref.ref[WorkQueue[K]]) -> Callable[[], list[float]]:
-    """The ages of what a queue's workers hold, without keeping the queue alive."""
+    """Return a function for the ages of the locked keys that does not keep the queue alive."""
 
     def ages() -> list[float]:
         queue = reference()

@@ -16,20 +16,20 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 
 class RateLimiter(Protocol[K_contra]):
-    """Decides the delay of a key that failed."""
+    """Determines the delay before a failed key is retried."""
 
     def when(self, key: K_contra) -> float:
-        """Count one more failure and say how many seconds to wait."""
+        """Count one more failure and return the delay in seconds."""
 
     def forget(self, key: K_contra) -> None:
-        """Start anew with this key."""
+        """Reset the failure count of a key."""
 
     def failures(self, key: K_contra) -> int:
-        """How often it has failed since it was last forgotten."""
+        """Return the number of failures since the key was last forgotten."""
 
 
 class ExponentialFailureRateLimiter(Generic[K]):
-    """`base` seconds after the first failure, twice as long after each further one, up to `maximum`."""
+    """Exponential backoff per key: `base` seconds after the first failure, doubling up to `maximum`."""
 
     def __init__(self, base: float = 0.005, maximum: float = 1000.0) -> None:
         self.base = base
@@ -37,23 +37,23 @@ class ExponentialFailureRateLimiter(Generic[K]):
         self._failures: dict[K, int] = {}
 
     def when(self, key: K) -> float:
-        """Count one more failure and say how many seconds to wait."""
+        """Count one more failure and return the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        # Above this the power alone exceeds any sensible maximum; huge ones would overflow a float.
+        # A larger exponent would overflow a float and exceeds any sensible maximum.
         return float(min(self.base * 2 ** min(failures, 64), self.maximum))
 
     def forget(self, key: K) -> None:
-        """Start anew with this key."""
+        """Reset the failure count of a key."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """How often it has failed since it was last forgotten."""
+        """Return the number of failures since the key was last forgotten."""
         return self._failures.get(key, 0)
 
 
 class BucketRateLimiter(Generic[K]):
-    """A token bucket for all keys together: `rate` per second on average, `burst` at once."""
+    """Token bucket shared by all keys: `rate` per second on average, bursts of up to `burst`."""
 
     def __init__(
         self, rate: float = 10.0, burst: int = 100, *, clock: Callable[[], float] = time.monotonic
@@ -65,7 +65,7 @@ class BucketRateLimiter(Generic[K]):
         self._filled_at = clock()
 
     def when(self, key: K) -> float:
-        """Take a token, or reserve the next one that nobody has reserved."""
+        """Reserve the next token and return the delay until it is available."""
         now = self._clock()
         self._tokens = min(float(self.burst), self._tokens + (now - self._filled_at) * self.rate)
         self._filled_at = now
@@ -73,15 +73,15 @@ class BucketRateLimiter(Generic[K]):
         return max(0.0, -self._tokens / self.rate)
 
     def forget(self, key: K) -> None:
-        """A bucket knows no keys."""
+        """Do nothing: a bucket does not count per key."""
 
     def failures(self, key: K) -> int:
-        """A bucket knows no keys."""
+        """Return 0: a bucket does not count per key."""
         return 0
 
 
 class FastSlowRateLimiter(Generic[K]):
-    """`fast` seconds for the first `attempts` failures of a key, then `slow`."""
+    """Delay of `fast` seconds for the first `attempts` failures of a key, then `slow` seconds."""
 
     def __init__(self, fast: float, slow: float, attempts: int) -> None:
         self.fast = fast
@@ -90,34 +90,34 @@ class FastSlowRateLimiter(Generic[K]):
         self._failures: dict[K, int] = {}
 
     def when(self, key: K) -> float:
-        """Count one more failure and say how many seconds to wait."""
+        """Count one more failure and return the delay in seconds."""
         self._failures[key] = failures = self._failures.get(key, 0) + 1
         return self.fast if failures <= self.attempts else self.slow
 
     def forget(self, key: K) -> None:
-        """Start anew with this key."""
+        """Reset the failure count of a key."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """How often it has failed since it was last forgotten."""
+        """Return the number of failures since the key was last forgotten."""
         return self._failures.get(key, 0)
 
 
 class MaxOfRateLimiter(Generic[K]):
-    """The longest delay of several limiters."""
+    """Longest delay of several rate limiters."""
 
     def __init__(self, *limiters: RateLimiter[K]) -> None:
         self.limiters = limiters
 
     def when(self, key: K) -> float:
-        """Count one more failure with each and take the longest delay."""
+        """Count one more failure in each limiter and return the longest delay."""
         return max(limiter.when(key) for limiter in self.limiters)
 
     def forget(self, key: K) -> None:
-        """Start anew with this key."""
+        """Reset the failure count of a key."""
         for limiter in self.limiters:
             limiter.forget(key)
 
     def failures(self, key: K) -> int:
-        """The most that any limiter has counted."""
+        """Return the highest failure count of all limiters."""
         return max(limiter.failures(key) for limiter in self.limiters)

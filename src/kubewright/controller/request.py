@@ -1,4 +1,4 @@
-"""What a reconciler is asked, and what it answers."""
+"""The argument and the return value of a reconciler."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """The object to bring into its desired state. It may be gone by now."""
+    """Namespace and name of the object to reconcile. The object may have been deleted already."""
 
     namespace: str
     name: str
 
     @classmethod
     def of(cls, obj: MetaObject | Unstructured) -> Self:
-        """The request for an object."""
+        """Return the request for an object."""
         return cls(obj.namespace, obj.name)
 
     def __str__(self) -> str:
@@ -29,19 +29,19 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Done for now. `None` says the same as `Result()`."""
+    """Successful result of a reconcile. Returning `None` is the same as returning `Result()`."""
 
     requeue_after: float | timedelta = 0.0
-    """Look again after so many seconds, whatever happens; 0 means only when something changes."""
+    """Reconcile again after this many seconds, even without a change; 0 means only after a change."""
     priority: int | None = None
-    """The priority of that second look; by default the one this request had."""
+    """Priority of the requeued request; by default the priority of this one."""
 
     def __post_init__(self) -> None:
         after: object = self.requeue_after
         if not isinstance(after, int | float | timedelta) or isinstance(after, bool):
-            raise TypeError(f"Result(requeue_after={after!r}): write seconds, or a timedelta")
+            raise TypeError(f"Result(requeue_after={after!r}): expected seconds or a timedelta")
         if self.delay < 0:
-            raise ValueError(f"Result(requeue_after={after!r}): that is over already; do now what is due")
+            raise ValueError(f"Result(requeue_after={after!r}): the delay must not be negative")
 
     @property
     def delay(self) -> float:
@@ -51,8 +51,11 @@ class Result:
 
 
 class TerminalError(Exception):
-    """Trying again will not help: the request is dropped until something changes. Raise it from a cause."""
+    """An error that a retry cannot fix: the request is dropped until the object changes.
+
+    `raise TerminalError from error` keeps the cause in the log.
+    """
 
 
 Reconcile = Callable[[Request], Awaitable[Result | None]]
-"""Brings one object into its desired state; must be safe to call at any time, any number of times."""
+"""Brings one object into its desired state. It must be idempotent and safe to call at any time."""

@@ -1,11 +1,11 @@
-"""Where requests come from.
+"""Sources of requests.
 
-A source begins to fill a queue when it is started and returns once its initial part is in it. `KindSource` is
-a kind in the cache; `ChannelSource` is anything else: an async iterator of requests, or of things that a
-handler maps to requests.
+`start` begins to fill a queue and returns when the initial objects are queued. `KindSource` watches a kind
+through the cache; `ChannelSource` reads an async iterator of requests, or of items that a handler maps to
+requests.
 
-What was there before (the initial list) and what has not changed (a resync) is queued with low priority, so
-that a change that happens now does not wait behind ten thousand objects of a start.
+Objects of the initial list and of resyncs are queued with low priority, so that a current change does not
+wait behind ten thousand existing objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubewright.api.errors import APIError
 from kubewright.cache.informer import Informer
 from kubewright.cache.store import ObjectChange
 from kubewright.client.errors import ConnectionFailed
-from kubewright.client.kind_types import MetadataKind
+from kubewright.client.kind_types import AnyKind, MetadataKind
 
 from .event_handlers import EventHandler
 from .queue import LOW_PRIORITY, WorkQueue
@@ -29,42 +29,42 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Hashable)
 
-ABSENT_RETRY = 10.0
-"""How often to look whether a kind that was missing has been installed."""
+MISSING_KIND_RETRY_SECONDS = 10.0
+"""Seconds between attempts to start an informer for a kind that is not installed."""
 
 
 class Source(Protocol[R]):
-    """Something that makes requests."""
+    """Adds requests to a work queue."""
 
     @property
     def name(self) -> str:
-        """What to call it in messages."""
+        """Name in messages."""
 
     @property
-    def trouble(self) -> BaseException | None:
-        """Why it is not in step, if it is not."""
+    def last_error(self) -> BaseException | None:
+        """The error that keeps it from syncing, if any."""
 
     async def start(self, queue: WorkQueue[R]) -> None:
-        """Begin; return when what was there at the beginning is in the queue."""
+        """Start adding requests; return when the initial objects are queued."""
 
     async def stop(self) -> None:
-        """End."""
+        """Stop adding requests."""
 
 
-class Informers(Protocol):
-    """The part of a cache that sources need."""
+class InformerProvider(Protocol):
+    """The part of a cache that sources use."""
 
-    async def informer(self, kind: Any) -> Informer:
-        """The informer of a kind, started."""
+    async def informer(self, kind: AnyKind) -> Informer:
+        """Return the started informer of a kind."""
 
 
 class KindSource(Generic[R]):
-    """The changes of a kind in the cache."""
+    """Changes of a kind, from its informer."""
 
     def __init__(
         self,
-        cache: Informers,
-        kind: Any,
+        cache: InformerProvider,
+        kind: AnyKind,
         handler: EventHandler[R] | None = None,
         predicates: Sequence[Callable[[ObjectChange], bool]] = (),
         *,
@@ -72,12 +72,12 @@ class KindSource(Generic[R]):
         priority: int = 0,
         optional: bool = False,
     ) -> None:
-        """`optional`: the kind may be installed later and holds nobody up until then.
+        """`optional`: the kind may be installed later; `start` does not wait for it.
 
-        Instead of a handler, `prepare` makes one when the source starts.
+        Instead of a handler, `prepare` can return one when the source starts.
         """
         if (handler is None) == (prepare is None):
-            raise ValueError("a kind needs a handler, or a function that prepares one")
+            raise ValueError("KindSource requires either a handler or prepare=")
         self.kind = kind
         self.optional = optional
         self._missing: BaseException | None = None
@@ -88,48 +88,48 @@ class KindSource(Generic[R]):
         self._priority = priority
         self._informer: Informer | None = None
         self._queue: WorkQueue[R] | None = None
-        self._initial = False
-        self._listening = False
-        self._late: asyncio.Task[None] | None = None
-        self._mapping: asyncio.Queue[tuple[Any, int]] | None = None
-        self._mapper: asyncio.Task[None] | None = None
+        self._replaying = False
+        self._registered = False
+        self._optional_start: asyncio.Task[None] | None = None
+        self._pending: asyncio.Queue[tuple[Any, int]] | None = None
+        self._pending_task: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
-        """The kind."""
+        """Name of the kind."""
         inner = self.kind.kind if isinstance(self.kind, MetadataKind) else self.kind
         return str(getattr(inner, "__name__", inner))
 
     @property
-    def trouble(self) -> BaseException | None:
-        """Why it is not in step, if it is not."""
+    def last_error(self) -> BaseException | None:
+        """The error that keeps it from syncing, if any."""
         return self._missing if self._informer is None else self._informer.last_error
 
     async def start(self, queue: WorkQueue[R]) -> None:
-        """Follow the kind; returns when the initial state is queued, or at once if it is optional."""
+        """Watch the kind; return when the initial objects are queued, or immediately if it is optional."""
         self._queue = queue
         if self.optional:
-            self._late = asyncio.create_task(self._begin_late())
+            self._optional_start = asyncio.create_task(self._start_optional())
         else:
-            await self._begin()
+            await self._start_informer()
 
-    async def _begin_late(self) -> None:
+    async def _start_optional(self) -> None:
         try:
-            await self._begin()
+            await self._start_informer()
         except Exception as error:
             self._missing = error
-            logger.exception("%s is not followed", self.name)
+            logger.exception("could not watch optional kind", extra={"kind": self.name})
 
-    async def _begin(self) -> None:
+    async def _start_informer(self) -> None:
         self._informer = informer = await self._find_informer()
         await informer.wait_for_sync()
-        self._initial = self._listening = True
+        self._replaying = self._registered = True
         try:
-            informer.add_handler(self._take)
+            informer.add_handler(self._handle_change)
         finally:
-            self._initial = False
-        if self._mapping is not None:
-            await self._mapping.join()
+            self._replaying = False
+        if self._pending is not None:
+            await self._pending.join()
 
     async def _find_informer(self) -> Informer:
         while True:
@@ -139,21 +139,23 @@ class KindSource(Generic[R]):
                 return await self._cache.informer(self.kind)
             except (APIError, ConnectionFailed, LookupError) as error:
                 if self._missing is None:
-                    logger.warning("%s cannot be followed yet, looking again: %s", self.name, error)
+                    logger.warning(
+                        "could not start informer, retrying", extra={"kind": self.name, "error": str(error)}
+                    )
                 self._missing = error
-            await asyncio.sleep(ABSENT_RETRY)
+            await asyncio.sleep(MISSING_KIND_RETRY_SECONDS)
 
     async def stop(self) -> None:
-        """Stop listening; the informer belongs to the cache."""
-        tasks = [task for task in (self._late, self._mapper) if task is not None]
+        """Remove the handler from the informer, which belongs to the cache."""
+        tasks = [task for task in (self._optional_start, self._pending_task) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._informer is not None and self._listening:
-            self._listening = False
-            self._informer.remove_handler(self._take)
+        if self._informer is not None and self._registered:
+            self._registered = False
+            self._informer.remove_handler(self._handle_change)
 
-    def _take(self, change: ObjectChange) -> None:
+    def _handle_change(self, change: ObjectChange) -> None:
         handler = self._handler
         assert handler is not None
         try:
@@ -161,13 +163,15 @@ class KindSource(Generic[R]):
                 if not predicate(change):
                     return
             requests = handler(change)
-            priority = LOW_PRIORITY if self._initial or _is_unchanged(change) else self._priority
+            priority = LOW_PRIORITY if self._replaying or _is_unchanged(change) else self._priority
             if inspect.isawaitable(requests):
-                self._map_later(requests, priority)
+                self._enqueue_async(requests, priority)
             else:
                 self._enqueue(requests, priority)
         except Exception:
-            logger.exception("%s %s: a predicate or mapping failed", self.name, change.key)
+            logger.exception(
+                "predicate or event handler failed", extra={"kind": self.name, "request": str(change.key)}
+            )
 
     def _enqueue(self, requests: Iterable[R], priority: int) -> None:
         queue = self._queue
@@ -175,21 +179,21 @@ class KindSource(Generic[R]):
         for request in requests:
             queue.add(request, priority=priority)
 
-    def _map_later(self, requests: Any, priority: int) -> None:
-        """An async mapping: one after the other, in the order of the changes."""
-        if self._mapping is None:
-            self._mapping = asyncio.Queue()
-            self._mapper = asyncio.create_task(self._map(self._mapping))
-        self._mapping.put_nowait((requests, priority))
+    def _enqueue_async(self, requests: Any, priority: int) -> None:
+        """Await async event handlers one after the other, in the order of the changes."""
+        if self._pending is None:
+            self._pending = asyncio.Queue()
+            self._pending_task = asyncio.create_task(self._await_pending(self._pending))
+        self._pending.put_nowait((requests, priority))
 
-    async def _map(self, changes: asyncio.Queue[tuple[Any, int]]) -> None:
+    async def _await_pending(self, changes: asyncio.Queue[tuple[Any, int]]) -> None:
         try:
             while True:
                 requests, priority = await changes.get()
                 try:
                     self._enqueue(await requests, priority)
                 except Exception:
-                    logger.exception("%s: mapping a change to requests failed", self.name)
+                    logger.exception("event handler failed", extra={"kind": self.name})
                 finally:
                     changes.task_done()
         finally:
@@ -198,7 +202,7 @@ class KindSource(Generic[R]):
 
 
 class ChannelSource(Generic[R]):
-    """Requests from an async iterator: a message queue, a webhook, a clock."""
+    """Requests from an async iterator, such as a message queue, an external webhook or a clock."""
 
     def __init__(
         self,
@@ -208,16 +212,16 @@ class ChannelSource(Generic[R]):
         name: str = "channel",
         priority: int = 0,
     ) -> None:
-        """Without a handler the items are the requests."""
+        """Without a handler the items themselves are the requests."""
         self.name = name
-        self.trouble: BaseException | None = None
+        self.last_error: BaseException | None = None
         self._items = items
         self._handler = handler
         self._priority = priority
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, queue: WorkQueue[R]) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._task = asyncio.create_task(self._read(queue))
 
     async def _read(self, queue: WorkQueue[R]) -> None:
@@ -227,8 +231,8 @@ class ChannelSource(Generic[R]):
                 for request in await requests if inspect.isawaitable(requests) else requests:
                     queue.add(request, priority=self._priority)
         except Exception as error:
-            self.trouble = error
-            logger.exception("%s: the source has failed and sends no more requests", self.name)
+            self.last_error = error
+            logger.exception("source failed, no more requests from it", extra={"source": self.name})
 
     async def stop(self) -> None:
         """Stop reading."""

@@ -1,67 +1,72 @@
-"""Timers: a function that is called for every object again and again.
+"""Timers: a function that is called periodically for each object of a kind.
 
     add_timer(manager, Database, back_up, interval=3600)
 
-Each object has a time of its own, counted from when it was first seen. A failure is tried again with growing
-delays, as a reconcile is; changes of the object do not call the function. A timer is a controller: it has
-workers, metrics, a name, and runs where the leader is.
+The interval of an object starts when the object is first seen. A failure is retried with exponential backoff,
+as in a reconcile; changes of the object do not call the function. A timer is a controller: it has a name,
+workers and metrics, and runs on the leader.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kubewright.api.finalizers import is_deleting
 from kubewright.cache.store import ObjectChange
 from kubewright.callables import call
+from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
 
-from .builder import ControllerBuilder, ManagerProtocol
+from .builder import ControllerBuilder
 from .controller import Controller
+from .manager_protocol import ManagerProtocol
 from .object_readers import object_reader
 from .request import Request, Result
 
 
 @dataclass(slots=True)
 class _Schedule:
-    """When one object is due."""
+    """When the function is next called for one object."""
 
     uid: str
     due: float
     changed_at: float
 
 
+ObjectT = TypeVar("ObjectT")
+
+
 class TimerReconciler:
-    """Calls a function for objects of a kind; `add_timer` makes a controller of it."""
+    """Calls a function for objects of a kind when it is due; `add_timer` builds a controller with it."""
 
     def __init__(
         self,
-        client: Any,
+        client: Client,
         kind: AnyKind,
-        function: Callable[[Any], Any],
+        function: Callable[[ObjectT], Awaitable[Result | None] | Result | None],
         *,
         interval: float,
         initial_delay: float = 0.0,
         idle: float = 0.0,
         sharp: bool = False,
-        when: Callable[[Any], bool] | None = None,
+        when: Callable[[ObjectT], bool] | None = None,
     ) -> None:
         if interval <= 0:
-            raise ValueError(f"a timer needs an interval above 0 seconds, not {interval:g}")
+            raise ValueError(f"the interval of a timer must be greater than 0 seconds, not {interval:g}")
         self._read = object_reader(client, kind)
-        self._function = function
+        self._function: Callable[[Any], object] = function
         self._interval = interval
         self._initial_delay = initial_delay
         self._idle = idle
         self._sharp = sharp
-        self._when = when
+        self._when: Callable[[Any], bool] | None = when
         self._schedules: dict[Request, _Schedule] = {}
 
-    def changed(self, change: ObjectChange) -> Iterable[Request]:
-        """A handler: new objects, those that went, and those without a schedule; others only move `idle`."""
+    def handle_change(self, change: ObjectChange) -> Iterable[Request]:
+        """Enqueue created and deleted objects; other changes only restart the idle time. An event handler."""
         request = Request(*change.key)
         schedule = self._schedules.get(request)
         if schedule is None or change.new is None or change.new.uid != schedule.uid:
@@ -71,7 +76,7 @@ class TimerReconciler:
         return ()
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Call the function if it is time, and say when it will be next."""
+        """Call the function if it is due, and requeue for the next time."""
         obj = await self._read(request)
         if obj is None or is_deleting(obj) or (self._when is not None and not self._when(obj)):
             self._schedules.pop(request, None)
@@ -85,12 +90,12 @@ class TimerReconciler:
         due = max(schedule.due, schedule.changed_at + self._idle) if self._idle else schedule.due
         if due > now:
             return Result(requeue_after=due - now)
-        answer = await call(self._function, obj)
+        result = await call(self._function, obj)
         now = clock()
-        if isinstance(answer, Result) and answer.delay > 0:
-            schedule.due = now + answer.delay
+        if isinstance(result, Result) and result.delay > 0:
+            schedule.due = now + result.delay
         elif self._sharp:
-            # Sharp times are those that follow from the first; what was missed meanwhile is left out.
+            # The next multiple of the interval after the first call; missed ones are skipped.
             schedule.due = due + ((now - due) // self._interval + 1) * self._interval
         else:
             schedule.due = now + self._interval
@@ -100,22 +105,23 @@ class TimerReconciler:
 def add_timer(
     manager: ManagerProtocol,
     kind: AnyKind,
-    function: Callable[[Any], Any],
+    function: Callable[[ObjectT], Awaitable[Result | None] | Result | None],
     *,
     interval: float,
     initial_delay: float = 0.0,
     idle: float = 0.0,
     sharp: bool = False,
-    when: Callable[[Any], bool] | None = None,
+    when: Callable[[ObjectT], bool] | None = None,
     name: str = "",
     workers: int = 10,
     timeout: float | None = None,
 ) -> Controller[Request]:
-    """Have `function(obj)` called every `interval` seconds for every object that is not being deleted.
+    """Call `function(obj)` every `interval` seconds for each object that is not being deleted.
 
-    `initial_delay`: the first time so many seconds after the object was seen. `idle`: only when the object
-    has not changed for so long. `sharp`: times do not drift with how long the function takes. `when`: only
-    for objects that pass. A function that returns a `Result` with `requeue_after` says when it is due.
+    `initial_delay`: seconds from when the object is first seen to the first call. `idle`: call only if the
+    object has not changed for this many seconds. `sharp`: keep multiples of the interval, independent of how
+    long the function takes. `when`: call only for objects for which it returns true. A function that returns
+    `Result(requeue_after=...)` sets the time of its next call.
     """
     timer = TimerReconciler(
         manager.client,
@@ -129,5 +135,5 @@ def add_timer(
     )
     label = name or f"{getattr(function, '__name__', 'timer')}-timer".replace("_", "-")
     builder: ControllerBuilder[Request] = ControllerBuilder(manager, label)
-    builder.watches(kind, handler=timer.changed).with_options(workers=workers, timeout=timeout)
+    builder.watches(kind, handler=timer.handle_change).with_options(workers=workers, timeout=timeout)
     return builder.complete(timer.reconcile)

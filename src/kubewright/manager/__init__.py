@@ -1,11 +1,21 @@
-"""The process of an operator: start and stop, leadership, events, probes, metrics.
+"""The process of an operator: lifecycle, leader election, events, probes, metrics, and `Operator`.
 
-- `manager`: `Manager`, what starts when and what stops when; `cluster`: a client and its cache
-- `leader_election`: one leader among replicas
-- `events`, `probes`, `http`, `logs`: what the process tells people and machines
-- `operator`: `Operator`, the short form; `assembly` makes a manager of it; `context`, `injection`,
-  `settings`, `permissions`, `installation`; `console`: a live view of a running one
+    operator = Operator("shop")
+
+    @operator.reconcile(Shop, owns=(Deployment,))
+    async def reconcile(shop: Shop, ctx: Context) -> None: ...
+
+- `manager`: `Manager`, which starts and stops components; `cluster`: client and cache; `signals`
+- `leader_election`: leader election with a Lease
+- `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`: log formatting
+- `operator`: `Operator`; `registration`, `injection`: checks and arguments of decorated functions;
+  `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
+- `context`: `Context`; `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
+- `installation`: CRDs and webhook configurations during development
+- `console`: live view of a running operator in a terminal
 """
+
+from kubewright.controller.manager_protocol import Runnable
 
 from .cluster import Cluster
 from .context import Context, ObjectLogger
@@ -13,7 +23,7 @@ from .events import EventRecorder
 from .injection import InjectionError
 from .installation import InstallationError
 from .leader_election import LeaderElector, LeadershipLost
-from .manager import Manager, ManagerStopped, Runnable, ShutdownTimeout
+from .manager import Manager, ManagerStopped, ShutdownTimeout
 from .operator import Operator
 from .probes import Probes
 from .settings import Settings, SettingsError

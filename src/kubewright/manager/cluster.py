@@ -1,8 +1,8 @@
-"""One cluster as an operator sees it: a client that reads from a cache, and that cache.
+"""Connection to a cluster: a cache, and a client that reads from it.
 
-A manager has one of its own; a program that works on several clusters makes more and adds them to it. Where
-there is a leader election, a *fence* is asked before each attempt to write through `client`, so a retry of a
-write that began before the process was paused is refused as well.
+A manager has one; a program for several clusters creates more and adds them to the manager. With leader
+election, a *fence* is checked before each attempt to write through `client`, so that a retry of a write that
+started before the process was paused is rejected as well.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
 
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient, KindOptions
@@ -20,11 +19,11 @@ from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 
 _writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=None)
-"""Whose client a request is made with: election and events use the same connection and are not fenced."""
+"""The cluster whose client sends a request. Leader election and events are not fenced."""
 
 
 class Cluster:
-    """A connection to a cluster and what is kept of it. A runnable: the cache follows while it runs."""
+    """Client and cache of a cluster. A runnable of the manager: its informers run while it runs."""
 
     needs_leader = False
     group = "caches"
@@ -38,27 +37,27 @@ class Cluster:
         namespaces: Iterable[str] | None = None,
         kinds: Mapping[AnyKind, KindOptions] | None = None,
         allow: Iterable[AnyKind] = (),
+        resync: float | None = None,
         sync_timeout: float = 120.0,
-        **cache_options: Any,
     ) -> None:
         self.name = name
         self.scheme = scheme if scheme is not None else Scheme()
-        self.cache = Cache(client, namespaces=namespaces, kinds=kinds, allow=allow, **cache_options)
+        self.cache = Cache(client, namespaces=namespaces, kinds=kinds, allow=allow, resync=resync)
         self.fence: Callable[[], None] | None = None
-        """Asked before each attempt to write; raises to refuse it. The manager sets it for an election."""
+        """Called before each attempt to write; raises to reject it. Set by the manager."""
         client.rest.hooks.append(self._fence_attempt)
         self.client: CachedClient = CachedClient.from_client(client, self.cache).with_interceptor(
             self._mark_write
         )
-        """Reads come from the cache and show our own writes; `client.uncached` asks the server."""
+        """Reads from the cache, including own writes; `client.uncached` reads from the API server."""
         self.sync_timeout = sync_timeout
 
     async def start(self) -> None:
-        """Begin to follow what has been asked for so far, and wait until that is in step."""
+        """Start the registered informers and wait until they have synced."""
         await self.cache.start()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow until `stop` is set."""
+        """Run the informers until `stop` is set."""
         await self.cache.start()
         try:
             await stop.wait()

@@ -1,8 +1,7 @@
-"""A live view of a running operator, for a terminal.
+"""Live view of a running operator in a terminal.
 
-A table of controllers (what waits, what runs, how fast, what failed) and under it what was last said about
-which object. It reads the numbers that metrics are made of and the recorder's memory; nothing reports to it.
-Log lines scroll above it.
+A table of controllers (queued, active, rate, errors), and below it the latest event of each object. It reads
+the metrics of the controllers and the events of the recorder. Log lines scroll above it.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 0.5
 RATE_SECONDS = 5.0
-"""Reconciles per second are counted over so long."""
-SHOWN_OBJECTS = 8
+"""Seconds over which the reconcile rate is computed."""
+MAX_OBJECTS = 8
 
 
 class ConsoleView:
-    """Draws until the process ends. A runnable of the manager."""
+    """Displays the state of a manager. A runnable of the manager."""
 
     needs_leader = False
     group = "http"
@@ -42,12 +41,12 @@ class ConsoleView:
         self._samples: dict[str, deque[tuple[float, int]]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Draw until `stop` is set."""
+        """Update the display until `stop` is set."""
         from rich.live import Live
 
         root = logging.getLogger()
         others = root.handlers[:]
-        root.handlers[:] = [_Above(self._console, handler.formatter) for handler in others]
+        root.handlers[:] = [_ConsoleHandler(self._console, handler.formatter) for handler in others]
         try:
             with Live(self.render(), console=self._console, auto_refresh=False, transient=True) as live:
                 while not stop.is_set():
@@ -60,38 +59,38 @@ class ConsoleView:
             root.handlers[:] = others
 
     def render(self) -> RenderableType:
-        """The view as it is now."""
+        """Return the current view."""
         from rich.console import Group
         from rich.table import Table
 
-        state = "leading" if self._manager.elected.is_set() else "waiting to lead"
+        state = "leader" if self._manager.elected.is_set() else "waiting for leadership"
         if not self._manager.ready:
             state = "starting"
         work = Table(title=f"{self._title}: {state}", title_justify="left", expand=False, box=None)
-        for heading in ("controller", "waiting", "running", "reconciles", "per second", "errors"):
+        for heading in ("controller", "queued", "active", "reconciles", "per second", "errors"):
             work.add_column(heading, justify="left" if heading == "controller" else "right", style="cyan")
         for controller in self._controllers():
             metrics = controller.metrics
-            waiting = len(controller.queue) if controller.queue is not None else 0
+            queued = len(controller.queue) if controller.queue is not None else 0
             errors = f"[red]{metrics.errors}[/red]" if metrics.errors else "0"
             work.add_row(
                 controller.name,
-                str(waiting),
+                str(queued),
                 f"{metrics.active}/{metrics.workers}",
                 str(metrics.reconciles),
                 f"{self._rate(controller):.1f}",
                 errors,
             )
-        said = Table(expand=True, box=None)
+        events = Table(expand=True, box=None)
         for heading, width in (("when", 8), ("object", 28), ("reason", 12), ("message", None)):
             ratio = 1 if width is None else None
-            said.add_column(heading, overflow="ellipsis", no_wrap=True, width=width, ratio=ratio)
-        for each in self._last_said():
+            events.add_column(heading, overflow="ellipsis", no_wrap=True, width=width, ratio=ratio)
+        for each in self._latest_events():
             about = "/".join(part for part in (each.about.namespace, each.about.name) if part)
             reason = f"[yellow]{each.reason}[/yellow]" if each.type == "Warning" else each.reason
             row: tuple[Any, ...] = (each.at.strftime("%H:%M:%S"), f"{each.about.kind} {about}", reason)
-            said.add_row(*row, each.message.replace("[", r"\["))
-        return Group(work, said) if said.row_count else work
+            events.add_row(*row, each.message.replace("[", r"\["))
+        return Group(work, events) if events.row_count else work
 
     def _controllers(self) -> list[Controller[Any]]:
         found = (getattr(each, "controller", each) for each in self._manager.runnables)
@@ -106,15 +105,15 @@ class ConsoleView:
         then, before = samples[0]
         return (count - before) / (now - then) if now > then else 0.0
 
-    def _last_said(self) -> list[RecordedEvent]:
-        """The last event of each object, newest first."""
+    def _latest_events(self) -> list[RecordedEvent]:
+        """Return the latest event of each object, newest first."""
         latest: OrderedDict[tuple[str | None, ...], RecordedEvent] = OrderedDict()
         for each in reversed(self._recorder.recent):
             latest.setdefault((each.about.kind, each.about.namespace, each.about.name), each)
-        return list(latest.values())[:SHOWN_OBJECTS]
+        return list(latest.values())[:MAX_OBJECTS]
 
 
-class _Above(logging.Handler):
+class _ConsoleHandler(logging.Handler):
     """Prints log lines above the view."""
 
     def __init__(self, console: Console, formatter: logging.Formatter | None) -> None:

@@ -1,13 +1,13 @@
-"""What a handler of an operator has at hand: `Context`.
+"""`Context`: what a function of an operator needs to process one object.
 
-It belongs to one call about one object, and everything it does is done in that object's name: children are
-owned by it, events are about it, log lines carry it.
+It belongs to one call for one object: objects that it creates are owned by that object, and events and log
+lines refer to it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -26,53 +26,55 @@ ChildT = TypeVar("ChildT", bound=MetaObject)
 
 
 class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that says which object a line is about."""
+    """Logger that adds the fields of an object to every line."""
 
-    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Add the fields of the object; what the caller gives wins."""
+    def process(
+        self, msg: object, kwargs: MutableMapping[str, Any]
+    ) -> tuple[object, MutableMapping[str, Any]]:
+        """Add the fields of the object; fields of the call take precedence."""
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}
         return msg, kwargs
 
 
 @dataclass(slots=True)
 class Context(Generic[T]):
-    """One call about one object."""
+    """One call for one object."""
 
     request: Request
     object: T
     client: CachedClient
-    """Reads from the cache, sees its own writes; `client.uncached` asks the server."""
+    """Reads from the cache, including own writes; `client.uncached` reads from the API server."""
     cache: Cache
     recorder: EventRecorder
     log: ObjectLogger
     desired: DesiredState
     memory: dict[str, Any] = field(default_factory=dict)
-    """What handlers of this object remember while the process lives; lost with it."""
+    """Values that functions keep for this object between calls; lost when the process ends."""
 
     def event(self, type: EventType, reason: str, message: str) -> None:
-        """Tell people something about the object."""
+        """Record an event about the object."""
         self.recorder.event(self.object, type, reason, message)
 
     def own(self, child: ChildT) -> ChildT:
-        """Make the object the controlling owner of a child that is about to be written."""
+        """Set the object as the controlling owner of a child, before the child is written."""
         if not child.metadata.namespace:
             child.metadata.namespace = self.object.metadata.namespace
         set_controller_reference(self.object, child)
         return child
 
     async def ensure(self, children: Iterable[MetaObject | Unstructured | dict[str, Any]]) -> EnsureResult:
-        """Have exactly these children, as described and owned by the object; others it owns are deleted.
+        """Apply these children, owned by the object, and delete others of the owned kinds that it controls.
 
-        Writes only what differs from the cache, with server-side apply.
+        Uses server-side apply, only for children that differ from the cache.
         """
         return await self.desired.ensure(self.object, children)
 
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
-        """Have a child as described, owned by the object (server-side apply)."""
+        """Apply a child, owned by the object (server-side apply)."""
         return await self.client.apply(self.own(child), force=force)
 
     async def update_status(self) -> None:
-        """Write what was changed in the object's status, if anything was."""
+        """Write the changes in the status of the object."""
         cls = type(self.object)
         if is_resource(cls) and not has_status(cls):
             raise TypeError(

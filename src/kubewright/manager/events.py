@@ -1,10 +1,10 @@
-"""Events: what an operator tells people about an object, where `kubectl describe` shows it.
+"""Event recorder: Kubernetes events about objects, shown by `kubectl describe`.
 
-`EventRecorder.event` never waits and never fails: events are sent in the background, and thrown away rather
-than piled up when the server is away. Repetitions become one event with a count. Two filters keep a loop that
-goes wrong from flooding the cluster, with client-go's numbers: more than 10 events in 10 minutes that differ
-only in their message become one aggregate, and an object may have 25 events at once and then one every five
-minutes. It may be called from any thread.
+`EventRecorder.event` does not wait or fail: events are sent in the background, and dropped if the API server
+is unavailable and the queue is full. Repeated events become one event with a count. Two filters limit the
+rate, with the numbers of client-go: more than 10 events in 10 minutes that differ only in their message are
+aggregated, and an object can have a burst of 25 events and then one every five minutes. It can be called from
+any thread.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ AGGREGATE_AFTER = 10
 AGGREGATE_SECONDS = 600.0
 SPAM_BURST = 25
 SPAM_REFILL_SECONDS = 300.0
-REMEMBERED = 4096
+MAX_CACHE_ENTRIES = 4096
 MESSAGE_LENGTH = 1024
 RECENT = 50
 QUEUE_LENGTH = 1000
 
 
 def reference_to(obj: MetaObject | Unstructured) -> ObjectReference:
-    """A reference to an object, as events hold it."""
+    """Return a reference to an object."""
     meta = obj.metadata
     return ObjectReference(
         api_version=obj.api_version,
@@ -57,29 +57,29 @@ def reference_to(obj: MetaObject | Unstructured) -> ObjectReference:
     )
 
 
-class _Recent(OrderedDict[Any, Any]):
-    """A map that forgets what has not been used for longest."""
+class _LRUCache(OrderedDict[Any, Any]):
+    """Map that drops the least recently used keys."""
 
     def touch(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The value of a key, made if there is none."""
+        """Return the value of a key, created if missing."""
         if key in self:
             self.move_to_end(key)
         else:
             self[key] = make()
-            if len(self) > REMEMBERED:
+            if len(self) > MAX_CACHE_ENTRIES:
                 self.popitem(last=False)
         return self[key]
 
 
 class EventSpamFilter:
-    """A bucket of events per object."""
+    """Token bucket of events per object."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._buckets = _Recent()
+        self._buckets = _LRUCache()
 
     def allows(self, key: object) -> bool:
-        """Take one event out of the bucket, if there is one."""
+        """Take a token; return whether there was one."""
         now = self._clock()
         bucket = self._buckets.touch(key, lambda: [float(SPAM_BURST), now])
         bucket[0] = min(float(SPAM_BURST), bucket[0] + (now - bucket[1]) / SPAM_REFILL_SECONDS)
@@ -91,14 +91,14 @@ class EventSpamFilter:
 
 
 class EventAggregator:
-    """Notices events that differ only in their message and come too often."""
+    """Aggregates frequent events that differ only in their message."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._groups = _Recent()
+        self._groups = _LRUCache()
 
     def message(self, group: object, message: str) -> tuple[object, str]:
-        """Under which key to count an event, and its message: its own, or that of the aggregate."""
+        """Return the key to count an event under, and its message or that of the aggregate."""
         now = self._clock()
         seen: dict[str, None]
         last: float
@@ -116,7 +116,7 @@ class EventAggregator:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event as it was recorded, for those who watch the process itself."""
+    """An event as it was recorded, for the console view."""
 
     at: datetime
     about: ObjectReference
@@ -126,8 +126,8 @@ class RecordedEvent:
 
 
 @dataclass(slots=True)
-class _Posted:
-    """An event that exists on the server, so that the next one like it only counts."""
+class _StoredEvent:
+    """An event that exists on the server; repetitions increase its count."""
 
     name: str
     namespace: str
@@ -136,9 +136,9 @@ class _Posted:
 
 
 class EventRecorder:
-    """Sends events about objects. A runnable of the manager; stops last.
+    """Records events about objects. A runnable of the manager that stops last.
 
-    Needs `create` and `patch` on `events` (of the core group, or of `events.k8s.io`).
+    Permissions: `create` and `patch` of `events` (in the core group, or in `events.k8s.io`).
     """
 
     needs_leader = False
@@ -160,7 +160,7 @@ class EventRecorder:
         self._instance = f"{component}-{socket.gethostname()}"[:128]
         self._filter = EventSpamFilter(clock)
         self._aggregator = EventAggregator(clock)
-        self._posted = _Recent()
+        self._posted = _LRUCache()
         self._queue: deque[Callable[[], Any]] = deque()
         self._lock = threading.Lock()
         self._wake = asyncio.Event()
@@ -168,7 +168,7 @@ class EventRecorder:
         self._dropped = 0
         self._last_stamp = 0
         self.recent: deque[RecordedEvent] = deque(maxlen=RECENT)
-        """The last events, whether they could be sent or not."""
+        """The last events, including those that could not be sent."""
 
     def event(
         self,
@@ -180,14 +180,17 @@ class EventRecorder:
         action: str = "Reconcile",
         related: MetaObject | Unstructured | ObjectReference | None = None,
     ) -> None:
-        """Say something about an object. `reason` is a CamelCase word, `message` a sentence."""
+        """Record an event about an object. `reason` is a CamelCase word, `message` a readable text."""
         about = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
         other = related if related is None or isinstance(related, ObjectReference) else reference_to(related)
         subject = (self.component, about.kind, about.namespace, about.name, about.uid)
         with self._lock:
             self.recent.append(RecordedEvent(self._now(), about, type, reason, message))
             if not self._filter.allows(subject):
-                logger.debug("too many events about %s %s; dropped: %s", about.kind, about.name, message)
+                logger.debug(
+                    "dropped event because of its rate",
+                    extra={"kind": about.kind, "namespace": about.namespace, "object": about.name},
+                )
                 return
             key, text = self._aggregator.message((subject, type, reason, action), message)
             text = text if len(text) <= MESSAGE_LENGTH else f"{text[: MESSAGE_LENGTH - 3]}..."
@@ -199,7 +202,7 @@ class EventRecorder:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send events until `stop` is set, then what is still there."""
+        """Send events until `stop` is set, then send the remaining ones."""
         self._loop = asyncio.get_running_loop()
         stopping = asyncio.create_task(stop.wait())
         try:
@@ -214,18 +217,18 @@ class EventRecorder:
             stopping.cancel()
 
     async def flush(self) -> None:
-        """Send everything that is queued."""
+        """Send all queued events."""
         self._wake.clear()
         while self._queue:
             send = self._queue.popleft()
             try:
                 await send()
             except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
-                logger.warning("an event could not be sent: %s", error)
+                logger.warning("could not send event", extra={"error": str(error)})
             except Exception:
-                logger.exception("an event could not be sent")
+                logger.exception("could not send event")
         if self._dropped:
-            logger.warning("%d events were dropped: the server was away for too long", self._dropped)
+            logger.warning("dropped events, the queue was full", extra={"count": self._dropped})
             self._dropped = 0
 
     async def _send(
@@ -239,7 +242,7 @@ class EventRecorder:
         action: str,
     ) -> None:
         now = self._now()
-        posted: _Posted | None = self._posted.get(key)
+        posted: _StoredEvent | None = self._posted.get(key)
         if posted is not None:
             try:
                 await self._count(posted, message, now)
@@ -251,11 +254,11 @@ class EventRecorder:
         name = f"{about.name}.{self._last_stamp:x}"
         body = self._body(name, namespace, about, related, type, reason, message, action, now)
         await self._client.create(Unstructured(body))
-        entry = _Posted(name, namespace, 1, now)
+        entry = _StoredEvent(name, namespace, 1, now)
         self._posted.pop(key, None)
         self._posted.touch(key, lambda: entry)
 
-    async def _count(self, posted: _Posted, message: str, now: datetime) -> None:
+    async def _count(self, posted: _StoredEvent, message: str, now: datetime) -> None:
         posted.count += 1
         if self._api == "v1":
             change: dict[str, Any] = {
@@ -264,7 +267,7 @@ class EventRecorder:
                 "message": message,
             }
         else:
-            # Everything else of such an event is fixed, its note included.
+            # Other fields of these events are immutable, including the note.
             change = {"series": {"count": posted.count, "lastObservedTime": format_micro_time(now)}}
         kind = GroupVersionKind.from_api_version(self._api, "Event")
         await self._client.patch(

@@ -1,8 +1,8 @@
-"""The small HTTP servers of a manager: probes for the kubelet, metrics for Prometheus.
+"""HTTP servers of a manager: health probes and metrics.
 
-Metrics are served over TLS and only to those who may: the caller's bearer token is checked with a TokenReview
-and its permission for `get` on the path with a SubjectAccessReview, both remembered for a short while.
-Prometheus therefore needs nothing but a ClusterRole with `nonResourceURLs: ["/metrics"]`.
+Metrics are served over TLS to authorized clients: the bearer token is authenticated with a TokenReview, and
+`get` on the path is authorized with a SubjectAccessReview; both results are cached for a minute. Prometheus
+needs a ClusterRole with `nonResourceURLs: ["/metrics"]`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RequestHandler = Callable[[Any], Awaitable[HTTPResponse]]
 
 
 class HTTPServer:
-    """Serves a handler on one port. A runnable that starts before everything else."""
+    """Serves a handler on one port. A runnable of the manager that starts before webhooks and caches."""
 
     needs_leader = False
     group = "http"
@@ -55,7 +55,7 @@ class HTTPServer:
         self._listening = asyncio.Event()
 
     async def wait_until_started(self) -> None:
-        """Wait until the port is open; `port` is then the real one."""
+        """Wait until the port is open; `port` is then the actual one."""
         await self._listening.wait()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -74,12 +74,14 @@ class HTTPServer:
                 await web.TCPSite(runner, self.host, self.port, ssl_context=tls).start()
             except OSError as error:
                 # asyncio repeats the address before the reason
-                why = (error.strerror or str(error)).rpartition(": ")[2]
-                raise OSError(f"{self.name} cannot listen on {self.host}:{self.port}: {why}") from None
-            # Port 0 gives every address family a port of its own; an IPv4 address is the shorter tuple.
+                reason = (error.strerror or str(error)).rpartition(": ")[2]
+                raise OSError(
+                    f"{self.name} server cannot listen on {self.host}:{self.port}: {reason}"
+                ) from None
+            # With port 0 every address family has its own port; an IPv4 address is the shorter tuple.
             self.port = min(runner.addresses, key=len)[1]
             self._listening.set()
-            logger.info("%s on %s:%d", self.name, self.host, self.port)
+            logger.info(f"started {self.name} server", extra={"address": f"{self.host}:{self.port}"})
             await stop.wait()
         finally:
             self._listening.clear()
@@ -89,11 +91,11 @@ class HTTPServer:
 
 
 def probe_server(probes: Probes, *, host: str = "", port: int = 8081) -> HTTPServer:
-    """`/healthz` and `/readyz` in plain HTTP, as the kubelet calls them."""
+    """Return a server of `/healthz` and `/readyz` over HTTP, for the kubelet."""
 
     async def handle(request: Any) -> HTTPResponse:
         query = request.query
-        status, text = await probes.answer(
+        status, text = await probes.handle(
             request.path, verbose="verbose" in query, exclude=frozenset(query.getall("exclude", ()))
         )
         return status, "text/plain; charset=utf-8", text.encode()
@@ -106,61 +108,61 @@ def metrics_server(
     host: str = "",
     port: int = 8443,
     certificates: CertificateProvider | None = None,
-    access: MetricsAuthorizer | None = None,
+    authorizer: MetricsAuthorizer | None = None,
 ) -> HTTPServer:
-    """`/metrics`, for those whom `access` admits; for everybody if that is `None`."""
+    """Return a server of `/metrics`; without an authorizer every client can read it."""
 
     async def handle(request: Any) -> HTTPResponse:
         from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-        if access is not None:
-            refusal = await access.refusal(request.headers.get("Authorization", ""), request.path)
-            if refusal is not None:
-                status, why = refusal
-                return status, "text/plain; charset=utf-8", f"{why}\n".encode()
+        if authorizer is not None:
+            denial = await authorizer.check(request.headers.get("Authorization", ""), request.path)
+            if denial is not None:
+                status, message = denial
+                return status, "text/plain; charset=utf-8", f"{message}\n".encode()
         if request.path != "/metrics":
             return 404, "text/plain; charset=utf-8", b"404 page not found\n"
-        # A few thousand lines take tens of milliseconds: not on the loop that reconciles.
+        # A few thousand lines take tens of milliseconds, which must not block the event loop.
         return 200, CONTENT_TYPE_LATEST, await asyncio.to_thread(generate_latest)
 
     return HTTPServer("metrics", handle, host=host, port=port, certificates=certificates)
 
 
 class MetricsAuthorizer:
-    """Asks the API server who a token belongs to and what its owner may read.
+    """Authenticates and authorizes clients of the metrics server with the API server.
 
-    Needs `create` on `tokenreviews` and `subjectaccessreviews`.
+    Permissions: `create` of `tokenreviews` and `subjectaccessreviews`.
     """
 
     def __init__(
-        self, client: Client, *, remember: float = 60.0, clock: Callable[[], float] = time.monotonic
+        self, client: Client, *, cache_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._remember = remember
+        self._cache_seconds = cache_seconds
         self._clock = clock
-        self._known: dict[tuple[bytes, str], tuple[float, tuple[int, str] | None]] = {}
+        self._cached: dict[tuple[bytes, str], tuple[float, tuple[int, str] | None]] = {}
 
-    async def refusal(self, authorization: str, path: str) -> tuple[int, str] | None:
-        """Why the bearer of a token may not read a path; `None` if it may."""
+    async def check(self, authorization: str, path: str) -> tuple[int, str] | None:
+        """Return the status and message of a denied request, or `None` if it is allowed."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token or not token.isascii():
             return 401, "Unauthorized"
         key = (hashlib.sha256(token.encode()).digest(), path)
         now = self._clock()
-        known = self._known.get(key)
-        if known is not None and now < known[0]:
-            return known[1]
+        cached = self._cached.get(key)
+        if cached is not None and now < cached[0]:
+            return cached[1]
         try:
-            verdict = await self._ask(token, path)
+            denial = await self._review(token, path)
         except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
-            logger.warning("access to %s could not be checked: %s", path, error)
+            logger.warning("could not authorize metrics request", extra={"path": path, "error": str(error)})
             return 500, "Authentication failed"
-        if len(self._known) > 1000:
-            self._known.clear()
-        self._known[key] = (now + self._remember, verdict)
-        return verdict
+        if len(self._cached) > 1000:
+            self._cached.clear()
+        self._cached[key] = (now + self._cache_seconds, denial)
+        return denial
 
-    async def _ask(self, token: str, path: str) -> tuple[int, str] | None:
+    async def _review(self, token: str, path: str) -> tuple[int, str] | None:
         review = await self._client.create(
             Unstructured(
                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
@@ -187,4 +189,4 @@ class MetricsAuthorizer:
         )
         if (access.raw.get("status") or {}).get("allowed"):
             return None
-        return 403, f"Forbidden: {user.get('username')} may not get {path}"
+        return 403, f"Forbidden: {user.get('username')} cannot get {path}"

@@ -1,9 +1,8 @@
-"""Arguments by type: a function names what it needs, and gets it.
+"""Arguments by type: a function declares parameters, and receives the values that match their annotations.
 
     async def reconcile(guestbook: Guestbook, ctx: Context, log: logging.Logger): ...
 
-Each parameter must have an annotation that can be given, checked when the function is registered, so that a
-typo fails at import and not in the middle of the night.
+Annotations are checked when the function is registered, so an unknown one fails at import.
 """
 
 from __future__ import annotations
@@ -15,46 +14,42 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.callables import call, is_async
+from kubewright.callables import accepts, call, is_async
 
 
 class InjectionError(TypeError):
-    """A function that cannot be called as it is written; the message begins with `file:line`."""
+    """A function has parameters that cannot be filled; the message begins with `file:line`."""
 
 
-def where_is(function: Callable[..., Any]) -> str:
-    """`file:line` of a function, or nothing."""
+def source_location(function: Callable[..., object]) -> str:
+    """Return `file:line` of a function, or an empty string."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 
 
-def describe(function: Callable[..., Any]) -> str:
-    """`file:line: name`, the beginning of a complaint about a function."""
+def describe(function: Callable[..., object]) -> str:
+    """Return `file:line: name`, the beginning of an error message about a function."""
     name = getattr(function, "__qualname__", repr(function))
-    where = where_is(function)
-    return f"{where}: {name}" if where else name
+    location = source_location(function)
+    return f"{location}: {name}" if location else name
 
 
-def check_takes(function: Callable[..., Any], count: int, what: str) -> None:
-    """Complain unless a function can be called with so many arguments, or one more."""
-    for given in (count, count + 1):
-        try:
-            inspect.signature(function).bind(*range(given))
-            return
-        except TypeError:
-            continue
-    raise InjectionError(f"{describe(function)}: {what}")
+def check_arguments(function: Callable[..., object], count: int, message: str) -> None:
+    """Raise an `InjectionError` unless a function accepts `count` or `count + 1` arguments."""
+    if not accepts(function, count) and not accepts(function, count + 1):
+        raise InjectionError(f"{describe(function)}: {message}")
 
 
 class InjectedFunction:
     """A function whose parameters are filled by type. `known` maps a type to the name of its value.
 
-    The first `given` parameters are left to whoever calls it.
+    The first `given` parameters are passed by the caller.
     """
 
     def __init__(
-        self, function: Callable[..., Any], known: Mapping[type, str], *, what: str, given: int = 0
+        self, function: Callable[..., Any], known: Mapping[type, str], *, role: str, given: int = 0
     ) -> None:
+        """`role`: what the function is, for error messages."""
         self.function = function
         self.is_async = is_async(function)
         self.parameters: dict[str, str] = {}
@@ -67,41 +62,45 @@ class InjectedFunction:
         parameters = list(inspect.signature(function).parameters.values())
         for parameter in parameters[given:]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-                raise InjectionError(f"{subject}: {parameter.name!r} cannot be filled by type")
-            wanted = hints.get(parameter.name)
-            source = _source(wanted, known)
+                raise InjectionError(
+                    f"{subject}: parameter {parameter.name!r} must be a named parameter to be filled by type"
+                )
+            hint = hints.get(parameter.name)
+            source = _value_name(hint, known)
             if source is None:
                 if parameter.default is not parameter.empty:
                     continue
                 names = ", ".join(sorted({each.__name__ for each in known}))
-                written = getattr(wanted, "__name__", wanted) if wanted is not None else "nothing"
+                found = (
+                    f"annotation {getattr(hint, '__name__', hint)}" if hint is not None else "no annotation"
+                )
                 raise InjectionError(
-                    f"{subject}: parameter {parameter.name!r} is annotated with {written}; "
-                    f"a {what} can have: {names}"
+                    f"{subject}: parameter {parameter.name!r} has {found}; "
+                    f"a {role} can have parameters of type {names}"
                 )
             self.parameters[parameter.name] = source
 
-    def bound(self, values: Mapping[str, Any]) -> Callable[..., Any]:
-        """The function with the values it asks for."""
+    def bind(self, values: Mapping[str, Any]) -> Callable[..., Any]:
+        """Return the function with its injected arguments bound."""
         arguments = {name: values[source] for name, source in self.parameters.items()}
         return functools.partial(self.function, **arguments)
 
     async def __call__(self, values: Mapping[str, Any]) -> Any:
-        """Call the function with the values it asks for; a plain function runs in a thread."""
+        """Call the function with its injected arguments; a plain function runs in a thread."""
         if self.is_async:
-            return await self.bound(values)()
-        return await call(self.bound(values))
+            return await self.bind(values)()
+        return await call(self.bind(values))
 
 
-def _source(wanted: Any, known: Mapping[type, str]) -> str | None:
-    """Which value an annotation asks for: a class, one with parameters, a base of it, or one of several."""
-    origin = typing.get_origin(wanted)
+def _value_name(hint: Any, known: Mapping[type, str]) -> str | None:
+    """Return the name of the value for an annotation: a class, a generic, a base class or a union."""
+    origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        found = (_source(option, known) for option in typing.get_args(wanted) if option is not type(None))
+        found = (_value_name(option, known) for option in typing.get_args(hint) if option is not type(None))
         return next((each for each in found if each is not None), None)
     if origin is typing.Annotated:
-        return _source(typing.get_args(wanted)[0], known)
-    cls = origin or wanted
+        return _value_name(typing.get_args(hint)[0], known)
+    cls = origin or hint
     if not isinstance(cls, type) or cls is object:
         return None
     if cls in known:

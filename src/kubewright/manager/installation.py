@@ -1,8 +1,8 @@
-"""Puts into a cluster what an operator needs there: definitions and webhook configurations.
+"""Installs CRDs and webhook configurations during development.
 
-In production that is what the generated manifests are for. During development the same is done from the
-running program: definitions are applied and waited for, and webhooks are called at the address where this
-process listens, so that a program on a laptop serves webhooks of the control plane beside it.
+In production they come from the generated manifests. In development the operator applies them itself: it
+waits until CRDs are established, and registers webhooks with the address of this process, so that an operator
+on a laptop serves webhooks of a control plane on the same machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class InstallationError(Exception):
-    """The cluster did not take what the operator needs there; the message says what to do instead."""
+    """The API server rejected a CRD or webhook configuration; the message contains alternatives."""
 
 
 _DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -38,19 +38,19 @@ async def install_definitions(
     client: Client,
     kinds: Sequence[type[MetaObject]],
     *,
-    convert_at: str = "",
-    authority: bytes = b"",
+    conversion_url: str = "",
+    ca_bundle: bytes = b"",
     timeout: float = 30.0,
 ) -> list[str]:
-    """Apply the definitions of kinds, all versions of one together, and wait until they are served."""
+    """Apply the CRDs of kinds, with all versions, and wait until they are served; return their names."""
     client = client if client.options.field_owner else client.with_field_owner("kubewright")
     names = []
     by_kind = sorted(dict.fromkeys(kinds), key=lambda kind: str(resource_info(kind).gvk.group_kind))
     for _, versions in groupby(by_kind, key=lambda kind: resource_info(kind).gvk.group_kind):
         manifest = crd(*versions)
         conversion = manifest["spec"].get("conversion") or {}
-        if convert_at and conversion.get("strategy") == "Webhook":
-            conversion["webhook"]["clientConfig"] = _client_config(f"{convert_at}/convert", authority)
+        if conversion_url and conversion.get("strategy") == "Webhook":
+            conversion["webhook"]["clientConfig"] = _client_config(f"{conversion_url}/convert", ca_bundle)
         names.append(manifest["metadata"]["name"])
         await _apply(client, manifest)
     for name in names:
@@ -58,12 +58,12 @@ async def install_definitions(
     async with asyncio.timeout(timeout):
         for kind in by_kind:
             if resource_info(kind).served and not resource_info(kind).deprecated:
-                await _answered(client, kind)
+                await _wait_until_served(client, kind)
     return names
 
 
-async def _answered(client: Client, kind: type[MetaObject]) -> None:
-    """Wait until a kind is found and served: a kube-apiserver says `Established` a moment before that."""
+async def _wait_until_served(client: Client, kind: type[MetaObject]) -> None:
+    """Wait until a kind is served: kube-apiserver sets `Established` shortly before that."""
     while True:
         try:
             client.mapper.invalidate()
@@ -73,15 +73,15 @@ async def _answered(client: Client, kind: type[MetaObject]) -> None:
             return
         except (NotFound, NoKindMatch):
             await asyncio.sleep(0.05)
-        except APIError:  # such as a conversion that cannot be done yet: it is served
+        except APIError:  # for example a conversion webhook that does not run yet: the kind is served
             return
 
 
 async def install_webhooks(
-    client: Client, name: str, webhooks: Sequence[Webhook], *, url: str, authority: bytes
+    client: Client, name: str, webhooks: Sequence[Webhook], *, url: str, ca_bundle: bytes
 ) -> list[str]:
-    """Have the API server call these webhooks at `url`, trusting `authority`."""
-    bundle = base64.b64encode(authority).decode()
+    """Apply configurations for webhooks at `url`, verified with `ca_bundle`; return their names."""
+    bundle = base64.b64encode(ca_bundle).decode()
     local = [
         replace(
             each, url=f"{url}{each.path or _path(each)}", ca_bundle=bundle, failure_policy=each.failure_policy
@@ -102,9 +102,9 @@ async def install_webhooks(
 
 
 async def remove_webhooks(client: Client, name: str, *, url: str) -> None:
-    """Take back what `install_webhooks` did, unless somebody else serves these webhooks by now.
+    """Delete the configurations of `install_webhooks`, unless they contain another URL by now.
 
-    Otherwise the API server would go on calling an address where nobody answers, and refuse every write.
+    A remaining configuration would make the API server call a closed port and reject every write.
     """
     for word in ("Mutating", "Validating"):
         kind = GroupVersionKind("admissionregistration.k8s.io", "v1", f"{word}WebhookConfiguration")
@@ -119,17 +119,17 @@ async def remove_webhooks(client: Client, name: str, *, url: str) -> None:
 
 
 async def _apply(client: Client, manifest: dict[str, Any]) -> None:
-    """Apply an object as the program declares it; a refusal says how to go on without."""
+    """Apply an object. Raises `InstallationError` if the API server rejects it."""
     try:
         await client.apply(Unstructured(manifest), force=True)
     except Unauthorized:
         raise
     except APIError as error:
         what = f"{manifest['kind']} {manifest['metadata']['name']}"
-        advice = "run as somebody who may do that, or" if isinstance(error, Forbidden) else "mend it, or"
+        advice = "use credentials with this permission" if isinstance(error, Forbidden) else "fix the error"
         raise InstallationError(
-            f"development installs {what}, and the server refuses: {error}; {advice} install the output of "
-            "`kubewright manifests` yourself and run with --production"
+            f"cannot install {what}: {error}; {advice}, or apply the output of `kubewright manifests` and "
+            "run with --production"
         ) from error
 
 
@@ -138,5 +138,5 @@ def _path(webhook: Webhook) -> str:
     return webhook_path(resource_info(webhook.of).gvk, mutating=webhook.mutating)
 
 
-def _client_config(url: str, authority: bytes) -> dict[str, Any]:
-    return {"url": url, "caBundle": base64.b64encode(authority).decode()}
+def _client_config(url: str, ca_bundle: bytes) -> dict[str, Any]:
+    return {"url": url, "caBundle": base64.b64encode(ca_bundle).decode()}

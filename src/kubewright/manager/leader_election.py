@@ -1,10 +1,10 @@
-"""One leader among replicas, by a Lease that the leader keeps renewing.
+"""Leader election among replicas with a Lease.
 
-A candidate takes the lease when it is free, or when its holder has not changed it for `lease_duration` by
-the candidate's own clock, so clocks need not agree. The leader renews it every `retry_period`. It counts
-itself as leader only until `renew_deadline` after the last renewal *began*, which is sooner than anybody else
-may take over; `holds()` answers that from the clock alone. So a process that was stopped and wakes up late
-knows at its next look that its time is over, even before its renewal fails. The manager asks before each
+A candidate acquires the Lease if it has no holder, or if the holder has not renewed it for `lease_duration`
+on the candidate's own clock, so clocks need not agree. The leader renews the Lease every `retry_period`. It
+is the leader only until `renew_deadline` after the last successful renewal *started*, which is before another
+replica can acquire the Lease; `is_leader()` computes this from the clock alone. A process that was paused
+therefore detects that it lost leadership before its next renewal fails. The manager checks it before each
 attempt to write.
 """
 
@@ -39,16 +39,16 @@ _NEVER = float("-inf")
 
 
 class LeadershipLost(Exception):
-    """This process is no longer the leader and must not write any more."""
+    """This process is no longer the leader and must not write."""
 
 
 def _clock() -> float:
-    """Seconds that also pass while the machine sleeps, where the system can tell."""
+    """Return a clock in seconds that includes the time while the machine is suspended, where supported."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def default_identity() -> str:
-    """A name for this process that no other has."""
+    """Return a unique identity for this process."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -56,11 +56,11 @@ def default_identity() -> str:
 def _status_metric() -> Any:
     from prometheus_client import Gauge
 
-    return Gauge("leader_election_master_status", "1 while this process is the leader, else 0", ("name",))
+    return Gauge("leader_election_master_status", "1 if this process is the leader, else 0", ("name",))
 
 
 class LeaderElector:
-    """Campaigns for a lease; needs `get`, `create` and `update` on `leases.coordination.k8s.io`."""
+    """Acquires and renews a Lease. Permissions: `get`, `create` and `update` of `leases`."""
 
     def __init__(
         self,
@@ -78,58 +78,62 @@ class LeaderElector:
     ) -> None:
         if not retry_period * 1.2 < renew_deadline < lease_duration:
             raise ValueError(
-                "leader election needs retry_period x 1.2 < renew_deadline < lease_duration, not "
+                "leader election requires retry_period x 1.2 < renew_deadline < lease_duration, not "
                 f"{retry_period:g} < {renew_deadline:g} < {lease_duration:g}"
             )
         self.name = name
-        self.namespace = namespace or in_cluster_namespace("leader election needs a namespace for its lease")
+        self.namespace = namespace or in_cluster_namespace(
+            "the namespace of the leader election Lease is unknown"
+        )
         self.identity = identity or default_identity()
         self.lease_duration = lease_duration
         self.renew_deadline = renew_deadline
         self.retry_period = retry_period
         self.release_on_stop = release_on_stop
         self.leader = ""
-        """The identity of the present leader, as last seen."""
+        """Identity of the current leader, as last observed."""
         self._client = client
         self._clock = clock
-        self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._rng = rng or random.Random()  # noqa: S311 - not used for security
         self._renewed_at = _NEVER
         self._observed: tuple[object, ...] | None = None
         self._observed_at = 0.0
-        self._unanswered = False
+        self._uncertain = False
         self._status: Any = _status_metric().labels(name)
         self._status.set(0)
 
-    def holds(self) -> bool:
-        """Whether this process may act as the leader right now."""
+    def is_leader(self) -> bool:
+        """Whether this process is the leader now."""
         return self._clock() - self._renewed_at < self.renew_deadline
 
     def check(self) -> None:
-        """Raise `LeadershipLost` unless this process may act as the leader right now."""
-        if not self.holds():
+        """Raise `LeadershipLost` if this process is not the leader now."""
+        if not self.is_leader():
             raise LeadershipLost(f"{self.identity} no longer holds the lease {self.namespace}/{self.name}")
 
     def check_health(self) -> None:
-        """A health check: a leader whose time is over should have ended long ago."""
+        """Health check: fail if the Lease has expired and the process is still running."""
         if self._renewed_at != _NEVER and self._clock() - self._renewed_at > self.lease_duration:
-            raise LeadershipLost(f"the lease {self.namespace}/{self.name} ran out and the process goes on")
+            raise LeadershipLost(
+                f"the lease {self.namespace}/{self.name} has expired and the process is still running"
+            )
 
     async def acquire(self) -> None:
         """Wait until this process is the leader."""
-        logger.info("%s: waiting to become the leader of %s/%s", self.identity, self.namespace, self.name)
-        while not await self._try():  # noqa: ASYNC110 - asks a server, which sends no signal
+        logger.info("waiting for leadership", extra=self._log_fields())
+        while not await self._try():  # noqa: ASYNC110 - polls a server
             await asyncio.sleep(self.retry_period * self._rng.uniform(1.0, 1.2))
-        logger.info("%s: became the leader of %s/%s", self.identity, self.namespace, self.name)
+        logger.info("acquired leadership", extra=self._log_fields())
 
-    async def keep(self) -> None:
-        """Renew until that is no longer possible, then raise `LeadershipLost`."""
+    async def renew(self) -> None:
+        """Renew the Lease until that fails, then raise `LeadershipLost`."""
         self._status.set(1)
         try:
-            await self._renew()
+            await self._renew_until_lost()
         finally:
             self._status.set(0)
 
-    async def _renew(self) -> None:
+    async def _renew_until_lost(self) -> None:
         while True:
             await asyncio.sleep(self.retry_period)
             deadline = self._renewed_at + self.renew_deadline
@@ -137,17 +141,18 @@ class LeaderElector:
                 if self._clock() >= deadline:
                     self.check()
                     raise LeadershipLost(
-                        f"the lease {self.namespace}/{self.name} could not be renewed in time"
+                        f"the lease {self.namespace}/{self.name} could not be renewed within "
+                        f"{self.renew_deadline:g} s"
                     )
                 if self.leader and self.leader != self.identity:
                     self._renewed_at = _NEVER
-                    raise LeadershipLost(f"{self.leader} has taken the lease {self.namespace}/{self.name}")
+                    raise LeadershipLost(f"{self.leader} acquired the lease {self.namespace}/{self.name}")
                 await asyncio.sleep(min(self.retry_period, max(0.0, deadline - self._clock())))
 
     async def release(self) -> None:
-        """Give the lease up so that another one need not wait for it to run out."""
-        # A campaign that was broken off may have been won without our knowing.
-        held = self._renewed_at != _NEVER or self._unanswered
+        """Release the Lease, so that another replica can acquire it without waiting until it expires."""
+        # An attempt that was cancelled before its response may have acquired the lease.
+        held = self._renewed_at != _NEVER or self._uncertain
         self._renewed_at = _NEVER
         if not (held and self.release_on_stop):
             return
@@ -161,7 +166,7 @@ class LeaderElector:
                 lease.spec.renew_time = lease.spec.acquire_time = now_micro()
                 await self._client.update(lease)
         except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
-            logger.warning("the lease %s/%s could not be released: %s", self.namespace, self.name, error)
+            logger.warning("could not release lease", extra={**self._log_fields(), "error": str(error)})
 
     async def _try_until(self, deadline: float) -> bool:
         try:
@@ -171,22 +176,24 @@ class LeaderElector:
             return False
 
     async def _try(self) -> bool:
-        """Take or renew the lease; whether this process is the leader now."""
-        began = self._clock()
-        self._unanswered = True
+        """Try to acquire or renew the Lease; return whether this process is the leader now."""
+        started = self._clock()
+        self._uncertain = True
         try:
-            taken = await self._write()
-            self._unanswered = False
+            acquired = await self._write()
+            self._uncertain = False
         except (Conflict, AlreadyExists):
-            self._unanswered = False
+            self._uncertain = False
             return False
         except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
-            logger.warning("leader election on %s/%s: %s", self.namespace, self.name, error)
+            logger.warning(
+                "could not acquire or renew lease", extra={**self._log_fields(), "error": str(error)}
+            )
             return False
-        if taken:
+        if acquired:
             self.leader = self.identity
-            self._renewed_at = began
-        return taken
+            self._renewed_at = started
+        return acquired
 
     async def _write(self) -> bool:
         from kubewright.api.coordination.v1 import Lease, LeaseSpec
@@ -208,12 +215,12 @@ class LeaderElector:
         spec = lease.spec or LeaseSpec()
         holder = spec.holder_identity or ""
         seen = (holder, spec.renew_time, spec.acquire_time, spec.lease_transitions)
-        # The moment it was seen, not the one it was asked for: it may have been renewed in between.
+        # The time of the response, not of the request: the lease may have been renewed in between.
         seen_at = self._clock()
         if seen != self._observed:
             self._observed, self._observed_at = seen, seen_at
         if holder and holder != self.leader:
-            logger.info("%s/%s: the leader is %s", self.namespace, self.name, holder)
+            logger.info("observed leader", extra={**self._log_fields(), "leader": holder})
         self.leader = holder
         if holder and holder != self.identity:
             duration = max(float(spec.lease_duration_seconds or 0), self.lease_duration)
@@ -229,6 +236,9 @@ class LeaderElector:
         await self._client.update(lease)
         return True
 
+    def _log_fields(self) -> dict[str, str]:
+        return {"lease": f"{self.namespace}/{self.name}", "identity": self.identity}
+
     async def _get(self) -> Lease | None:
         from kubewright.api.coordination.v1 import Lease
 
@@ -238,8 +248,8 @@ class LeaderElector:
             return None
 
 
-def in_cluster_namespace(why: str) -> str:
-    """The namespace of the pod this runs in; outside of a cluster one has to be named, and `why` is said."""
+def in_cluster_namespace(message: str) -> str:
+    """Return the namespace of the current pod. Outside of a pod, raises `SettingsError` with `message`."""
     try:
         with open("/var/run/secrets/kubernetes.io/serviceaccount/namespace") as file:
             return file.read().strip()
@@ -248,7 +258,7 @@ def in_cluster_namespace(why: str) -> str:
     named = os.environ.get("POD_NAMESPACE", "")
     if not named:
         raise SettingsError(
-            f"{why}, and this is not a pod: name one with --leader-election-namespace "
+            f"{message}; outside of a pod, set it with --leader-election-namespace "
             "(settings.leader_election_namespace) or the variable POD_NAMESPACE"
         )
     return named

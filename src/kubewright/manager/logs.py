@@ -1,7 +1,10 @@
-"""Log lines for people or for machines, each with the object it is about.
+"""Log formatting: a fixed message with structured fields, for terminals or as JSON.
 
-`setup("json")` writes one JSON object per line with the fields of the call (`controller`, `namespace`,
-`object`, `reconcile_id`, ...); `setup("console")` writes aligned text, in colour on a terminal.
+    logger.info("started controller", extra={"controller": "shop", "workers": 1})
+
+`setup("console")` prints `12:02:09.323 INFO    started controller controller=shop workers=1`, in colour on a
+terminal. `setup("json")` prints one JSON object per line. Lines that are logged inside a reconcile get the
+fields `controller`, `namespace`, `object` and `reconcile_id`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ _COLOURS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRI
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What was said beside the message."""
+    """Return the structured fields of a record, with those of the current reconcile."""
     fields = {
         name: value
         for name, value in vars(record).items()
@@ -29,19 +32,19 @@ def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     current = current_reconcile.get()
     if current is not None:
         fields.setdefault("controller", current.controller)
-        fields.setdefault("reconcile_id", current.id)
         if isinstance(current.request, Request):
-            fields.setdefault("object", current.request.name)
             if current.request.namespace:
                 fields.setdefault("namespace", current.request.namespace)
+            fields.setdefault("object", current.request.name)
+        fields.setdefault("reconcile_id", current.id)
     return fields
 
 
 class JSONFormatter(logging.Formatter):
-    """One JSON object per line."""
+    """One JSON object per line; the traceback of an exception is in `stacktrace`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Print a record."""
+        """Format a record."""
         line: dict[str, Any] = {
             "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -51,7 +54,8 @@ class JSONFormatter(logging.Formatter):
         for name, value in fields_of(record).items():
             line[name] = value if isinstance(value, str | int | float | bool | dict | list) else str(value)
         if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = self.formatException(record.exc_info)
+            line.setdefault("error", f"{record.exc_info[0].__name__}: {record.exc_info[1]}")
+            line["stacktrace"] = self.formatException(record.exc_info)
         try:
             return encode(line).decode()
         except (TypeError, NotImplementedError):
@@ -59,21 +63,17 @@ class JSONFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Aligned text."""
+    """Time, level, message, and fields as `name=value`; a traceback follows on its own lines."""
 
     def __init__(self, *, colours: bool = False) -> None:
         super().__init__()
         self._colours = colours
 
     def format(self, record: logging.LogRecord) -> str:
-        """Print a record."""
+        """Format a record."""
         moment = datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]
-        fields = fields_of(record)
-        fields.setdefault("kind", fields.get("controller", ""))
-        where = "/".join(str(fields[name]) for name in ("namespace", "object") if name in fields)
-        # A line about a request as such names it already.
-        subject = "" if "request" in fields else f"{fields.get('kind', '')} {where}".strip()
-        text = f"{moment} {record.levelname:<7} {subject + ': ' if subject else ''}{record.getMessage()}"
+        fields = "".join(f" {name}={_quote(value)}" for name, value in fields_of(record).items())
+        text = f"{moment} {record.levelname:<7} {record.getMessage()}{fields}"
         if self._colours and record.levelname in _COLOURS:
             text = f"{_COLOURS[record.levelname]}{text}\x1b[0m"
         if record.exc_info and record.exc_info[0] is not None:
@@ -81,10 +81,20 @@ class ConsoleFormatter(logging.Formatter):
         return text
 
 
+def _quote(value: object) -> str:
+    """Return a value as text, in quotes if it contains spaces, quotes or line breaks."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = str(value)
+    if text and not any(character in text for character in ' "=\n\r\t'):
+        return text
+    return encode(text).decode()
+
+
 def setup(
     style: Literal["json", "console"] = "console", level: str | int = "INFO", stream: IO[str] | None = None
 ) -> None:
-    """Send every log line of the process to one place in one form."""
+    """Configure the root logger to write to one stream (by default stderr) in one style."""
     target = stream if stream is not None else sys.stderr
     handler = logging.StreamHandler(target)
     if style == "json":

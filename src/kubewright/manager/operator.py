@@ -1,4 +1,4 @@
-"""`Operator`: the short form. Decorated functions in, a running manager out.
+"""`Operator`: declares an operator with decorated functions.
 
     operator = Operator("guestbook")
 
@@ -6,22 +6,20 @@
     async def reconcile(guestbook: Guestbook, ctx: Context) -> Result | None: ...
 
     @operator.default(Guestbook)
-    def fill(guestbook: Guestbook) -> None: ...
+    def set_defaults(guestbook: Guestbook) -> None: ...
 
-It has nothing of its own: each decorator notes what `Manager`, `ControllerBuilder` and `WebhookServer` are
-told when the operator is run (`assembly`). Functions get their arguments by type (`injection`), may be plain
-or async, and the permissions and webhook configurations that they need follow from what they declare.
+It is a thin layer on `Manager`, `ControllerBuilder` and `WebhookServer`: each decorator stores a declaration,
+and `operator_runtime` builds the manager from them. Functions receive their arguments by type (`injection`)
+and may be plain or async. RBAC rules and webhook configurations follow from the declarations (`rbac`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import difflib
-import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack, cast
 
 from kubewright.api.declarations import Declaration, Webhook, is_resource, webhook_path
 from kubewright.api.meta import MetaObject
@@ -30,52 +28,76 @@ from kubewright.cache import Cache, CachedClient
 from kubewright.cache.indexes import Index, by_function
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
-from kubewright.controller.builder import ControllerBuilder
-from kubewright.controller.daemons import DaemonController, StopEvent
+from kubewright.controller.daemons import StopEvent
+from kubewright.controller.manager_protocol import Runnable
+from kubewright.controller.rate_limiters import RateLimiter
 from kubewright.controller.request import Request
-from kubewright.controller.timers import add_timer
 from kubewright.webhook.conversion import Converter
 
-from . import rbac as permissions
+from . import rbac
 from .context import Context, ObjectLogger
 from .events import EventRecorder
-from .injection import InjectedFunction, InjectionError, check_takes, describe, where_is
+from .injection import InjectedFunction, InjectionError, check_arguments, describe, source_location
 from .manager import Manager
 from .probes import Probes
+from .registration import (
+    WebhookOptions,
+    as_sequence,
+    check_keywords,
+    check_kind,
+    check_predicates,
+    dashed_name,
+    suggest_keywords,
+)
 from .settings import Settings
 
-F = TypeVar("F", bound=Callable[..., Any])
-Watched = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
+F = TypeVar("F", bound=Callable[..., object])
+ObjectT = TypeVar("ObjectT")
+MappedKind = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
 """A kind, and a function from its objects to requests."""
 
-PROCESS: dict[type, str] = {
+PROCESS_VALUES: dict[type, str] = {
     CachedClient: "client",
     Client: "client",
     Cache: "cache",
     EventRecorder: "recorder",
     Manager: "manager",
 }
-"""What every function of an operator can have."""
-CALL: dict[type, str] = {
+"""Types that every function of an operator can have as parameters."""
+OBJECT_VALUES: dict[type, str] = {
     Context: "context",
     Request: "request",
     ObjectLogger: "log",
     logging.Logger: "log",
-    **PROCESS,
+    **PROCESS_VALUES,
 }
-"""What a function about an object can have beside the object."""
+"""Types that a function for an object can have as parameters, besides the object."""
+
+
+@dataclass(slots=True)
+class WatchedKind:
+    """A kind that a reconciler watches, and the function from its objects to requests."""
+
+    kind: AnyKind
+    map_function: InjectedFunction
+    reconciles: type[MetaObject] | None = None
+    """The reconciled kind; `None` for the only one of the operator."""
+    predicates: Sequence[Callable[..., bool]] = ()
+    metadata_only: bool | None = None
+    optional: bool = False
+    priority: int | None = None
 
 
 @dataclass(slots=True)
 class ObjectHandler:
-    """A function about objects of a kind, and how it is to be called."""
+    """A function for objects of a kind, and its options."""
 
     kind: type[MetaObject]
-    function: Callable[..., Any]
+    function: Callable[..., object]
     call: InjectedFunction
     options: dict[str, Any] = field(default_factory=dict)
     owns: Sequence[type[MetaObject]] = ()
-    watches: Sequence[tuple[AnyKind, InjectedFunction]] = ()
+    watches: Sequence[WatchedKind] = ()
     predicates: Sequence[Callable[..., bool]] = ()
 
 
@@ -89,7 +111,7 @@ class AdmissionFunction:
 
 
 class Operator:
-    """A program that looks after kinds of objects."""
+    """The controllers, webhooks and settings of one program."""
 
     def __init__(
         self, name: str, *, namespaces: Sequence[str] | None = None, scheme: Scheme | None = None
@@ -98,8 +120,9 @@ class Operator:
         self.settings = Settings(namespaces=namespaces)
         self.scheme = scheme if scheme is not None else Scheme()
         self.probes = Probes()
-        """Named checks of health and readiness; add your own."""
+        """Health and readiness checks; add your own."""
         self.reconcilers: list[ObjectHandler] = []
+        self.watchers: list[WatchedKind] = []
         self.finalizers: dict[type[MetaObject], ObjectHandler] = {}
         self.timers: list[ObjectHandler] = []
         self.daemons: list[ObjectHandler] = []
@@ -110,146 +133,248 @@ class Operator:
         self.startup: list[InjectedFunction] = []
         self.cleanup: list[InjectedFunction] = []
 
-    # Functions about objects
+    # Functions for objects
 
+    @suggest_keywords
     def reconcile(
         self,
         kind: type[MetaObject],
         *,
         owns: Sequence[type[MetaObject]] = (),
-        watches: Sequence[Watched] = (),
+        watches: Sequence[MappedKind] = (),
         predicates: Sequence[Callable[..., bool]] = (),
+        name: str = "",
         workers: int = 1,
         timeout: float | None = None,
-        name: str = "",
-        **options: Any,
+        rate_limiter: RateLimiter[Request] | None = None,
+        sync_timeout: float | None = None,
+        needs_leader: bool | None = None,
+        warm_up: bool | None = None,
+        recover: bool | None = None,
+        tracing: bool = False,
+        priority: int | None = None,
     ) -> Callable[[F], F]:
-        """Call the function whenever an object of `kind`, or something it owns, may need attention.
+        """Call the function when an object of `kind`, or an object that it owns, changes.
 
-        `watches` pairs other kinds with a function from their objects to requests; it may be async, and what
-        it asks for beside the object (a `Client`, the `Cache`) is found by type. Of Secrets and ConfigMaps it
-        sees metadata alone, unless `settings.allow` or `settings.kinds` has them kept. Further options are
-        those of `ControllerBuilder.with_options`. Objects that are being deleted are left alone; see
-        `finalize`.
+        `watches` pairs other kinds with a function from their objects to requests, as the decorator `watches`
+        does. The other options are those of `ControllerBuilder.with_options`. The function is not called for
+        objects that are being deleted; see `finalize`.
         """
         check_kind(kind)
-        check_options("reconcile", options, ControllerBuilder.with_options, ("owns", "watches", "predicates"))
-        owned, tests = sequence_of("owns", owns), sequence_of("predicates", predicates)
+        owned, tests = as_sequence("owns", owns), check_predicates(predicates)
         for each in owned:
             check_kind(each)
-        for test in tests:
-            if not callable(test):
-                raise TypeError(f"predicates: {test!r} is no predicate: give a function of a Change")
-        watched = [_watched(pair) for pair in sequence_of("watches", watches)]
+        watched = [_watched_kind(pair) for pair in as_sequence("watches", watches)]
+        options = {
+            "name": name or None,
+            "workers": workers,
+            "timeout": timeout,
+            "rate_limiter": rate_limiter,
+            "sync_timeout": sync_timeout,
+            "needs_leader": needs_leader,
+            "warm_up": warm_up,
+            "recover": recover,
+            "tracing": tracing,
+            "priority": priority,
+        }
 
         def register(function: F) -> F:
-            chosen = {"workers": workers, "timeout": timeout, "name": name or None, **options}
-            handler = self._handler(kind, function, "reconciler", chosen)
+            handler = self._handler(kind, function, "reconciler", options)
             handler.owns, handler.watches, handler.predicates = owned, watched, tests
             self.reconcilers.append(handler)
             return function
 
         return register
 
+    @suggest_keywords
+    def watches(
+        self,
+        kind: AnyKind,
+        *,
+        reconciles: type[MetaObject] | None = None,
+        predicates: Sequence[Callable[..., bool]] = (),
+        metadata_only: bool | None = None,
+        optional: bool = False,
+        priority: int | None = None,
+    ) -> Callable[[F], F]:
+        """Watch another kind: the function returns the requests to reconcile when an object of it changes.
+
+        `reconciles` is the kind of the requested objects; it can be omitted if the operator reconciles only
+        one kind. The function may be async, and receives further arguments by type (a `Client`, the `Cache`).
+        Of Secrets and ConfigMaps it receives a `PartialObjectMetadata`, unless `metadata_only=False` or
+        `settings.allow` includes the kind. An `optional` kind may be installed later.
+        """
+        if isinstance(kind, type):
+            check_kind(kind)
+        if reconciles is not None:
+            check_kind(reconciles)
+        tests = check_predicates(predicates)
+
+        def register(function: F) -> F:
+            mapped = InjectedFunction(function, PROCESS_VALUES, role="map function", given=1)
+            self.watchers.append(
+                WatchedKind(kind, mapped, reconciles, tests, metadata_only, optional, priority)
+            )
+            return function
+
+        return register
+
+    @suggest_keywords
     def finalize(self, kind: type[MetaObject], *, finalizer: str = "") -> Callable[[F], F]:
-        """Call the function before an object of `kind` goes; it stays until the function has succeeded.
+        """Call the function before an object of `kind` is deleted; deletion waits until it has succeeded.
 
         The finalizer (by default the group of the kind and the name of the operator) is stored before the
-        object is reconciled for the first time. A `Result` with `requeue_after` says: not yet.
+        object is first reconciled. Return `Result(requeue_after=...)` if the cleanup is not finished yet.
         """
         check_kind(kind)
 
         def register(function: F) -> F:
             if kind in self.finalizers:
-                raise InjectionError(f"{describe(function)}: {kind.__name__} has a finalizer already")
-            mark = finalizer
-            if not mark:
+                raise InjectionError(f"{describe(function)}: {kind.__name__} already has a finalizer")
+            name = finalizer
+            if not name:
                 assert kind.gvk is not None
                 if not is_resource(kind):
                     raise InjectionError(
-                        f"{describe(function)}: {kind.__name__} is not a kind of yours: name the finalizer, "
+                        f"{describe(function)}: {kind.__name__} is not a custom resource; "
+                        "name the finalizer: "
                         f'finalize({kind.__name__}, finalizer="example.com/{self.name}")'
                     )
-                mark = f"{kind.gvk.group}/{self.name}"
-            handler = self._handler(kind, function, "finalizer", {"finalizer": mark})
-            self.finalizers[kind] = handler
+                name = f"{kind.gvk.group}/{self.name}"
+            self.finalizers[kind] = self._handler(kind, function, "finalizer", {"finalizer": name})
             return function
 
         return register
 
-    def timer(self, kind: type[MetaObject], *, every: float, **options: Any) -> Callable[[F], F]:
-        """Call the function for every object of `kind`, every so many seconds.
+    @suggest_keywords
+    def timer(
+        self,
+        kind: type[MetaObject],
+        *,
+        interval: float,
+        initial_delay: float = 0.0,
+        idle: float = 0.0,
+        sharp: bool = False,
+        when: Callable[[ObjectT], bool] | None = None,
+        name: str = "",
+        workers: int = 10,
+        timeout: float | None = None,
+    ) -> Callable[[F], F]:
+        """Call the function for each object of `kind` every `interval` seconds.
 
-        Options are those of `add_timer`: `initial_delay`, `idle`, `sharp`, `when`, `workers`, `name`, ...
+        Options are those of `kubewright.controller.add_timer`.
         """
         check_kind(kind)
-        check_options("timer", options, add_timer, ("every",))
-        if every <= 0:
-            raise ValueError(f"a timer needs an interval above 0 seconds, not {every:g}")
+        if interval <= 0:
+            raise ValueError(f"the interval of a timer must be greater than 0 seconds, not {interval:g}")
+        options = {
+            "interval": interval,
+            "initial_delay": initial_delay,
+            "idle": idle,
+            "sharp": sharp,
+            "when": when,
+            "workers": workers,
+            "timeout": timeout,
+        }
 
         def register(function: F) -> F:
-            chosen = {"interval": every, "name": _dashed(function, "timer"), **options}
-            self.timers.append(self._handler(kind, function, "timer", chosen))
+            handler = self._handler(kind, function, "timer", options)
+            handler.options["name"] = name or dashed_name(function, "timer")
+            self.timers.append(handler)
             return function
 
         return register
 
-    def daemon(self, kind: type[MetaObject], **options: Any) -> Callable[[F], F]:
-        """Run the function beside every object of `kind` for as long as the object exists.
+    @suggest_keywords
+    def daemon(
+        self,
+        kind: type[MetaObject],
+        *,
+        name: str = "",
+        when: Callable[[ObjectT], bool] | None = None,
+        identity: Callable[[ObjectT], object] | None = None,
+        finalizer: str = "",
+        initial_delay: float = 0.0,
+        rate_limiter: RateLimiter[Request] | None = None,
+        stop_timeout: float = 10.0,
+        needs_leader: bool = True,
+        workers: int = 10,
+    ) -> Callable[[F], F]:
+        """Run the function in the background for each object of `kind`, until the object is deleted.
 
-        It may ask for `StopEvent`, to end by itself; a plain function has to. Options: those of `add_daemon`.
+        A parameter of type `StopEvent` lets it end by itself; a plain function must have one. Options are
+        those of `kubewright.controller.add_daemon`.
         """
         check_kind(kind)
-        check_options("daemon", options, DaemonController)
+        options = {
+            "when": when,
+            "identity": identity,
+            "finalizer": finalizer,
+            "initial_delay": initial_delay,
+            "rate_limiter": rate_limiter,
+            "stop_timeout": stop_timeout,
+            "needs_leader": needs_leader,
+            "workers": workers,
+        }
 
         def register(function: F) -> F:
-            handler = self._handler(kind, function, "daemon", {}, {StopEvent: "stopped"})
-            if not handler.call.is_async and "stopped" not in handler.call.parameters.values():
+            handler = self._handler(kind, function, "daemon", options, {StopEvent: "stop"})
+            if not handler.call.is_async and "stop" not in handler.call.parameters.values():
                 raise InjectionError(
-                    f"{describe(function)}: a plain function cannot be cancelled; let it take "
-                    "stopped: StopEvent and end when that is true, or make it async"
+                    f"{describe(function)}: a plain function cannot be cancelled; add a parameter "
+                    "stop: StopEvent and return when it is set, or make the function async"
                 )
-            handler.options = {"name": _dashed(function, "daemon"), **options}
+            handler.options["name"] = name or dashed_name(function, "daemon")
             self.daemons.append(handler)
             return function
 
         return register
 
     def index(self, kind: type[MetaObject], name: str) -> Callable[[F], F]:
-        """Find objects of `kind` by the texts that the function gives: `list(kind, fields={name: text})`."""
+        """Index objects of `kind` by the strings that the function returns.
+
+        `client.list(kind, fields={name: value})` then finds objects in the cache by index.
+        """
         check_kind(kind)
 
         def register(function: F) -> F:
-            check_takes(function, 1, "an index takes one argument, the object")
-            self.indexes.append((kind, by_function(name, kind, function)))
+            check_arguments(function, 1, "an index function takes one argument, the object")
+            index: Callable[[MetaObject], Iterable[str]] = cast(Any, function)
+            self.indexes.append((kind, by_function(name, kind, index)))
             return function
 
         return register
 
     # Webhooks
 
-    def default(self, kind: type[MetaObject], **webhook: Any) -> Callable[[F], F]:
-        """Fill in objects of `kind` before they are stored (a mutating webhook).
+    def default(self, kind: type[MetaObject], **options: Unpack[WebhookOptions]) -> Callable[[F], F]:
+        """Set defaults of objects of `kind` before they are stored (mutating webhook).
 
-        The function takes the object, and the `AdmissionRequest` if it has a second parameter. Options are
-        those of `Webhook`: `failure_policy`, `timeout_seconds`, ...
+        The function takes the object and, as an optional second parameter, the `AdmissionRequest`.
         """
-        return self._admission(kind, self.defaults, mutating=True, options=webhook)
+        check_keywords("default", options, WebhookOptions.__annotations__)
+        return self._admission(kind, self.defaults, mutating=True, options=dict(options))
 
     def validate(
-        self, kind: type[MetaObject], *, on: Sequence[str] = ("create", "update"), **webhook: Any
+        self,
+        kind: type[MetaObject],
+        *,
+        on: Sequence[str] = ("create", "update"),
+        **options: Unpack[WebhookOptions],
     ) -> Callable[[F], F]:
-        """Refuse objects of `kind` that are wrong (a validating webhook).
+        """Reject invalid objects of `kind` (validating webhook).
 
-        The function takes the new and the old object, and the `AdmissionRequest` if it has a third parameter.
+        The function takes the new and the old object and, as an optional third parameter, the
+        `AdmissionRequest`; it returns or yields `FieldError`s.
         """
-        options = {"verbs": tuple(on), **webhook}
-        return self._admission(kind, self.validators, mutating=False, options=options)
+        check_keywords("validate", options, ("on", *WebhookOptions.__annotations__))
+        every = {"verbs": as_sequence("on", on), **options}
+        return self._admission(kind, self.validators, mutating=False, options=every)
 
     def _admission(
         self,
         kind: type[MetaObject],
-        known: dict[type[MetaObject], AdmissionFunction],
+        functions: dict[type[MetaObject], AdmissionFunction],
         *,
         mutating: bool,
         options: dict[str, Any],
@@ -272,72 +397,95 @@ class Operator:
             }
 
         def register(function: F) -> F:
-            word = "defaulting" if mutating else "validating"
-            if kind in known:
-                raise InjectionError(f"{describe(function)}: {kind.__name__} has a {word} function already")
+            role = "defaulting" if mutating else "validating"
+            if kind in functions:
+                raise InjectionError(f"{describe(function)}: {kind.__name__} already has a {role} function")
             if mutating:
-                check_takes(function, 1, "takes the object, and the AdmissionRequest if it wants to")
-            else:
-                check_takes(
-                    function, 2, "takes the new and the old object, and the AdmissionRequest if it wants to"
+                check_arguments(
+                    function, 1, "a defaulting function takes the object and optionally the AdmissionRequest"
                 )
-            declared = Webhook(mutating=mutating, where=where_is(function), **options)
-            known[kind] = AdmissionFunction(kind, function, declared)
+            else:
+                check_arguments(
+                    function,
+                    2,
+                    "a validating function takes the new and the old object and optionally the "
+                    "AdmissionRequest",
+                )
+            webhook = Webhook(mutating=mutating, where=source_location(function), **options)
+            functions[kind] = AdmissionFunction(kind, function, webhook)
             return function
 
         return register
 
     def convert(self, converter: Converter) -> Converter:
-        """Convert between the versions of a kind (a conversion webhook)."""
+        """Convert between the versions of a kind (conversion webhook)."""
         self.converters.append(converter)
         return converter
 
     # The process
 
     def on_startup(self, function: F) -> F:
-        """Call the function, on every replica, before anything starts. Its client reads from the server."""
-        self.startup.append(InjectedFunction(function, PROCESS, what="startup function"))
+        """Call the function on every replica before controllers start. Its client reads from the server."""
+        self.startup.append(InjectedFunction(function, PROCESS_VALUES, role="startup function"))
         return function
 
     def on_cleanup(self, function: F) -> F:
-        """Call the function after everything has stopped, while a leader still leads."""
-        self.cleanup.append(InjectedFunction(function, PROCESS, what="cleanup function"))
+        """Call the function after controllers have stopped and before leadership is released."""
+        self.cleanup.append(InjectedFunction(function, PROCESS_VALUES, role="cleanup function"))
         return function
 
     def _handler(
         self,
         kind: type[MetaObject],
-        function: Callable[..., Any],
-        what: str,
+        function: Callable[..., object],
+        role: str,
         options: dict[str, Any],
         more: dict[type, str] | None = None,
     ) -> ObjectHandler:
-        known = {kind: "object", **CALL, **(more or {})}
-        return ObjectHandler(kind, function, InjectedFunction(function, known, what=what), options)
+        known = {kind: "object", **OBJECT_VALUES, **(more or {})}
+        return ObjectHandler(kind, function, InjectedFunction(function, known, role=role), dict(options))
 
-    # What manifests need
+    # Declarations for manifests
 
     def declarations(self) -> Iterable[Declaration]:
-        """The permissions and webhooks that follow from the decorators and the settings."""
-        yield from permissions.of(self)
+        """Return the RBAC rules and webhooks that the operator requires."""
+        yield from rbac.rules_of(self)
         yield from self.webhooks()
 
     def webhooks(self) -> list[Webhook]:
-        """The admission webhooks that are declared."""
+        """Return the declared admission webhooks."""
         return [each.webhook for each in (*self.defaults.values(), *self.validators.values())]
 
     @property
     def kinds(self) -> list[type[MetaObject]]:
-        """The kinds of its own that the operator looks after: those whose definitions it needs installed."""
+        """The custom resources of the operator, whose CRDs must be installed."""
         every = [each.kind for each in (*self.reconcilers, *self.timers, *self.daemons)]
         every += [*self.finalizers, *self.defaults, *self.validators]
         every += [kind for converter in self.converters for kind in converter.types]
         return [kind for kind in dict.fromkeys(every) if is_resource(kind)]
 
+    def watches_of(self, handler: ObjectHandler) -> list[WatchedKind]:
+        """Return the kinds that a reconciler watches, declared by its option or by the decorator.
+
+        Raises a `TypeError` if it is ambiguous which kind a decorator is for.
+        """
+        kinds = list(dict.fromkeys(each.kind for each in self.reconcilers))
+        found = list(handler.watches)
+        for each in self.watchers:
+            if each.reconciles is None and len(kinds) > 1:
+                names = " and ".join(kind.__name__ for kind in kinds)
+                raise TypeError(
+                    f"{describe(each.map_function.function)}: the operator reconciles {names}; choose one "
+                    f"with @operator.watches(..., reconciles={kinds[0].__name__})"
+                )
+            if each.reconciles in (None, handler.kind):
+                found.append(each)
+        return found
+
     # Running
 
     def manager(self, client: Client) -> Manager:
-        """Make the manager that runs this operator against the cluster of a client."""
+        """Build the manager that runs this operator in the cluster of a client."""
         from .operator_runtime import build_runtime
 
         return build_runtime(self, client).manager
@@ -345,71 +493,33 @@ class Operator:
     async def run(
         self,
         client: Client | None = None,
-        stop: asyncio.Event | None = None,
         *,
-        also: Sequence[Callable[[Manager, EventRecorder], Any]] = (),
+        stop: asyncio.Event | None = None,
+        runnables: Sequence[Callable[[Manager, EventRecorder], Runnable]] = (),
     ) -> None:
-        """Run until `stop` is set or a signal comes; connects as kubectl would if no client is given.
+        """Run until `stop` is set or SIGINT or SIGTERM is received.
 
-        `also` are functions that make further parts of the process.
+        Without a client it connects as kubectl does. `runnables` are factories of additional components.
         """
         from .operator_runtime import run
 
-        own = client is None
+        own_client = client is None
         client = client if client is not None else Client.connect()
         try:
-            await run(self, client, stop, also)
+            await run(self, client, stop, runnables)
         finally:
-            if own:
+            if own_client:
                 await client.aclose()
 
 
-def check_kind(kind: type[MetaObject]) -> None:
-    """Complain about a class that is no kind."""
-    if inspect.isfunction(kind):
-        raise InjectionError(
-            f"{describe(kind)}: name the kind in the decorator, as in @operator.reconcile(Shop)"
-        )
-    if getattr(kind, "gvk", None) is None:
-        name = getattr(kind, "__name__", kind)
-        raise TypeError(f"{name} is not a kind: put @resource(group=..., version=...) on it")
-
-
-def check_options(
-    what: str, options: Mapping[str, Any], target: Callable[..., Any], more: Sequence[str] = ()
-) -> None:
-    """Complain about options that nobody knows, where they are written and not when they are used."""
-    known = [
-        each.name for each in inspect.signature(target).parameters.values() if each.kind is each.KEYWORD_ONLY
-    ]
-    known = sorted({*known, *more})
-    for name in options:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            advice = f"did you mean {close[0]!r}?" if close else f"it has: {', '.join(known)}"
-            raise TypeError(f"{what}(...) has no option {name!r}; {advice}")
-
-
-def sequence_of(name: str, values: Any) -> tuple[Any, ...]:
-    """The values of an argument that takes several."""
-    if isinstance(values, Iterable) and not isinstance(values, str | type):
-        return tuple(values)
-    shown = getattr(values, "__name__", repr(values))
-    raise TypeError(f"{name}={shown}: give several in parentheses, {name}=({shown},)")
-
-
-def _watched(pair: Any) -> tuple[AnyKind, InjectedFunction]:
+def _watched_kind(pair: Any) -> WatchedKind:
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[1])):
         raise TypeError(
-            "watches takes pairs of a kind and a function from its objects to requests, as in "
-            f"watches=((Region, shops_in),): not {pair!r}"
+            "watches: expected pairs of a kind and a function from its objects to requests, as in "
+            f"watches=((Region, shops_in),), not {pair!r}"
         )
-    kind, mapping = pair
-    return kind, InjectedFunction(mapping, PROCESS, what="mapping", given=1)
-
-
-def _dashed(function: Callable[..., Any], suffix: str) -> str:
-    return f"{getattr(function, '__name__', suffix)}-{suffix}".replace("_", "-")
+    kind, map_function = pair
+    return WatchedKind(kind, InjectedFunction(map_function, PROCESS_VALUES, role="map function", given=1))
 
 
 __all__ = ["Operator"]

@@ -1,7 +1,7 @@
-"""From what an operator declares to a manager that does it.
+"""Builds and runs the manager of an operator from its declarations.
 
-Servers come first, then a controller for each reconciler, timer and daemon. A function about an object is
-called with a `Context`; what it remembers there belongs to that object alone and ends with it.
+Servers are added first, then a controller for each reconciler, timer and daemon. Functions for an object
+receive a `Context`; its `memory` belongs to that object and is dropped when the object is deleted.
 """
 
 from __future__ import annotations
@@ -15,35 +15,28 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.declarations import resource_info, webhook_path
-from kubewright.api.errors import APIError, NotFound
+from kubewright.api.errors import NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
-from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
-from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.builder import ControllerBuilder
 from kubewright.controller.daemons import StopEvent, add_daemon
 from kubewright.controller.desired_state import DesiredState
 from kubewright.controller.finalizers import Finalizers
+from kubewright.controller.manager_protocol import Runnable
 from kubewright.controller.request import Request, Result
 from kubewright.controller.timers import add_timer
-from kubewright.webhook.admission import Defaulter, Validator
-from kubewright.webhook.certificates import (
-    CABundleTarget,
-    CertificateFiles,
-    ManagedCertificates,
-    SelfSignedCertificates,
-)
-from kubewright.webhook.server import CertificateProvider, WebhookServer
+from kubewright.webhook.certificates import CertificateFiles, SelfSignedCertificates
+from kubewright.webhook.server import CertificateProvider
 
 from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .http import MetricsAuthorizer, metrics_server, probe_server
 from .injection import describe
-from .installation import install_definitions, install_webhooks, remove_webhooks
-from .leader_election import LeaderElector, in_cluster_namespace
+from .installation import install_definitions
+from .leader_election import LeaderElector
 from .manager import Manager
+from .operator_webhooks import WebhookRegistration, build_webhook_server, has_webhooks
 from .signals import stopping_on_signals
 
 if TYPE_CHECKING:
@@ -53,22 +46,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MEMORIES = 100_000
-"""So many objects are remembered; of more, those that were not called about for longest are forgotten."""
-
-
-LOCAL, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - a pod serves on all of its addresses
-WEBHOOK_PORT = 9443
-FINALIZER_WAIT = 1.0
-"""How often a second reconciler of a kind looks whether the first has put the finalizer on."""
+MAX_MEMORIES = 100_000
+"""Number of objects with a memory; the least recently used ones are dropped."""
+FINALIZER_RETRY_SECONDS = 1.0
+"""Interval in which a second reconciler of a kind checks whether the first has stored the finalizer."""
 
 
 class OperatorRuntime:
-    """The parts of a running operator."""
+    """The manager of an operator, and the values that its functions receive."""
 
     def __init__(self, operator: Operator, client: Client) -> None:
         self.operator = operator
-        self.source = client
         settings = operator.settings
         cluster = Cluster(
             client.with_field_owner(operator.name),
@@ -89,7 +77,9 @@ class OperatorRuntime:
                 retry_period=settings.retry_period,
             )
             operator.probes.add_health_check("leader-election", elector.check_health)
-        self.manager = Manager(cluster, elector=elector, grace=settings.grace)
+        self.manager = Manager(
+            cluster, elector=elector, graceful_shutdown_timeout=settings.graceful_shutdown_timeout
+        )
         self.recorder = EventRecorder(client, operator.name)
         self._memories: OrderedDict[tuple[type, Request], tuple[str | None, dict[str, Any]]] = OrderedDict()
         self._desired: dict[type, DesiredState] = {}
@@ -99,7 +89,7 @@ class OperatorRuntime:
         }
 
     def values(self, *, live: bool = False) -> dict[str, Any]:
-        """What every function can have."""
+        """Return the values for functions of the process."""
         client = self.manager.client
         return {
             "client": client.uncached if live else client,
@@ -109,7 +99,7 @@ class OperatorRuntime:
         }
 
     def values_for(self, kind: type[MetaObject], obj: Any) -> dict[str, Any]:
-        """What a function about an object can have."""
+        """Return the values for functions of an object."""
         request = Request(obj.metadata.namespace or "", obj.metadata.name)
         client, cache = self.manager.client, self.manager.cache
         name = kind.__name__
@@ -157,20 +147,21 @@ class OperatorRuntime:
         known = memories.get((kind, request))
         if known is None or known[0] != uid:
             known = memories[kind, request] = (uid, {})
-            if len(memories) > MEMORIES:
+            if len(memories) > MAX_MEMORIES:
                 memories.popitem(last=False)
         memories.move_to_end((kind, request))
         return known[1]
 
     def reconciler(self, handler: ObjectHandler, *, first: bool) -> Callable[[Request], Any]:
-        """From a request to a call of the function, with the finalizer in place before.
+        """Return a function from a request to a call of the handler, which first stores the finalizer.
 
-        Of several reconcilers of a kind the first one puts it on and cleans up; the others wait for it.
+        Of several reconcilers of a kind, the first one stores the finalizer and runs the cleanup; the others
+        wait for it.
         """
         kind, call, client = handler.kind, handler.call, self.manager.client
         finalizers = self.finalizers_of(kind) if first else None
         finalizing = self.operator.finalizers.get(kind)
-        awaited = finalizing.options["finalizer"] if finalizing is not None and not first else ""
+        required = finalizing.options["finalizer"] if finalizing is not None and not first else ""
 
         async def reconcile(request: Request) -> Result | None:
             try:
@@ -179,34 +170,34 @@ class OperatorRuntime:
                 self._memories.pop((kind, request), None)
                 return None
             if finalizers is not None:
-                result = await finalizers.handle(obj)
-                if result is not None:
-                    return result
+                finalized = await finalizers.handle(obj)
+                if finalized is not None:
+                    return finalized
             if is_deleting(obj):
                 return None
-            if awaited and not has_finalizer(obj, awaited):
-                return Result(requeue_after=FINALIZER_WAIT)
-            answer: Result | None = await call(self.values_for(kind, obj))
-            return answer
+            if required and not has_finalizer(obj, required):
+                return Result(requeue_after=FINALIZER_RETRY_SECONDS)
+            result: Result | None = await call(self.values_for(kind, obj))
+            return result
 
         reconcile.__qualname__ = describe(handler.function)
         return reconcile
 
     def finalizers_of(self, kind: type[MetaObject]) -> Finalizers | None:
-        """The finalizer of a kind with its clean-up."""
+        """Return the finalizer of a kind with its cleanup function."""
         handler = self.operator.finalizers.get(kind)
         if handler is None:
             return None
         call = handler.call
 
         async def clean_up(obj: Any) -> Result | None:
-            answer = await call(self.values_for(kind, obj))
-            return answer if isinstance(answer, Result) and answer.delay > 0 else None
+            result = await call(self.values_for(kind, obj))
+            return result if isinstance(result, Result) and result.delay > 0 else None
 
         return Finalizers(self.manager.client, {handler.options["finalizer"]: clean_up})
 
     def object_function(self, handler: ObjectHandler) -> Callable[[Any], Any]:
-        """A timer's function, of the object alone."""
+        """Return the function of a timer, which takes the object."""
 
         async def function(obj: Any) -> Any:
             return await handler.call(self.values_for(handler.kind, obj))
@@ -214,62 +205,69 @@ class OperatorRuntime:
         return function
 
     def daemon_function(self, handler: ObjectHandler) -> Callable[..., Any]:
-        """A daemon's function: async or plain, with or without `stopped`, as it was written."""
+        """Return the function of a daemon: async or plain, with or without a `StopEvent`."""
         call, kind = handler.call, handler.kind
 
         async def run_async(obj: Any) -> Any:
-            return await call.bound(self.values_for(kind, obj))()
+            return await call.bind(self.values_for(kind, obj))()
 
-        async def run_until(obj: Any, stopped: StopEvent) -> Any:
-            return await call.bound({**self.values_for(kind, obj), "stopped": stopped})()
+        async def run_until(obj: Any, stop: StopEvent) -> Any:
+            return await call.bind({**self.values_for(kind, obj), "stop": stop})()
 
-        def run_plain(obj: Any, stopped: StopEvent) -> Any:
-            return call.bound({**self.values_for(kind, obj), "stopped": stopped})()
+        def run_plain(obj: Any, stop: StopEvent) -> Any:
+            return call.bind({**self.values_for(kind, obj), "stop": stop})()
 
         if not call.is_async:
             return run_plain
-        return run_until if "stopped" in call.parameters.values() else run_async
+        return run_until if "stop" in call.parameters.values() else run_async
 
 
 def build_runtime(operator: Operator, client: Client) -> OperatorRuntime:
-    """Make everything that an operator needs, ready to run."""
-    made = OperatorRuntime(operator, client)
-    manager = made.manager
-    manager.add(made.recorder)
+    """Build the manager of an operator with all of its components."""
+    runtime = OperatorRuntime(operator, client)
+    manager = runtime.manager
+    manager.add(runtime.recorder)
     for kind, index in operator.indexes:
         manager.cache.add_index(kind, index)
-    _add_servers(made, client)
+    _add_servers(runtime, client)
     finalized: set[type] = set()
     for handler in operator.reconcilers:
-        _add_controller(made, handler, first=handler.kind not in finalized)
+        _add_controller(runtime, handler, first=handler.kind not in finalized)
         finalized.add(handler.kind)
     for kind in operator.finalizers:
         if kind not in finalized:
-            _add_finalizing_controller(made, kind)
+            _add_finalizer_controller(runtime, kind)
     for handler in operator.timers:
-        add_timer(manager, handler.kind, made.object_function(handler), **handler.options)
+        add_timer(manager, handler.kind, runtime.object_function(handler), **handler.options)
     for handler in operator.daemons:
-        add_daemon(manager, handler.kind, made.daemon_function(handler), **handler.options)
-    return made
+        add_daemon(manager, handler.kind, runtime.daemon_function(handler), **handler.options)
+    return runtime
 
 
-def _add_controller(made: OperatorRuntime, handler: ObjectHandler, *, first: bool) -> None:
+def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: bool) -> None:
     options = {name: value for name, value in handler.options.items() if value is not None}
-    builder: ControllerBuilder[Request] = ControllerBuilder(made.manager, options.pop("name", ""))
+    builder: ControllerBuilder[Request] = ControllerBuilder(runtime.manager, options.pop("name", ""))
     builder.for_(handler.kind, predicates=handler.predicates)
     for owned in handler.owns:
         builder.owns(owned)
-    for kind, mapping in handler.watches:
-        builder.watches(kind, mapping.bound(made.values()))
+    for watched in runtime.operator.watches_of(handler):
+        builder.watches(
+            watched.kind,
+            watched.map_function.bind(runtime.values()),
+            predicates=watched.predicates,
+            metadata_only=watched.metadata_only,
+            optional=watched.optional,
+            priority=watched.priority,
+        )
     builder.with_options(**options)
-    builder.complete(made.reconciler(handler, first=first))
+    builder.complete(runtime.reconciler(handler, first=first))
 
 
-def _add_finalizing_controller(made: OperatorRuntime, kind: type[MetaObject]) -> None:
-    """A kind that is cleaned up after and not reconciled."""
-    finalizers = made.finalizers_of(kind)
+def _add_finalizer_controller(runtime: OperatorRuntime, kind: type[MetaObject]) -> None:
+    """Add a controller for a kind with a finalizer and without a reconciler."""
+    finalizers = runtime.finalizers_of(kind)
     assert finalizers is not None
-    client = made.manager.client
+    client = runtime.manager.client
 
     async def reconcile(request: Request) -> Result | None:
         try:
@@ -279,28 +277,30 @@ def _add_finalizing_controller(made: OperatorRuntime, kind: type[MetaObject]) ->
         return await finalizers.handle(obj)
 
     name = f"{kind.__name__.lower()}-finalizer"
-    ControllerBuilder[Request](made.manager, name).for_(kind).complete(reconcile)
+    ControllerBuilder[Request](runtime.manager, name).for_(kind).complete(reconcile)
 
 
-def _add_servers(made: OperatorRuntime, client: Client) -> None:
-    """Add the servers that the settings and decorators ask for."""
-    operator, manager = made.operator, made.manager
+def _add_servers(runtime: OperatorRuntime, client: Client) -> None:
+    """Add the probe, metrics and webhook servers that the settings and declarations require."""
+    operator, manager = runtime.operator, runtime.manager
     settings, probes = operator.settings, operator.probes
-    probes.add_ready_check("caches", lambda: _require(manager.ready, "caches are not in step yet"))
+    probes.add_ready_check("caches", lambda: _require(manager.ready, "caches have not synced yet"))
     if settings.probe_port is not None:
         manager.add(probe_server(probes, port=settings.probe_port))
     if settings.metrics_port is not None:
-        certificates, access = None, None
+        certificates, authorizer = None, None
         if settings.metrics_secure:
             certificates = _metrics_certificates(settings.metrics_certificates)
-            access = MetricsAuthorizer(client)
-        manager.add(metrics_server(port=settings.metrics_port, certificates=certificates, access=access))
-    if operator.defaults or operator.validators or operator.converters:
-        server = webhook_server(operator, client)
+            authorizer = MetricsAuthorizer(client)
+        manager.add(
+            metrics_server(port=settings.metrics_port, certificates=certificates, authorizer=authorizer)
+        )
+    if has_webhooks(operator):
+        server = build_webhook_server(operator, client)
         probes.add_ready_check("webhooks", lambda: _require(server.listening, "not listening yet"))
         manager.add(server)
         if settings.development:
-            manager.add(_Registration(operator, client, server))
+            manager.add(WebhookRegistration(operator, client, server))
 
 
 def _metrics_certificates(directory: str) -> CertificateProvider:
@@ -309,143 +309,43 @@ def _metrics_certificates(directory: str) -> CertificateProvider:
     return SelfSignedCertificates(("localhost", "127.0.0.1", socket.gethostname()))
 
 
-def webhook_server(operator: Operator, client: Client) -> WebhookServer:
-    """The server of the webhooks that are declared, with the certificates that the settings name."""
-    settings = operator.settings
-    host = settings.webhook_host or (LOCAL if settings.development else EVERYWHERE)
-    port = settings.webhook_port or (0 if settings.development else WEBHOOK_PORT)
-    certificates: CertificateProvider
-    if settings.development:
-        certificates = SelfSignedCertificates((host, "localhost"))
-    elif settings.webhook_certificates:
-        directory = Path(settings.webhook_certificates)
-        certificates = CertificateFiles(directory / "tls.crt", directory / "tls.key")
-    else:
-        namespace = settings.leader_election_namespace or in_cluster_namespace(
-            "webhooks keep their certificates in a Secret and need its namespace (or use "
-            "--webhook-certificates, or --development on a laptop)"
-        )
-        service = settings.webhook_service or f"{operator.name}-webhook-service"
-        certificates = ManagedCertificates(
-            client,
-            secret=settings.webhook_secret or f"{operator.name}-webhook-certificates",
-            namespace=namespace,
-            hosts=(f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"),
-            inject=_injections(operator),
-        )
-    server = WebhookServer(certificates, host=host, port=port)
-    for each in operator.defaults.values():
-        server.add_admission(_path(each.webhook, each.kind), Defaulter(each.kind, each.function))
-    for each in operator.validators.values():
-        validator: Validator[Any] = Validator(each.kind, each.function, each.webhook.verbs)
-        server.add_admission(_path(each.webhook, each.kind), validator)
-    for converter in operator.converters:
-        server.conversions.add(converter)
-    return server
-
-
-def _path(webhook: Any, kind: type[MetaObject]) -> str:
-    assert kind.gvk is not None
-    return str(webhook.path or webhook_path(kind.gvk, mutating=webhook.mutating))
-
-
-def _injections(operator: Operator) -> list[CABundleTarget]:
-    """The objects that must trust the webhooks' authority."""
-    group, version = "admissionregistration.k8s.io", "v1"
-    found: list[CABundleTarget] = []
-    for word, wanted in (("Mutating", operator.defaults), ("Validating", operator.validators)):
-        if wanted:
-            kind = GroupVersionKind(group, version, f"{word}WebhookConfiguration")
-            found.append((kind, f"{operator.name}-{word.lower()}-webhook-configuration"))
-    definition = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-    for converter in operator.converters:
-        info = resource_info(converter.hub)
-        found.append((definition, f"{info.plural}.{info.gvk.group}"))
-    return found
-
-
-class _Registration:
-    """Tells the API server where this process serves its webhooks, before anything is reconciled."""
-
-    needs_leader = False
-    group = "webhooks"
-    name = "webhook registration"
-
-    def __init__(self, operator: Operator, client: Client, server: WebhookServer) -> None:
-        self._operator = operator
-        self._client = client.with_field_owner(operator.name)
-        self._server = server
-        self._done = asyncio.Event()
-
-    async def wait_until_started(self) -> None:
-        """Wait until the API server knows."""
-        await self._done.wait()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Register, then wait for the end."""
-        listening, stopping = (
-            asyncio.create_task(self._server.wait_until_started()),
-            asyncio.create_task(stop.wait()),
-        )
-        try:
-            await asyncio.wait([listening, stopping], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            listening.cancel()
-            stopping.cancel()
-        if stop.is_set():  # the server could not listen, or somebody was quick
-            return
-        certificates = self._server.certificates
-        assert isinstance(certificates, SelfSignedCertificates)
-        url = f"https://{self._server.host}:{self._server.port}"
-        authority = certificates.authority
-        name, webhooks = self._operator.name, self._operator.webhooks()
-        await install_webhooks(self._client, name, webhooks, url=url, authority=authority)
-        await install_definitions(self._client, self._operator.kinds, convert_at=url, authority=authority)
-        self._done.set()
-        await stop.wait()
-        try:
-            await remove_webhooks(self._client, name, url=url)
-        except (APIError, ConnectionFailed) as error:
-            logger.warning("the webhook configurations of %s stay, and nobody answers: %s", name, error)
-
-
 async def run(
     operator: Operator,
     client: Client,
     stop: asyncio.Event | None,
-    also: Sequence[Callable[[Manager, EventRecorder], Any]],
+    runnables: Sequence[Callable[[Manager, EventRecorder], Runnable]],
 ) -> None:
-    """Install what development needs, call the startup functions, run, and clean up."""
+    """Install CRDs in development, call the startup functions, run the manager and clean up."""
     stop = stop if stop is not None else asyncio.Event()
     with stopping_on_signals(stop):
-        made = await _unless(stop, prepare(operator, client))
-        if made is None:
+        runtime = await _cancel_on_stop(stop, prepare(operator, client))
+        if runtime is None:
             return
-        made.manager.handle_signals = False
-        for make in also:
-            made.manager.add(make(made.manager, made.recorder))
-        await made.manager.run(stop)
+        runtime.manager.handle_signals = False
+        for factory in runnables:
+            runtime.manager.add(factory(runtime.manager, runtime.recorder))
+        await runtime.manager.run(stop)
 
 
 async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
-    """Everything up to the start: definitions, parts, startup functions."""
+    """Install CRDs in development, build the manager, and call the startup functions."""
     if operator.settings.development:
         names = await install_definitions(client.with_field_owner(operator.name), operator.kinds)
         if names:
-            logger.info("installed %s", ", ".join(names))
-    made = build_runtime(operator, client)
-    values = made.values(live=True)
+            logger.info("installed CRDs", extra={"names": ",".join(names)})
+    runtime = build_runtime(operator, client)
+    values = runtime.values(live=True)
     for function in operator.startup:
         await function(values)
     for function in reversed(operator.cleanup):
-        made.manager.on_stop(functools.partial(function, values))
-    return made
+        runtime.manager.on_stop(functools.partial(function, values))
+    return runtime
 
 
-async def _unless(
+async def _cancel_on_stop(
     stop: asyncio.Event, preparing: Coroutine[Any, Any, OperatorRuntime]
 ) -> OperatorRuntime | None:
-    """What was prepared, or nothing if `stop` was set before that was done."""
+    """Return the result of a coroutine, or cancel it and return `None` when `stop` is set."""
     task = asyncio.ensure_future(preparing)
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -457,6 +357,6 @@ async def _unless(
         await asyncio.gather(task, stopping, return_exceptions=True)
 
 
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise RuntimeError(otherwise)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise RuntimeError(message)

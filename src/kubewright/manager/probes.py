@@ -1,39 +1,39 @@
 """Health and readiness: `/healthz` and `/readyz`, with named checks.
 
-A check is a function, plain or async, that raises when something is wrong. `/readyz?verbose` lists them;
-`/readyz/<name>` asks for one; `?exclude=<name>` leaves one out. Reasons are logged, not shown to strangers.
+A check is a function, plain or async, that raises if it fails. `/readyz?verbose` lists the checks,
+`/readyz/<name>` runs one, and `?exclude=<name>` skips one. Reasons are logged, not returned, because the
+endpoints are not authenticated.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 logger = logging.getLogger(__name__)
 
-Check = Callable[[], Any]
+Check = Callable[[], Awaitable[object] | object]
 
 
 class Probes:
-    """The checks of one process. Serve it with `HTTPServer`."""
+    """Health and readiness checks of a process; `probe_server` serves them."""
 
     def __init__(self) -> None:
         self._checks: dict[str, dict[str, Check]] = {"healthz": {}, "readyz": {}}
 
     def add_health_check(self, name: str, check: Check) -> None:
-        """The process must be restarted while this fails."""
+        """Add a check to `/healthz`: the kubelet restarts the container while it fails."""
         self._checks["healthz"][name] = check
 
     def add_ready_check(self, name: str, check: Check) -> None:
-        """The process must not be called while this fails."""
+        """Add a check to `/readyz`: the pod is not ready while it fails."""
         self._checks["readyz"][name] = check
 
-    async def answer(
+    async def handle(
         self, path: str, *, verbose: bool = False, exclude: frozenset[str] = frozenset()
     ) -> tuple[int, str]:
-        """Status and text for a path."""
+        """Run the checks of a path and return status and text."""
         endpoint, _, single = path.strip("/").partition("/")
         checks = self._checks.get(endpoint)
         if checks is None:
@@ -54,7 +54,9 @@ class Probes:
                 lines.append(f"[+]{name} ok")
             except Exception as error:
                 failed = True
-                logger.warning("%s: check %s failed: %s", endpoint, name, error)
+                logger.warning(
+                    "health check failed", extra={"endpoint": endpoint, "check": name, "error": str(error)}
+                )
                 lines.append(f"[-]{name} failed: reason withheld")
         if failed:
             return 500, "\n".join([*lines, f"{endpoint} check failed", ""])

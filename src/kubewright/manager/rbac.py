@@ -1,8 +1,7 @@
-"""The RBAC rules that follow from what an operator declares.
+"""RBAC rules that an operator requires, derived from its declarations and settings.
 
-Nobody has to write them twice: a kind that is reconciled must be read and its status written, a kind that is
-owned must be read and written, a kind that is watched must be read. Leases, Secrets and reviews follow from
-the settings.
+Reconciled kinds are read, and their metadata and status are written; owned kinds are read and written;
+watched kinds are read. Rules for Leases, Secrets and access reviews follow from the settings.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "patch", "update")
 SYSTEM = "system"
-"""The namespace of the operator in manifests; kustomize puts the real one in its place."""
+"""The namespace of the operator in manifests, which kustomize replaces."""
 
 
-def of(operator: Operator) -> Iterable[Rbac]:
-    """Everything that an operator needs."""
+def rules_of(operator: Operator) -> Iterable[Rbac]:
+    """Return all rules that an operator requires."""
     scheme = operator.scheme
     handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
     for kind in dict.fromkeys(each.kind for each in handlers):
@@ -34,8 +33,8 @@ def of(operator: Operator) -> Iterable[Rbac]:
     for each in operator.reconcilers:
         for owned in each.owns:
             yield for_owned(scheme, owned)
-        for watched, _ in each.watches:
-            base = watched.kind if isinstance(watched, MetadataKind) else watched
+        for watched in operator.watches_of(each):
+            base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
             if not isinstance(base, str):
                 yield for_watched(scheme, base)
     if handlers:
@@ -60,7 +59,7 @@ def _rule(
 
 
 def for_reconciled(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
-    """Read it, change its metadata, write its status, own things with it."""
+    """Read a kind, write its metadata and status, and use it as an owner."""
     rules = [_rule(scheme, kind, (*READ, "patch", "update")), _rule(scheme, kind, ("update",), "finalizers")]
     if not is_resource(kind) or has_status(kind):
         rules.append(_rule(scheme, kind, ("get", "patch", "update"), "status"))
@@ -68,22 +67,22 @@ def for_reconciled(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
 
 
 def for_owned(scheme: Scheme, kind: type[MetaObject]) -> Rbac:
-    """Read and write it."""
+    """Read and write a kind."""
     return _rule(scheme, kind, (*READ, *WRITE))
 
 
 def for_watched(scheme: Scheme, kind: type[MetaObject] | GroupVersionKind) -> Rbac:
-    """Read it."""
+    """Read a kind."""
     return _rule(scheme, kind, READ)
 
 
 def for_events() -> Rbac:
-    """Tell people about objects."""
+    """Create events."""
     return Rbac(groups=("core", "events.k8s.io"), resources=("events",), verbs=("create", "patch"), where="")
 
 
 def for_leader_election(namespace: str) -> Rbac:
-    """Hold a lease."""
+    """Acquire and renew a Lease."""
     return Rbac(
         groups=("coordination.k8s.io",),
         resources=("leases",),
@@ -95,7 +94,7 @@ def for_leader_election(namespace: str) -> Rbac:
 
 
 def for_reviews() -> list[Rbac]:
-    """Ask who reads the metrics, and whether they may."""
+    """Authenticate and authorize clients of the metrics server."""
     return [
         Rbac(groups=(f"{word}.k8s.io",), resources=(resource,), verbs=("create",), where="")
         for word, resource in (("authentication", "tokenreviews"), ("authorization", "subjectaccessreviews"))
@@ -103,7 +102,7 @@ def for_reviews() -> list[Rbac]:
 
 
 def _for_managed_certificates(operator: Operator) -> Iterable[Rbac]:
-    """Keep certificates in a Secret, and have them trusted."""
+    """Store certificates in a Secret and inject the CA bundle."""
     settings, name = operator.settings, operator.name
     namespace = settings.leader_election_namespace or SYSTEM
     secret = settings.webhook_secret or f"{name}-webhook-certificates"

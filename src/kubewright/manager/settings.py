@@ -1,6 +1,6 @@
-"""How an operator runs: everything that differs between a laptop and a cluster.
+"""Settings of an operator: everything that differs between a development machine and a cluster.
 
-`kubewright run` fills it from flags, and `from_environment` from variables named `KUBEWRIGHT_<FIELD>`.
+`kubewright run` sets them from flags, `from_environment` from variables named `KUBEWRIGHT_<FIELD>`.
 """
 
 from __future__ import annotations
@@ -15,86 +15,86 @@ from kubewright.client.kind_types import AnyKind
 
 
 class SettingsError(ValueError):
-    """A setting that is missing or wrong; the message names it and says what to write."""
+    """A setting is missing or invalid; the message names it and an expected value."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Settings:
-    """How an operator runs. Everything has a default."""
+    """Settings of an operator. All of them have defaults."""
 
     namespaces: Sequence[str] | None = None
-    """Work in these namespaces only; `None` means all."""
+    """Namespaces to watch; `None` means all."""
     development: bool = False
-    """Install definitions at start, and serve webhooks on this machine with certificates made at start."""
+    """Install CRDs at start, and serve webhooks on this machine with a self-signed certificate."""
     leader_election: bool = False
     leader_election_namespace: str = ""
-    """Where the lease is; by default the namespace of the pod."""
+    """Namespace of the Lease; by default the namespace of the pod."""
     leader_election_name: str = ""
-    """What the lease is called; by default as the operator."""
+    """Name of the Lease; by default the name of the operator."""
     lease_duration: float = 15.0
-    """Seconds until others may take over from a leader that is silent."""
+    """Seconds without a renewal after which another replica can become the leader."""
     renew_deadline: float = 10.0
-    """Seconds after which a leader that could not renew its lease stops."""
+    """Seconds without a renewal after which the leader stops."""
     retry_period: float = 2.0
-    """Seconds between attempts to take or renew the lease."""
-    grace: float = 30.0
-    """Seconds that reconciles have to finish when the process stops."""
+    """Seconds between attempts to acquire or renew the Lease."""
+    graceful_shutdown_timeout: float = 30.0
+    """Seconds that running reconciles have to finish when the process stops."""
     probe_port: int | None = None
-    """Serve `/healthz` and `/readyz` here; `None` means not at all."""
+    """Port of `/healthz` and `/readyz`; `None` disables them."""
     metrics_port: int | None = None
-    """Serve `/metrics` here; `None` means not at all."""
+    """Port of `/metrics`; `None` disables it."""
     metrics_secure: bool = True
-    """Metrics over TLS, and only for those whom the API server lets read them."""
+    """Serve metrics over TLS, only to clients that the API server authenticates and authorizes."""
     metrics_certificates: str = ""
-    """A directory with `tls.crt` and `tls.key` for metrics; empty: made at start."""
+    """Directory with `tls.crt` and `tls.key` for metrics; empty: self-signed."""
     webhook_host: str = ""
-    """Serve webhooks on this address; by default of this machine in development, on all otherwise."""
+    """Address of the webhook server; by default 127.0.0.1 in development, else all addresses."""
     webhook_port: int = 0
-    """Serve webhooks here; by default on a free port in development, on 9443 otherwise."""
+    """Port of the webhook server; by default a free port in development, else 9443."""
     webhook_certificates: str = ""
-    """A directory with `tls.crt` and `tls.key` (cert-manager mounts one); empty: managed in a Secret."""
+    """Directory with `tls.crt` and `tls.key`, for example from cert-manager; empty: managed in a Secret."""
     webhook_secret: str = ""
-    """The Secret of managed certificates; by default `<operator>-webhook-certificates`."""
+    """Name of the Secret with managed certificates; by default `<operator>-webhook-certificates`."""
     webhook_service: str = ""
-    """The Service in front of the webhooks, for the names in managed certificates."""
-    kinds: dict[Any, KindOptions] = field(default_factory=dict)
-    """What to keep of single kinds; see `Cache`."""
+    """Name of the webhook Service, for the host names in managed certificates."""
+    kinds: dict[AnyKind, KindOptions] = field(default_factory=dict)
+    """Cache options by kind; see `Cache`."""
     allow: Sequence[AnyKind] = ()
-    """Kinds to keep whole even if they are Secrets or ConfigMaps."""
+    """Kinds to cache completely, even Secrets and ConfigMaps."""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
-        """Settings from variables such as `KUBEWRIGHT_LEADER_ELECTION=true`; others keep their defaults."""
+        """Return settings from variables such as `KUBEWRIGHT_LEADER_ELECTION=true`."""
         settings = cls()
-        settings.take(environ)
+        settings.update_from_environment(environ)
         return settings
 
-    def take(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Change what variables name; see `from_environment`."""
+    def update_from_environment(self, environ: Mapping[str, str] = os.environ) -> None:
+        """Set the fields for which there is a variable; see `from_environment`."""
         for each in fields(self):
             text = environ.get(f"KUBEWRIGHT_{each.name.upper()}")
             if text is not None:
-                setattr(self, each.name, _parsed(each.name, str(each.type), text))
+                setattr(self, each.name, _parse(each.name, str(each.type), text))
 
 
-def _parsed(name: str, of: str, text: str) -> Any:
+def _parse(name: str, of: str, text: str) -> Any:
     variable = f"KUBEWRIGHT_{name.upper()}"
     if of == "bool":
         if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
-            raise SettingsError(f"{variable}={text!r}: write true or false")
+            raise SettingsError(f"{variable}={text!r}: expected true or false")
         return text.lower() in ("true", "1", "yes")
     if of.startswith("int"):
         try:
             return int(text)
         except ValueError:
-            raise SettingsError(f"{variable}={text!r}: write a whole number") from None
+            raise SettingsError(f"{variable}={text!r}: expected an integer") from None
     if of == "float":
         try:
             return float(text)
         except ValueError:
-            raise SettingsError(f"{variable}={text!r}: write a number of seconds") from None
+            raise SettingsError(f"{variable}={text!r}: expected a number of seconds") from None
     if of == "str":
         return text
     if name == "namespaces":
         return tuple(part.strip() for part in text.split(",") if part.strip()) or None
-    raise SettingsError(f"{variable} cannot be given as text; set Settings.{name} in the program")
+    raise SettingsError(f"{variable} cannot be set from the environment; set Settings.{name} in the program")

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a request to stop."""
+"""Graceful stop on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` on the first signal; a second one ends the process as it would any other."""
+    """Set `stop` on the first signal; a second one terminates the process."""
     loop = asyncio.get_running_loop()
     handled: list[signal.Signals] = []
 
@@ -21,15 +21,15 @@ def stopping_on_signals(stop: asyncio.Event) -> Iterator[None]:
         while handled:
             loop.remove_signal_handler(handled.pop())
 
-    def ask(name: signal.Signals) -> None:
-        logger.info("%s: stopping; once more to stop at once", name.name)
+    def request_stop(name: signal.Signals) -> None:
+        logger.info("received signal, stopping; repeat it to exit immediately", extra={"signal": name.name})
         restore()
         stop.set()
 
     for name in (signal.SIGINT, signal.SIGTERM):
-        # Only the main thread of a process on a POSIX system can have them.
+        # Signal handlers require the main thread and a POSIX system.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(name, ask, name)
+            loop.add_signal_handler(name, request_stop, name)
             handled.append(name)
     try:
         yield

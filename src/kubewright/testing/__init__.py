@@ -1,9 +1,12 @@
-"""Tests without a cluster, without waiting and without mocks.
+"""Tests of operators: servers, running operators, fake time and RBAC checks, without mocks.
 
-- `served`: a control plane in this process, one over TLS, or a real kube-apiserver (`server`)
-- `running`: an operator for the length of a test (`operators`)
-- `fake_time`, `FakeTimeLoop`: a loop whose time jumps (`time`)
-- `PermissionRecorder`: are the declared permissions the needed ones? (`permissions`)
+    async with start_test_server("in-process") as server, run_operator(operator, server.client()):
+        ...
+
+- `server`: `start_test_server` starts a control plane in this process, one over TLS, or a real kube-apiserver
+- `operators`: `run_operator` runs an operator for the duration of a test
+- `time`: `fake_time` and `FakeTimeLoop`, an event loop with a simulated clock
+- `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent
 """
 
 from kubewright.lazy import attach_stub

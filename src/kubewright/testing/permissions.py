@@ -1,12 +1,12 @@
-"""Are the declared permissions the needed ones? A client that takes notes answers in tests.
+"""Comparison of declared RBAC rules with the requests that an operator sends in a test.
 
     recorder = PermissionRecorder(operator)
-    client = recorder.recording(client)
-    ...                              # run the operator with it and let it do everything it does
-    recorder.check()                 # fails with a list: calls that no rule allows, rules that nobody used
+    client = recorder.wrap(client)
+    ...                              # run the operator with this client
+    recorder.check()                 # fails with a list of missing and of unused permissions
 
-A test with an administrator's client passes with permissions missing, and the operator fails in the cluster.
-Here every call is held against the rules as the RBAC authorizer would.
+A test with an administrator's client passes even if rules are missing, and the operator then fails in the
+cluster. The recorder checks every request against the rules as the RBAC authorizer does.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ClientT = TypeVar("ClientT", bound=Client)
 
 @dataclass(frozen=True, order=True)
 class RequiredPermission:
-    """One permission that a call needed: a verb on a resource, or on a path."""
+    """Permission that a request requires: a verb on a resource, or on a path."""
 
     group: str
     resource: str
-    """With its subresource, as rules write it; a path that starts with a slash otherwise."""
+    """Resource with its subresource, as in RBAC rules, or a path that starts with a slash."""
     verb: str
     namespace: str = ""
     name: str = ""
@@ -41,21 +41,21 @@ class RequiredPermission:
 
 
 class PermissionRecorder:
-    """Notes what clients do and compares it with declared rules.
+    """Records the requests of clients and compares them with declared rules.
 
-    `declared` are rules, or objects such as an operator whose `declarations()` contain them.
+    `declared` are rules, or objects with a method `declarations()`, such as an operator.
     """
 
     def __init__(self, *declared: DeclarationProvider | Declaration | Iterable[Declaration]) -> None:
         self.rules = list(dict.fromkeys(_rules(declared)))
         self.uses: dict[RequiredPermission, int] = {}
-        """What was done, and how often."""
+        """Number of requests by required permission."""
 
-    def recording(self, client: ClientT) -> ClientT:
-        """The same client, taking notes. Discovery and what the process asks about itself are not counted."""
-        return client.with_interceptor(self._note)
+    def wrap(self, client: ClientT) -> ClientT:
+        """Return a client that records its requests. Discovery requests are not recorded."""
+        return client.with_interceptor(self._record)
 
-    async def _note(self, call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
+    async def _record(self, call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
         if call.resource is not None:
             resource = call.resource.resource
             if call.subresource:
@@ -66,11 +66,11 @@ class PermissionRecorder:
         return await proceed(call)
 
     def missing(self) -> list[RequiredPermission]:
-        """What was done that no rule allows."""
+        """Return permissions that were required and that no rule grants."""
         return sorted(use for use in self.uses if not any(_allows(rule, use) for rule in self.rules))
 
     def unused(self) -> list[RequiredPermission]:
-        """What rules allow that was never done: one entry for each verb on each resource."""
+        """Return permissions that are granted and were never used, one for each verb and resource."""
         return sorted(
             grant
             for rule in self.rules
@@ -79,13 +79,13 @@ class PermissionRecorder:
         )
 
     def check(self, *, unused: bool = True) -> None:
-        """Fail unless every call was allowed and, if asked for, every rule was used."""
-        complaints = [f"no rule allows: {use}" for use in self.missing()]
+        """Raise `AssertionError` if a permission is missing or, with `unused`, was never used."""
+        differences = [f"missing: {use}" for use in self.missing()]
         if unused:
-            complaints += [f"never used: {use}" for use in self.unused()]
-        if complaints:
+            differences += [f"unused: {use}" for use in self.unused()]
+        if differences:
             raise AssertionError(
-                "the declared permissions are not the needed ones:\n  " + "\n  ".join(complaints)
+                "the declared permissions differ from the required ones:\n  " + "\n  ".join(differences)
             )
 
 

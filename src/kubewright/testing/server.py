@@ -1,15 +1,18 @@
-"""Servers to test against: ours in this process, ours over TLS, or a real kube-apiserver.
+"""Test servers: the embedded control plane in this process or over TLS, or a real kube-apiserver.
 
-    with start_kube_apiserver() as config: ...            kube-apiserver and etcd from $KUBEBUILDER_ASSETS
-    async with served("tls") as server: ...      a `TestServer`: `server.client()`, `server.config`
+    async with start_test_server("tls") as server:     # a `TestServer`: `server.client()`, `server.config`
+        ...
+    with start_kube_apiserver() as config:              # kube-apiserver and etcd from $KUBEBUILDER_ASSETS
+        ...
 
-`choose()` says which ones a test run is about: the real one when `KUBEBUILDER_ASSETS` is set, else ours both
-ways.
+`server_kinds()` returns the servers of a test run: the real one if `KUBEBUILDER_ASSETS` is set, else the
+embedded one in both forms.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -19,80 +22,118 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from kubewright.client import Client, ClusterConfig, PEMData, load_config
 from kubewright.client.transport.interface import Transport
+
+if TYPE_CHECKING:
+    from kubewright.client.rest.metrics import ClientMetrics
+    from kubewright.controlplane import ControlPlane
+    from kubewright.storage import Storage
 
 ServerKind = Literal["in-process", "tls", "real"]
 START_TIMEOUT = 90.0
 
 
+class ControlPlaneOptions(TypedDict, total=False):
+    """Options of the embedded control plane; see `kubewright.controlplane.ControlPlane`."""
+
+    store: str | Storage
+    auth: Literal["rbac", "always-allow"]
+    controllers: bool
+    disable_admission_plugins: Iterable[str]
+    enable_admission_plugins: Iterable[str]
+    anonymous: bool
+    service_cluster_ip_range: str
+    service_account_issuer: str
+    api_audiences: Sequence[str]
+    webhook_resolve: Mapping[str, str] | None
+    clock: Callable[[], float]
+    rng: random.Random | None
+    server_options: Mapping[str, Any] | None
+
+
 @dataclass(slots=True)
 class TestServer:
-    """A running server and the way to it, as an administrator."""
+    """A running server, and a connection to it as an administrator."""
 
     __test__ = False
 
-    which: ServerKind
+    kind: ServerKind
     config: ClusterConfig | None
-    """Where it is on the network; `None` in process."""
+    """Network configuration; `None` for an in-process server."""
     transport: Transport
-    plane: Any = None
-    """The `ControlPlane`, if it is ours."""
+    _plane: ControlPlane | None = None
 
-    def client(self, **options: Any) -> Client:
-        """A client for it; closing it leaves the server alone."""
-        return Client.from_transport(self.transport, **options)
+    @property
+    def plane(self) -> ControlPlane:
+        """The embedded control plane. Raises `RuntimeError` for a real kube-apiserver."""
+        if self._plane is None:
+            raise RuntimeError("a real kube-apiserver has no embedded control plane")
+        return self._plane
+
+    def client(
+        self,
+        *,
+        namespace: str = "default",
+        user_agent: str = "",
+        on_warning: Callable[[str], None] | None = None,
+        metrics: ClientMetrics | None = None,
+    ) -> Client:
+        """Return a client with administrator permissions. Closing it does not stop the server."""
+        return Client.from_transport(
+            self.transport, namespace=namespace, user_agent=user_agent, on_warning=on_warning, metrics=metrics
+        )
 
 
 def server_kinds(environ: dict[str, str] | None = None) -> tuple[ServerKind, ...]:
-    """The servers that this run tests."""
+    """Return the servers of this test run."""
     return ("real",) if (environ or os.environ).get("KUBEBUILDER_ASSETS") else ("in-process", "tls")
 
 
 @asynccontextmanager
 async def start_test_server(
-    which: ServerKind, config: ClusterConfig | None = None, **options: Any
+    kind: ServerKind, config: ClusterConfig | None = None, **options: Unpack[ControlPlaneOptions]
 ) -> AsyncIterator[TestServer]:
-    """A server of this kind; `config` is the real one's, `options` are for our `ControlPlane`."""
+    """Start a server; `config` is for a real one, `options` are passed to `ControlPlane`."""
     from kubewright.client.transport.http import HTTPTransport
 
-    if which == "real":
+    if kind == "real":
         assert config is not None
         transport = HTTPTransport(config)
         try:
-            yield TestServer(which, config, transport)
+            yield TestServer(kind, config, transport)
         finally:
             await transport.aclose()
         return
     from kubewright.apiserver.in_process import InProcessTransport
     from kubewright.controlplane import ControlPlane
 
-    plane = ControlPlane(port=None if which == "in-process" else 0, **options)
+    plane = ControlPlane(port=None if kind == "in-process" else 0, **options)
     async with plane:
-        if which == "in-process":
-            yield TestServer(which, None, InProcessTransport(plane.server), plane)
+        if kind == "in-process":
+            yield TestServer(kind, None, InProcessTransport(plane.server), plane)
             return
         found = load_config(plane.kubeconfig)
         transport = HTTPTransport(found)
         try:
-            yield TestServer(which, found, transport, plane)
+            yield TestServer(kind, found, transport, plane)
         finally:
             await transport.aclose()
 
 
 @contextmanager
 def start_kube_apiserver(assets: str | os.PathLike[str] | None = None) -> Iterator[ClusterConfig]:
-    """Start etcd and kube-apiserver from a directory, ready and with an administrator's token."""
+    """Start etcd and kube-apiserver from a directory, and return a configuration with an admin token."""
     where = Path(assets or os.environ["KUBEBUILDER_ASSETS"])
     for name in ("etcd", "kube-apiserver"):
         if not (where / name).exists():
-            raise FileNotFoundError(f"{where / name} does not exist; KUBEBUILDER_ASSETS names its directory")
+            raise FileNotFoundError(f"{where / name} does not exist; set KUBEBUILDER_ASSETS to its directory")
     scratch = Path(tempfile.mkdtemp(prefix="kubewright-real-"))
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -160,7 +201,7 @@ def _prepare(assets: Path, scratch: Path) -> tuple[ClusterConfig, dict[str, list
         server=f"https://127.0.0.1:{secure_port}",
         ca=PEMData(data=authority.certificate),
         token=token,
-        source="the kube-apiserver of this test run",
+        source="kube-apiserver of this test run",
     )
     return config, commands
 
@@ -200,15 +241,15 @@ def _wait_ready(config: ClusterConfig, processes: list[subprocess.Popen[bytes]],
         if any(process.poll() is not None for process in processes):
             break
         try:
-            with urllib.request.urlopen(request, context=context, timeout=5) as answer:  # noqa: S310
-                if answer.status == 200:
+            with urllib.request.urlopen(request, context=context, timeout=5) as response:  # noqa: S310
+                if response.status == 200:
                     return
         except OSError:
             time.sleep(0.1)
-    said = "\n".join(
+    output = "\n".join(
         f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}" for log in sorted(scratch.glob("*.log"))
     )
-    raise RuntimeError(f"the real API server did not become ready:\n{said}")
+    raise RuntimeError(f"kube-apiserver did not become ready within {START_TIMEOUT:g} s:\n{output}")
 
 
 __all__ = ["TestServer", "server_kinds", "start_kube_apiserver", "start_test_server"]

@@ -1,10 +1,10 @@
-"""An event loop whose time jumps: tests of back-off, timers and leases take no time and no luck.
+"""Event loop with a simulated clock, for tests of backoff, timers and leases that take no real time.
 
-`FakeTimeLoop` is an ordinary loop, except that it never waits for a timer. When nothing is left to do it
-moves its clock to the next timer instead: an hour of `asyncio.sleep` passes at once and in the right order.
-Everything that asks the loop for the time (queues, timers, timeouts, leader election) follows. What really
-waits is waited for: a thread that was started with `asyncio.to_thread` or `run_in_executor`, and, if
-`patience` is given, sockets of other processes.
+`FakeTimeLoop` never waits for a timer: when there is nothing else to run, it advances its clock to the next
+timer. An hour of `asyncio.sleep` passes immediately and in the right order, for everything that uses the
+clock of the loop (queues, timers, timeouts, leader election). The loop does wait for threads that were
+started with `asyncio.to_thread` or `run_in_executor` and, if `io_timeout` is given, for sockets of other
+processes.
 
     def test_retries() -> None:
         assert fake_time(scenario())  # runs the coroutine, returns what it returns
@@ -14,7 +14,7 @@ For all async tests of a folder, with pytest-asyncio 1.3 or later, in its `conft
     def pytest_asyncio_loop_factories(config, item):
         return {"fake-time": FakeTimeLoop}
 
-`wall_clock` is a clock of dates that moves along, for code that takes its `now` as an argument.
+`wall_clock` returns the corresponding date, for code that takes its `now` as an argument.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
-"""What `wall_clock` shows when a loop begins."""
+"""The date of `wall_clock` when a loop starts."""
 
 
-class _JumpingSelector:
-    """Asks a real selector what is ready; where that would wait for a timer, the clock is moved."""
+class _FakeTimeSelector:
+    """Selector that advances the clock of the loop instead of waiting for a timer."""
 
-    def __init__(self, real: selectors.BaseSelector, patience: float) -> None:
+    def __init__(self, real: selectors.BaseSelector, io_timeout: float) -> None:
         self._real = real
-        self._patience = patience
+        self._io_timeout = io_timeout
         self.loop: FakeTimeLoop | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -48,38 +48,38 @@ class _JumpingSelector:
         if timeout is None or timeout <= 0 or loop is None:
             return self._real.select(timeout)
         if loop.threads:
-            # A thread ends with a wake-up through the loop's own socket, so this returns when it has.
+            # A thread that ends wakes the loop through its own socket, so this returns then.
             return self._real.select(None)
-        ready = self._real.select(self._patience)
+        ready = self._real.select(self._io_timeout)
         if not ready:
             loop.now += timeout
         return ready
 
 
 class FakeTimeLoop(asyncio.SelectorEventLoop):
-    """A loop with a clock of its own that starts at 0."""
+    """Event loop with a simulated clock that starts at 0."""
 
-    def __init__(self, *, patience: float = 0.0) -> None:
-        """`patience`: how many real seconds to give sockets before time jumps."""
+    def __init__(self, *, io_timeout: float = 0.0) -> None:
+        """`io_timeout`: real seconds to wait for sockets before the clock advances."""
         self.now = 0.0
         self.threads = 0
-        """How many calls in threads are under way."""
-        selector = _JumpingSelector(selectors.DefaultSelector(), patience)
+        """Number of running calls in threads."""
+        selector = _FakeTimeSelector(selectors.DefaultSelector(), io_timeout)
         super().__init__(selector)  # type: ignore[arg-type]
         selector.loop = self
 
     def time(self) -> float:
-        """The time that timers go by, in seconds since the loop began."""
+        """Return the simulated time in seconds."""
         return self.now
 
     def wall_clock(self) -> datetime:
-        """A date that moves with the loop's time."""
+        """Return the date that corresponds to the simulated time."""
         return START + timedelta(seconds=self.now)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """As any loop does; time stands still until the call has ended."""
+        """Run a call in a thread; the clock does not advance until it has ended."""
         future = super().run_in_executor(executor, func, *args)
         self.threads += 1
         future.add_done_callback(self._thread_ended)
@@ -89,17 +89,17 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         self.threads -= 1
 
 
-def fake_time(main: Coroutine[Any, Any, T], *, patience: float = 0.0) -> T:
-    """Run a coroutine to its end in a loop whose time jumps."""
-    with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(patience=patience)) as runner:
+def fake_time(main: Coroutine[Any, Any, T], *, io_timeout: float = 0.0) -> T:
+    """Run a coroutine in a `FakeTimeLoop` and return its result."""
+    with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(io_timeout=io_timeout)) as runner:
         return runner.run(main)
 
 
 def wall_clock() -> datetime:
-    """The date in the running `FakeTimeLoop`."""
+    """Return the date of the running `FakeTimeLoop`."""
     loop = asyncio.get_running_loop()
     if not isinstance(loop, FakeTimeLoop):
-        raise RuntimeError("wall_clock() is for code inside fake_time() or in a FakeTimeLoop")
+        raise RuntimeError("wall_clock() requires a running FakeTimeLoop; use fake_time()")
     return loop.wall_clock()
 
 

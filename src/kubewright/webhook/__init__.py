@@ -1,9 +1,14 @@
-"""Webhooks: what the API server calls.
+"""Webhooks that the API server calls: admission, conversion and other extension points.
 
-- `review`, `admission`: defaulting and validating of typed objects, or raw reviews
-- `conversion`: between the versions of a kind, through a hub
-- `identity`: token reviews and subject access reviews; `scheduler_extender`, `audit`: other extension points
-- `certificates`: files, a managed authority, or made at start
+    server = WebhookServer(CertificateFiles("tls.crt", "tls.key"))
+    server.add_admission("/mutate-shop", Defaulter(Shop, set_defaults))
+    server.add_admission("/validate-shop", Validator(Shop, validate))
+    manager.add(server)
+
+- `review`: `AdmissionReview` requests and responses; `admission`: defaulting and validating of typed objects
+- `conversion`: conversion between the versions of a kind, through a hub version
+- `identity`: token reviews and subject access reviews; `scheduler_extender`; `audit`: audit events
+- `certificates`: serving certificates from files, from a managed CA in a Secret, or self-signed
 - `server`: the HTTPS server
 """
 

@@ -1,14 +1,14 @@
-"""Audit: an API server that is started with `--audit-webhook-config-file` sends what happened, in batches.
+"""Audit webhook: an API server with `--audit-webhook-config-file` sends audit events in batches.
 
     server.add_endpoint("/audit", AuditSink(lambda events: archive.write(events)))
 
-Events are plain data, in the order in which they came. If the function fails the server is told so with 500
-and sends the batch again, so a function that stores them must bear to see one twice.
+Events are plain data, in the order of arrival. If the function fails, the response is 500 and the API server
+sends the batch again, so the function must tolerate duplicates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api import codec
@@ -20,13 +20,13 @@ VERSIONS = ("audit.k8s.io/v1", "audit.k8s.io/v1beta1")
 
 
 class AuditSink:
-    """An endpoint: `function(events)` takes a list of audit events."""
+    """Endpoint that calls `function(events)` with a list of audit events."""
 
-    def __init__(self, function: Callable[[list[dict[str, Any]]], Any]) -> None:
+    def __init__(self, function: Callable[[list[dict[str, Any]]], Awaitable[None] | None]) -> None:
         self._function = function
 
     async def __call__(self, body: bytes) -> bytes:
-        """Take a batch."""
+        """Process a batch."""
         try:
             batch = codec.loads(body)
         except codec.DecodeError as error:

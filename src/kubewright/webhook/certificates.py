@@ -1,13 +1,11 @@
-"""Serving certificates for webhooks, and the trust that goes with them.
+"""Serving certificates for webhooks and metrics, and the CA bundles that clients verify them with.
 
-Three ways to have one:
+- `CertificateFiles`: files written by another component, such as cert-manager; reloaded when they change.
+- `ManagedCertificates`: a CA of the operator, in a Secret shared by all replicas. The CA and the certificates
+  are created, renewed and rotated here, and the CA bundle is injected into webhook configurations and CRDs.
+- `SelfSignedCertificates`: created at start, not stored.
 
-- `CertificateFiles`: files that somebody else writes (cert-manager); read again when they change.
-- `ManagedCertificates`: an authority of the operator's own, in a Secret that all replicas share. It makes,
-  renews and rotates what is in it and writes the authority into webhook configurations and CRDs.
-- `SelfSignedCertificates`: made at start for this machine; nothing is stored.
-
-All of them change the TLS context in place, so running servers use a new certificate for new connections.
+All of them update the TLS context in place, so a running server uses a new certificate for new connections.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CERTIFICATE_DAYS = 90
-AUTHORITY_DAYS = 3650
+CA_DAYS = 3650
 CHECK_SECONDS = 600.0
 MISSING_CHECK_SECONDS = 5.0
-"""How often to look for configurations that are not installed yet."""
+"""Interval of checks while a webhook configuration or CRD does not exist yet."""
 FILE_CHECK_SECONDS = 10.0
-_BUNDLE, _AUTHORITY_KEY = "ca.crt", "ca.key"
+_BUNDLE, _CA_KEY = "ca.crt", "ca.key"
 
 
 @lru_cache(maxsize=1)
@@ -50,13 +48,13 @@ def _reads() -> tuple[Any, Any]:
 
     prefix = "certwatcher_read_certificate"
     return (
-        Counter(f"{prefix}_total", "Times that certificate files were read"),
-        Counter(f"{prefix}_errors_total", "Times that certificate files could not be read or used"),
+        Counter(f"{prefix}_total", "Total number of reads of certificate files"),
+        Counter(f"{prefix}_errors_total", "Total number of failed reads of certificate files"),
     )
 
 
 class CertificateFiles:
-    """A certificate and key in files, read again when they change."""
+    """Certificate and key in files, reloaded when they change."""
 
     def __init__(
         self, certificate: str | Path, key: str | Path, *, period: float = FILE_CHECK_SECONDS
@@ -67,14 +65,12 @@ class CertificateFiles:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> ssl.SSLContext:
-        """Read the files; a missing or wrong one is an error now, and a log line later."""
+        """Load the files. Errors are raised here; later ones are logged."""
         try:
             pair = self._read()
         except OSError as error:
             _reads()[1].inc()
-            raise OSError(
-                f"the serving certificate {error.filename} cannot be read: {error.strerror}"
-            ) from None
+            raise OSError(f"cannot read serving certificate {error.filename}: {error.strerror}") from None
         context = server_context(pair)
         self._task = asyncio.create_task(self._watch(context, pair))
         return context
@@ -97,47 +93,51 @@ class CertificateFiles:
                 if found != current:
                     load_pair(context, found)
                     current = found
-                    logger.info("the serving certificate %s was read again", self._certificate)
+                    logger.info("reloaded serving certificate", extra={"path": str(self._certificate)})
             except (OSError, ssl.SSLError) as error:
-                # The two files are often replaced one after the other: the next look finds them whole.
+                # The two files are often replaced one after the other: the next check finds both.
                 _reads()[1].inc()
-                logger.warning("the serving certificate %s cannot be used yet: %s", self._certificate, error)
+                logger.warning(
+                    "could not reload serving certificate",
+                    extra={"path": str(self._certificate), "error": str(error)},
+                )
 
 
 class SelfSignedCertificates:
-    """A certificate for this machine, made at start. `authority` is what clients must trust."""
+    """Certificate issued at start by a temporary CA, which clients must trust (`ca_bundle`)."""
 
     def __init__(self, hosts: Iterable[str] = ("127.0.0.1", "localhost", "::1")) -> None:
-        self._made = CertificateAuthority.create("kubewright-development", days=30)
+        self._ca = CertificateAuthority.create("kubewright-development", days=30)
         self._hosts = tuple(hosts)
 
     @property
-    def authority(self) -> bytes:
-        """The certificate of the authority (PEM): a `caBundle`."""
-        return self._made.certificate
+    def ca_bundle(self) -> bytes:
+        """Certificate of the CA (PEM)."""
+        return self._ca.certificate
 
     def context(self) -> ssl.SSLContext:
-        """A TLS context with a certificate for this machine."""
-        return server_context(self._made.issue("webhook", hosts=self._hosts, server=True, days=30))
+        """Return a TLS context with a new certificate."""
+        return server_context(self._ca.issue("webhook", hosts=self._hosts, server=True, days=30))
 
     async def start(self) -> ssl.SSLContext:
-        """Make the certificate."""
+        """Issue the certificate."""
         return self.context()
 
     async def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing."""
 
 
 CABundleTarget = tuple[GroupVersionKind, str]
-"""An object that must trust the authority: a webhook configuration or a CRD, by name."""
+"""Kind and name of an object that contains the CA bundle: a webhook configuration or a CRD."""
 
 
 class ManagedCertificates:
-    """An authority and a serving certificate in a Secret, shared by all replicas.
+    """CA and serving certificate in a Secret that is shared by all replicas.
 
-    Needs `get`, `create` and `update` on that Secret, and `get` and `patch` on the objects it injects into.
-    Whoever finds something missing or old writes it, guarded by the resourceVersion, so replicas agree on one
-    result however they race. A new authority is trusted, beside the old one, before anything is signed by it.
+    Permissions: `get`, `create` and `update` of the Secret, and `get` and `patch` of the objects that contain
+    the CA bundle. Any replica renews what is missing or due, with the resourceVersion as a precondition, so
+    all replicas use the same certificates. A new CA is added to the bundle, beside the old one, before it
+    issues certificates.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class ManagedCertificates:
         hosts: Sequence[str],
         inject: Sequence[CABundleTarget] = (),
         certificate_days: int = CERTIFICATE_DAYS,
-        authority_days: int = AUTHORITY_DAYS,
+        ca_days: int = CA_DAYS,
         period: float = CHECK_SECONDS,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
@@ -159,37 +159,37 @@ class ManagedCertificates:
         self._hosts = tuple(hosts)
         self._inject = tuple(inject)
         self._certificate_days = certificate_days
-        self._authority_days = authority_days
-        self._period = self._next_look = period
+        self._ca_days = ca_days
+        self._period = self._next_check = period
         self._now = now
         self._context: ssl.SSLContext | None = None
         self._current: KeyPair | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> ssl.SSLContext:
-        """Have a certificate that clients trust, and keep it so."""
+        """Create or load the certificate, inject the CA bundle, and renew both in the background."""
         await self.refresh()
         assert self._context is not None
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._renew_periodically())
         return self._context
 
     async def stop(self) -> None:
-        """Stop looking after it."""
+        """Stop renewing."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _keep(self) -> None:
+    async def _renew_periodically(self) -> None:
         while True:
-            await asyncio.sleep(self._next_look)
+            await asyncio.sleep(self._next_check)
             try:
                 await self.refresh()
             except (APIError, ConnectionFailed, OSError, TimeoutError) as error:
-                logger.warning("the webhook certificate could not be looked after: %s", error)
+                logger.warning("could not renew webhook certificate", extra={"error": str(error)})
 
     async def refresh(self) -> None:
-        """Look at the Secret, make or renew what is missing or old, use it, and have it trusted."""
-        secret = await self._settled()
+        """Read the Secret, create or renew certificates that are due, load them, and inject the CA bundle."""
+        secret = await self._current_secret()
         data = secret.data or {}
         pair = KeyPair(data["tls.crt"], data["tls.key"])
         if self._context is None:
@@ -200,12 +200,15 @@ class ManagedCertificates:
         missing = False
         for kind, name in self._inject:
             if await inject_ca_bundle(self._client, kind, name, data[_BUNDLE]) is None:
-                logger.info("%s %s is not there yet; it will be told whom to trust later", kind.kind, name)
+                logger.info(
+                    "object for CA bundle injection does not exist yet",
+                    extra={"kind": kind.kind, "object": name},
+                )
                 missing = True
-        self._next_look = min(self._period, MISSING_CHECK_SECONDS) if missing else self._period
+        self._next_check = min(self._period, MISSING_CHECK_SECONDS) if missing else self._period
 
-    async def _settled(self) -> Secret:
-        """The Secret with everything in it; written by us or by another replica."""
+    async def _current_secret(self) -> Secret:
+        """Return the Secret with valid certificates, written by this or by another replica."""
         from kubewright.api.core.v1 import Secret
 
         while True:
@@ -227,50 +230,53 @@ class ManagedCertificates:
                 write = self._client.update(secret)
             try:
                 await write
-                logger.info("wrote a new webhook certificate to Secret %s/%s", self._namespace, self._secret)
+                logger.info(
+                    "renewed webhook certificate",
+                    extra={"kind": "Secret", "namespace": self._namespace, "object": self._secret},
+                )
                 return secret
             except (AlreadyExists, Conflict):
                 continue
 
     def _renewed(self, data: dict[str, bytes]) -> dict[str, bytes]:
-        """The content of the Secret as it should be; the same if nothing is due."""
-        bundle, key = data.get(_BUNDLE), data.get(_AUTHORITY_KEY)
+        """Return the desired content of the Secret; unchanged if nothing is due."""
+        bundle, key = data.get(_BUNDLE), data.get(_CA_KEY)
         trusted = _certificates(bundle) if bundle else []
-        authority = None
-        if trusted and key and not self._due(trusted[0], self._authority_days):
-            authority = CertificateAuthority(KeyPair(trusted[0], key))
+        ca = None
+        if trusted and key and not self._due(trusted[0], self._ca_days):
+            ca = CertificateAuthority(KeyPair(trusted[0], key))
         certificate = data.get("tls.crt")
-        serving_is_good = (
-            authority is not None
+        certificate_is_valid = (
+            ca is not None
             and certificate
             and data.get("tls.key")
             and not self._due(certificate, self._certificate_days)
             and _covers(certificate, self._hosts)
         )
-        if serving_is_good:
+        if certificate_is_valid:
             return data
-        if authority is None:
-            authority = CertificateAuthority.create(self._secret, days=self._authority_days)
+        if ca is None:
+            ca = CertificateAuthority.create(self._secret, days=self._ca_days)
             still_valid = [each for each in trusted if _expiry(each) > self._now()]
-            trusted = [authority.certificate, *still_valid[:2]]
-        pair = authority.issue(self._hosts[0], hosts=self._hosts, server=True, days=self._certificate_days)
+            trusted = [ca.certificate, *still_valid[:2]]
+        pair = ca.issue(self._hosts[0], hosts=self._hosts, server=True, days=self._certificate_days)
         return {
             **data,
             _BUNDLE: b"".join(trusted),
-            _AUTHORITY_KEY: authority.pair.key,
+            _CA_KEY: ca.pair.key,
             "tls.crt": pair.certificate,
             "tls.key": pair.key,
         }
 
     def _due(self, certificate: bytes, days: int) -> bool:
-        """Whether less than a third of its life is left."""
+        """Whether less than a third of the validity is left."""
         return _expiry(certificate) - self._now() < datetime.timedelta(days=days / 3)
 
 
 async def inject_ca_bundle(client: Client, kind: GroupVersionKind, name: str, bundle: bytes) -> bool | None:
     """Write a `caBundle` into a webhook configuration or the conversion of a CRD.
 
-    Tells whether that was needed; `None` if there is no such object yet. Other replicas may do the same.
+    Returns whether the object was changed, or `None` if it does not exist. Safe to call concurrently.
     """
     text = base64.b64encode(bundle).decode()
     while True:
@@ -291,14 +297,14 @@ async def inject_ca_bundle(client: Client, kind: GroupVersionKind, name: str, bu
 
 
 def _client_configs(raw: dict[str, Any]) -> list[dict[str, Any]]:
-    """Where a webhook configuration or a CRD says how its webhooks are called."""
+    """Return the `clientConfig` entries of a webhook configuration or a CRD."""
     conversion = (raw.get("spec") or {}).get("conversion") or {}
     found = [conversion.get("webhook"), *(raw.get("webhooks") or ())]
     return [each["clientConfig"] for each in found if each and "clientConfig" in each]
 
 
 def load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Use another certificate for new connections of a context."""
+    """Load another certificate for new connections of a TLS context."""
     with tempfile.TemporaryDirectory(prefix="kubewright-") as directory:
         certificate, key = Path(directory, "tls.crt"), Path(directory, "tls.key")
         pair.write(certificate, key)

@@ -1,8 +1,8 @@
 """Conversion between the versions of a kind, through one of them: the hub.
 
-Each other version (a *spoke*) says how it becomes the hub and how it is made from it; any version then
-reaches any other. Only the content is yours to convert: metadata travels as it is, but for labels and
-annotations that you set. `lost_fields` finds what a round trip drops, which is what conversions get wrong.
+Each other version (a *spoke*) defines the conversion to and from the hub, so that every version can be
+converted to every other. Metadata is preserved, except labels and annotations, which a conversion may set.
+`lost_fields` finds fields that a round trip loses, the usual error in conversions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ VERSIONS = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
 
 
 class ConversionError(Exception):
-    """An object cannot be converted; the message goes to the user."""
+    """An object cannot be converted; the message is returned to the client."""
 
 
 class Converter:
-    """The versions of one kind and the ways between them."""
+    """The versions of one kind and the conversions between them."""
 
     def __init__(self, hub: type[MetaObject]) -> None:
         self.hub = hub
@@ -43,24 +43,24 @@ class Converter:
         self._from_hub: dict[str, Callable[[Any], MetaObject]] = {}
 
     def spoke(
-        self, of: type[SpokeT], *, to_hub: Callable[[SpokeT], HubT], from_hub: Callable[[HubT], SpokeT]
+        self, kind: type[SpokeT], *, to_hub: Callable[[SpokeT], HubT], from_hub: Callable[[HubT], SpokeT]
     ) -> None:
         """Add a version."""
-        gvk = _gvk(of)
+        gvk = _gvk(kind)
         if gvk.group_kind != self.kind:
-            raise ValueError(f"{of.__qualname__} is {gvk}, not a version of {self.kind}")
-        self._types[gvk.version] = of
+            raise ValueError(f"{kind.__qualname__} is {gvk}, not a version of {self.kind}")
+        self._types[gvk.version] = kind
         self._to_hub[gvk.version] = to_hub
         self._from_hub[gvk.version] = from_hub
 
     @property
     def types(self) -> list[type[MetaObject]]:
-        """The class of every version, the hub's first."""
+        """The class of every version, starting with the hub."""
         return list(self._types.values())
 
     @property
     def versions(self) -> list[str]:
-        """Every version that can be converted."""
+        """The names of all versions."""
         return list(self._types)
 
     def convert(self, raw: bytes, to_version: str) -> dict[str, Any]:
@@ -111,22 +111,22 @@ _read = msgspec.json.Decoder(_Review, strict=False).decode
 
 
 class ConversionHandler:
-    """All kinds that this process converts: the handler of `/convert`."""
+    """Converts objects of all registered kinds: the endpoint `/convert`."""
 
     def __init__(self) -> None:
         self._converters: dict[GroupKind, Converter] = {}
 
     def add(self, converter: Converter) -> None:
-        """Serve a kind."""
+        """Add the converter of a kind."""
         if converter.kind in self._converters:
-            raise ValueError(f"{converter.kind} has a converter already")
+            raise ValueError(f"a converter for {converter.kind} is already registered")
         self._converters[converter.kind] = converter
 
     def __bool__(self) -> bool:
         return bool(self._converters)
 
-    def answer(self, body: bytes) -> bytes:
-        """Answer a `ConversionReview`; all of its objects or none. Raises `InvalidReviewError`."""
+    def convert_review(self, body: bytes) -> bytes:
+        """Process a `ConversionReview`: all of its objects or none. Raises `InvalidReviewError`."""
         try:
             review = _read(body)
         except msgspec.DecodeError as error:
@@ -142,7 +142,7 @@ class ConversionHandler:
         except (ConversionError, codec.DecodeError, ValueError) as error:
             response["result"] = {"metadata": {}, "status": "Failure", "message": str(error)}
         except Exception as error:
-            logger.exception("conversion to %s failed", request.desired_api_version)
+            logger.exception("converter failed", extra={"desired_api_version": request.desired_api_version})
             response["result"] = {
                 "metadata": {},
                 "status": "Failure",
@@ -157,14 +157,14 @@ class ConversionHandler:
         kind = GroupVersionKind.from_api_version(header.api_version, header.kind).group_kind
         converter = self._converters.get(kind)
         if converter is None:
-            raise ConversionError(f"{kind} is not converted here")
+            raise ConversionError(f"no converter is registered for {kind}")
         if kind.group != wanted.group:
             raise ConversionError(f"{kind} has no version in the group {wanted.group!r}")
         return converter.convert(raw, wanted.version)
 
 
 def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
-    """Which fields of an object do not survive the way to each other version and back.
+    """Return the fields of an object that are lost in a round trip through each other version.
 
     Use it in a property test: `assert not lost_fields(converter, obj)` for generated objects.
     """
@@ -176,7 +176,7 @@ def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
             continue
         there = codec.encode(converter.convert(codec.encode(original), other))
         back = converter.convert(there, version)
-        lost += [f"{path} (by way of {other})" for path in _differences(original, back, "")]
+        lost += [f"{path} (through {other})" for path in _differences(original, back, "")]
     return lost
 
 
@@ -194,5 +194,5 @@ def _differences(before: Any, after: Any, path: str) -> list[str]:
     return [] if before == after else [path.lstrip(".") or "."]
 
 
-def _gvk(of: type[MetaObject]) -> GroupVersionKind:
-    return of.gvk if of.gvk is not None else resource_info(of).gvk
+def _gvk(kind: type[MetaObject]) -> GroupVersionKind:
+    return kind.gvk if kind.gvk is not None else resource_info(kind).gvk

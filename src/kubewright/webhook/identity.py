@@ -1,18 +1,18 @@
-"""Webhooks that say who somebody is and what they may do: TokenReview and SubjectAccessReview.
+"""Authentication and authorization webhooks: TokenReview and SubjectAccessReview.
 
-An API server that is started with `--authentication-token-webhook-config-file` asks the first about bearer
-tokens it does not know; one with `--authorization-webhook-config-file` asks the second about every request
-that nobody before has decided.
+An API server with `--authentication-token-webhook-config-file` sends a TokenReview for bearer tokens that it
+cannot verify; one with `--authorization-webhook-config-file` sends a SubjectAccessReview for requests that no
+previous authorizer has decided.
 
     server.add_endpoint("/authenticate", TokenReviewer(lambda token: users.get(token)))
     server.add_endpoint("/authorize", AccessReviewer(lambda request: request.user.username == "ada"))
 
-Answers come in the version that was asked in. `Denied` says no with a reason.
+Responses have the version of the request. Raise `Denied` to deny with a reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,23 +27,26 @@ AUTHORIZATION = ("authorization.k8s.io/v1", "authorization.k8s.io/v1beta1")
 
 @dataclass(frozen=True, slots=True)
 class TokenReviewResult:
-    """A known user, and for which of the audiences that were asked for the token is good."""
+    """An authenticated user, and the requested audiences that the token is valid for."""
 
     user: UserInfo
     audiences: Sequence[str] = ()
 
 
-class TokenReviewer:
-    """An endpoint: `function(token)` or `function(token, audiences)` gives a user, or `None`.
+Reviewed = UserInfo | TokenReviewResult | None
 
-    A `UserInfo` that is returned says nothing of audiences, which servers take for their own.
+
+class TokenReviewer:
+    """Endpoint: `function(token)` or `function(token, audiences)` returns a user, or `None`.
+
+    A `UserInfo` without audiences is valid for the audience of the API server.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Reviewed | Awaitable[Reviewed]]) -> None:
         self._function = function
 
     async def __call__(self, body: bytes) -> bytes:
-        """Answer a review."""
+        """Process a review."""
         version, spec = _read(body, "TokenReview", AUTHENTICATION)
         token = spec.get("token")
         if not isinstance(token, str) or not token:
@@ -61,13 +64,15 @@ class TokenReviewer:
                 if found.audiences:
                     status["audiences"] = list(found.audiences)
             elif found:
-                raise TypeError(f"a token reviewer gives a UserInfo or None, not {type(found).__name__}")
-        return _answer(version, "TokenReview", status)
+                raise TypeError(
+                    f"a token reviewer must return a UserInfo or None, not {type(found).__name__}"
+                )
+        return _respond(version, "TokenReview", status)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRequest:
-    """May this user do this? Either `resource` or `path` is what it is about."""
+    """Attributes of the request to authorize: either `resource` or `path` is set."""
 
     user: UserInfo
     verb: str = ""
@@ -79,27 +84,27 @@ class AccessRequest:
     name: str = ""
     path: str = ""
     raw: dict[str, Any] = field(default_factory=dict)
-    """The whole spec, selectors included."""
+    """The complete spec, including selectors."""
 
 
 class AccessReviewer:
-    """An endpoint: `function(request)` gives `True` to allow; anything else leaves it to others.
+    """Endpoint: `function(request)` returns `True` to allow, or `False` for no opinion.
 
-    Raise `Denied` to refuse for good, whatever others would say.
+    Raise `Denied` to deny, regardless of other authorizers.
     """
 
-    def __init__(self, function: Callable[[AccessRequest], Any]) -> None:
+    def __init__(self, function: Callable[[AccessRequest], bool | Awaitable[bool]]) -> None:
         self._function = function
 
     async def __call__(self, body: bytes) -> bytes:
-        """Answer a review."""
+        """Process a review."""
         version, spec = _read(body, "SubjectAccessReview", AUTHORIZATION)
         status: dict[str, Any] = {"allowed": False}
         try:
             status["allowed"] = await call_with_accepted(self._function, _access_request(spec)) is True
         except Denied as denial:
             status |= {"denied": True, "reason": denial.message}
-        return _answer(version, "SubjectAccessReview", status)
+        return _respond(version, "SubjectAccessReview", status)
 
 
 def _access_request(spec: dict[str, Any]) -> AccessRequest:
@@ -127,5 +132,5 @@ def _read(body: bytes, kind: str, versions: Sequence[str]) -> tuple[str, dict[st
     return review["apiVersion"], spec
 
 
-def _answer(version: str, kind: str, status: dict[str, Any]) -> bytes:
+def _respond(version: str, kind: str, status: dict[str, Any]) -> bytes:
     return codec.encode({"apiVersion": version, "kind": kind, "status": status})

@@ -1,8 +1,8 @@
-"""The envelope of admission: an `AdmissionReview` in, an `AdmissionReview` out.
+"""Requests and responses of admission webhooks (`AdmissionReview`).
 
-`read` decodes a review into an `AdmissionRequest`; `answer` encodes an `AdmissionResponse` in the version of
-the request. A body that is not a review raises `InvalidReviewError`, which becomes a 400 response with the
-reason, so that the API server's own message shows what was wrong.
+`read_review` decodes a review into an `AdmissionRequest`; `encode_response` encodes an `AdmissionResponse` in
+the version of the request. A body that is not a review raises `InvalidReviewError`, which becomes a 400
+response with the reason, so that the API server's own message shows what was wrong.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ VERSIONS = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 
 
 class InvalidReviewError(ValueError):
-    """The body is not a review that can be answered."""
+    """The body of a webhook request is not a valid review."""
 
 
 class Denied(Exception):
-    """Refuse the request. `errors` become the causes of the refusal, one per field."""
+    """Deny the request. `errors` become the causes in the response, one per field."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Denied(Exception):
 
 
 class UserInfo(Struct):
-    """Who asks."""
+    """The user who sent the request."""
 
     username: str = ""
     uid: str = ""
@@ -85,7 +85,7 @@ class _Review(Struct):
 
 @dataclass(slots=True)
 class AdmissionRequest:
-    """What the API server asks: may this user do this to this object?"""
+    """An admission request of the API server."""
 
     uid: str
     operation: str
@@ -94,35 +94,35 @@ class AdmissionRequest:
     resource: GroupVersionResource
     subresource: str
     name: str
-    """Empty on CREATE while a generated name is outstanding."""
+    """Empty on CREATE with generateName."""
     namespace: str
     user: UserInfo
     dry_run: bool
-    """Nothing will be stored: have no side effects."""
+    """Nothing will be stored; the webhook must not have side effects."""
     options: dict[str, Any]
     raw: bytes | None
-    """The object as sent; `None` on DELETE."""
+    """The new object; `None` on DELETE."""
     old_raw: bytes | None
-    """The object as stored; `None` on CREATE."""
+    """The stored object; `None` on CREATE."""
     api_version: str = VERSIONS[0]
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
-        """Show the user a warning; the request goes on."""
+        """Add a warning to the response, without rejecting the request."""
         self.warnings.append(text)
 
-    def object(self, of: type[T]) -> T | None:
-        """The new object, typed."""
-        return _typed(self.raw, of)
+    def object(self, kind: type[T]) -> T | None:
+        """Decode the new object."""
+        return _decode(self.raw, kind)
 
-    def old_object(self, of: type[T]) -> T | None:
-        """The stored object, typed."""
-        return _typed(self.old_raw, of)
+    def old_object(self, kind: type[T]) -> T | None:
+        """Decode the stored object."""
+        return _decode(self.old_raw, kind)
 
 
 @dataclass(slots=True)
 class AdmissionResponse:
-    """The verdict."""
+    """The response of an admission webhook."""
 
     allowed: bool = True
     message: str = ""
@@ -134,21 +134,21 @@ class AdmissionResponse:
     audit_annotations: dict[str, str] = field(default_factory=dict)
 
 
-def _typed(raw: bytes | None, of: type[T]) -> T | None:
+def _decode(raw: bytes | None, kind: type[T]) -> T | None:
     if raw is None:
         return None
-    obj = codec.decode(raw, of)
+    obj = codec.decode(raw, kind)
     set_base(obj, raw)
     return obj
 
 
-_read = codec.decoder(_Review).decode
+_decode_review = codec.decoder(_Review).decode
 
 
-def read(body: bytes) -> AdmissionRequest:
-    """Take a review apart. Raises `InvalidReviewError`."""
+def read_review(body: bytes) -> AdmissionRequest:
+    """Decode an `AdmissionReview`. Raises `InvalidReviewError`."""
     try:
-        review = _read(body)
+        review = _decode_review(body)
     except msgspec.DecodeError as error:
         raise InvalidReviewError(f"the body is not an AdmissionReview: {error}") from None
     if review.kind != "AdmissionReview" or review.api_version not in VERSIONS:
@@ -181,8 +181,8 @@ def _present(raw: msgspec.Raw) -> bytes | None:
     return None if data == b"null" else data
 
 
-def answer(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
-    """Put a verdict into the envelope that the request came in."""
+def encode_response(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
+    """Encode a response as an `AdmissionReview` in the version of the request."""
     import base64
 
     body: dict[str, Any] = {"uid": request.uid, "allowed": response.allowed}

@@ -1,17 +1,17 @@
-"""Scheduler extenders: what kube-scheduler asks over HTTP about where a pod may and should run.
+"""Scheduler extenders: HTTP callbacks of kube-scheduler that filter and score nodes, and bind pods.
 
     extender = SchedulerExtender(filter=has_gpu, prioritize=least_loaded)
     extender.add_to(server, "/scheduler")          # POST /scheduler/filter, /scheduler/prioritize, ...
 
-Functions are about one node: `filter(pod, node)` gives `True`, or `False` or a text that says why not;
-`prioritize(pod, node)` gives 0 to 10; `bind(binding)` binds. `node` is the `Node`, or its name where the
-scheduler is told `nodeCacheCapable` and sends names alone.
+Functions are called for one node: `filter(pod, node)` returns `True`, or `False` or the reason as text;
+`prioritize(pod, node)` returns a score from 0 to 10; `bind(binding)` binds a pod. `node` is the `Node`, or
+its name if the scheduler is configured with `nodeCacheCapable` and sends names only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 MAX_PRIORITY = 10
 
+NodeT = TypeVar("NodeT", bound=Node | str)
+
 
 class ExtenderBinding(msgspec.Struct, rename="pascal"):
-    """Which pod is to run on which node."""
+    """Pod and node of a bind request (`ExtenderBindingArgs`)."""
 
     pod_name: str = ""
     pod_namespace: str = ""
@@ -43,32 +45,32 @@ class _Arguments(msgspec.Struct):
 
 
 class SchedulerExtender:
-    """Answers `filter`, `prioritize` and `bind`, those that it was given functions for."""
+    """Endpoints `filter`, `prioritize` and `bind`, those for which functions are given."""
 
     def __init__(
         self,
         *,
-        filter: Callable[[Pod, Any], Any] | None = None,
-        prioritize: Callable[[Pod, Any], Any] | None = None,
-        bind: Callable[[ExtenderBinding], Any] | None = None,
+        filter: Callable[[Pod, NodeT], Awaitable[bool | str] | bool | str] | None = None,
+        prioritize: Callable[[Pod, NodeT], Awaitable[int] | int] | None = None,
+        bind: Callable[[ExtenderBinding], Awaitable[None] | None] | None = None,
     ) -> None:
         self._filter = filter
         self._prioritize = prioritize
         self._bind = bind
 
     def add_to(self, server: WebhookServer, prefix: str) -> None:
-        """Serve below a path: the `urlPrefix` of the scheduler's configuration."""
+        """Serve below a path, the `urlPrefix` in the configuration of the scheduler."""
         base = prefix.rstrip("/")
-        for function, verb, answer in (
-            (self._filter, "filter", self.answer_filter),
-            (self._prioritize, "prioritize", self.answer_prioritize),
-            (self._bind, "bind", self.answer_bind),
+        for function, verb, endpoint in (
+            (self._filter, "filter", self.handle_filter),
+            (self._prioritize, "prioritize", self.handle_prioritize),
+            (self._bind, "bind", self.handle_bind),
         ):
             if function is not None:
-                server.add_endpoint(f"{base}/{verb}", answer)
+                server.add_endpoint(f"{base}/{verb}", endpoint)
 
-    async def answer_filter(self, body: bytes) -> bytes:
-        """Which nodes may run a pod, and why the others may not."""
+    async def handle_filter(self, body: bytes) -> bytes:
+        """Return the nodes that can run a pod, and the reasons why others cannot."""
         assert self._filter is not None
         pod, nodes = _arguments(body)
         kept: list[Any] = []
@@ -79,16 +81,18 @@ class SchedulerExtender:
                 kept.append(plain)
             else:
                 name = node if isinstance(node, str) else str(node.metadata.name)
-                failed[name] = verdict if isinstance(verdict, str) and verdict else "refused by the extender"
-        answer: dict[str, Any] = {"FailedNodes": failed, "Error": ""}
+                failed[name] = (
+                    verdict if isinstance(verdict, str) and verdict else "rejected by the scheduler extender"
+                )
+        response: dict[str, Any] = {"FailedNodes": failed, "Error": ""}
         if all(isinstance(each, str) for each in (plain for _, plain in nodes)):
-            answer["NodeNames"] = kept
+            response["NodeNames"] = kept
         else:
-            answer["Nodes"] = {"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": kept}
-        return codec.encode(answer)
+            response["Nodes"] = {"apiVersion": "v1", "kind": "NodeList", "metadata": {}, "items": kept}
+        return codec.encode(response)
 
-    async def answer_prioritize(self, body: bytes) -> bytes:
-        """How good each node is."""
+    async def handle_prioritize(self, body: bytes) -> bytes:
+        """Return the score of each node."""
         assert self._prioritize is not None
         pod, nodes = _arguments(body)
         scores = []
@@ -96,12 +100,12 @@ class SchedulerExtender:
             score = int(await call_with_accepted(self._prioritize, pod, node))
             name = node if isinstance(node, str) else node.metadata.name
             if not 0 <= score <= MAX_PRIORITY:
-                raise ValueError(f"node {name}: the priority must be 0 to {MAX_PRIORITY}, not {score}")
+                raise ValueError(f"node {name}: the score must be from 0 to {MAX_PRIORITY}, not {score}")
             scores.append({"Host": name, "Score": score})
         return codec.encode(scores)
 
-    async def answer_bind(self, body: bytes) -> bytes:
-        """Bind a pod; a failure is told to the scheduler, which tries again later."""
+    async def handle_bind(self, body: bytes) -> bytes:
+        """Bind a pod; a failure is reported to the scheduler, which retries later."""
         assert self._bind is not None
         try:
             binding = msgspec.json.decode(body, type=ExtenderBinding)
@@ -115,11 +119,11 @@ class SchedulerExtender:
 
 
 def _arguments(body: bytes) -> tuple[Pod, list[tuple[Any, Any]]]:
-    """The pod, and every node twice: as functions see it and as it came."""
+    """Return the pod, and each node as a typed object and as received."""
     try:
         found = codec.decoder(_Arguments).decode(body)
     except msgspec.DecodeError as error:
-        raise InvalidReviewError(f"the body is not what a scheduler sends: {error}") from None
+        raise InvalidReviewError(f"the body is not an ExtenderArgs: {error}") from None
     if found.pod is None or (found.nodes is None and found.node_names is None):
         raise InvalidReviewError("expected a Pod, and Nodes or NodeNames")
     if found.nodes is None:

@@ -1,9 +1,9 @@
-"""The HTTPS server that the API server calls.
+"""HTTPS server for webhooks.
 
-Paths lead to handlers: admission (`/mutate-...`, `/validate-...`), conversion (`/convert`), and any other
-endpoint that takes a JSON body and answers with one. A body that is not a review is answered with 400 and the
-reason. A handler that crashes is answered with 500, logged with its traceback, and the API server then does
-what the failure policy of the webhook says.
+Each path has an endpoint: admission (`/mutate-...`, `/validate-...`), conversion (`/convert`), and any other
+function from a JSON body to a JSON body. A body that is not a valid review gets a 400 response with the
+reason. A handler that raises gets a 500 response and is logged with its traceback; the API server then
+applies the failure policy of the webhook.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from typing import Any, Protocol
 
 from .admission import AdmissionHandler, admit
 from .conversion import ConversionHandler
-from .review import InvalidReviewError, answer, read
+from .review import InvalidReviewError, encode_response, read_review
 
 logger = logging.getLogger(__name__)
 
 MAX_BODY = 8 * 1024 * 1024
-"""A review holds two objects of up to 3 MiB each."""
+"""A review contains two objects of up to 3 MiB each."""
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 """Takes the body of a POST, returns a JSON body; raises `InvalidReviewError` for an invalid request."""
 
 
 class CertificateProvider(Protocol):
-    """Where the serving certificate comes from."""
+    """Source of the serving certificate."""
 
     async def start(self) -> ssl.SSLContext:
-        """The context to serve with; it may be changed in place later, for new connections."""
+        """Return the TLS context; a renewed certificate is loaded into it for new connections."""
 
     async def stop(self) -> None:
-        """Stop looking after it."""
+        """Stop renewing the certificate."""
 
 
 class WebhookServer:
-    """Serves webhooks over TLS. A runnable of the manager, on every replica, before anything else."""
+    """Serves webhooks over TLS. A runnable of the manager that starts on every replica, before the caches."""
 
     needs_leader = False
     group = "webhooks"
@@ -62,36 +62,36 @@ class WebhookServer:
         self._metrics: dict[str, _PathMetrics] = {}
 
     def add_admission(self, path: str, handler: AdmissionHandler) -> None:
-        """Answer admission reviews at a path."""
+        """Serve admission reviews at a path."""
 
         async def endpoint(body: bytes) -> bytes:
-            request = read(body)
-            return answer(request, await admit(handler, request))
+            request = read_review(body)
+            return encode_response(request, await admit(handler, request))
 
         self.add_endpoint(path, endpoint)
 
     def add_endpoint(self, path: str, endpoint: Endpoint) -> None:
-        """Answer POSTs at a path."""
+        """Serve POST requests at a path."""
         if path in self._endpoints:
-            raise ValueError(f"two webhooks want the path {path}")
+            raise ValueError(f"two webhooks have the path {path}")
         self._endpoints[path] = endpoint
 
     @property
     def paths(self) -> list[str]:
-        """Every path that is answered."""
+        """The paths of all endpoints."""
         return sorted([*self._endpoints, *(["/convert"] if self.conversions else [])])
 
     @property
     def listening(self) -> bool:
-        """Whether it can be called; a readiness check."""
+        """Whether the port is open; a readiness check."""
         return self._listening.is_set()
 
     async def wait_until_started(self) -> None:
-        """Wait until it can be called."""
+        """Wait until the port is open."""
         await self._listening.wait()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set; requests that are being answered are answered."""
+        """Serve until `stop` is set, then finish requests in progress."""
         from aiohttp import web
 
         context = await self.certificates.start()
@@ -104,12 +104,15 @@ class WebhookServer:
                 await site.start()
             except OSError as error:
                 # asyncio repeats the address before the reason
-                why = (error.strerror or str(error)).rpartition(": ")[2]
-                raise OSError(f"webhooks cannot listen on {self.host}:{self.port}: {why}") from None
+                reason = (error.strerror or str(error)).rpartition(": ")[2]
+                raise OSError(f"webhook server cannot listen on {self.host}:{self.port}: {reason}") from None
             if self.port == 0:
                 self.port = runner.addresses[0][1]
             self._listening.set()
-            logger.info("webhooks listen on %s:%d: %s", self.host, self.port, ", ".join(self.paths))
+            logger.info(
+                "started webhook server",
+                extra={"address": f"{self.host}:{self.port}", "paths": ",".join(self.paths)},
+            )
             await stop.wait()
         finally:
             self._listening.clear()
@@ -126,32 +129,32 @@ class WebhookServer:
         if endpoint is None:
             return web.Response(status=404, text=f"no webhook at {path}\n")
         if native.method != "POST":
-            return web.Response(status=405, text="POST a review\n")
+            return web.Response(status=405, text="method not allowed; use POST\n")
         metrics = self._metrics.get(path) or self._metrics.setdefault(path, _PathMetrics(path))
         with metrics.observe() as outcome:
             body = await _body(native)
             if body is None:
                 outcome.code = 413
-                return web.Response(status=413, text=f"the body is longer than {MAX_BODY} bytes\n")
+                return web.Response(status=413, text=f"the body exceeds {MAX_BODY} bytes\n")
             try:
-                reply = await endpoint(body)
+                response = await endpoint(body)
             except InvalidReviewError as error:
                 outcome.code = 400
-                logger.warning("%s: %s", path, error)
+                logger.warning("invalid webhook request", extra={"path": path, "error": str(error)})
                 return web.Response(status=400, text=f"{error}\n")
             except Exception as error:
                 outcome.code = 500
                 metrics.panic()
-                logger.exception("%s failed", path)
-                return web.Response(status=500, text=f"the webhook failed: {type(error).__name__}: {error}\n")
-            return web.Response(body=reply, content_type="application/json")
+                logger.exception("webhook failed", extra={"path": path})
+                return web.Response(status=500, text=f"webhook failed: {type(error).__name__}: {error}\n")
+            return web.Response(body=response, content_type="application/json")
 
     async def _convert(self, body: bytes) -> bytes:
-        return self.conversions.answer(body)
+        return self.conversions.convert_review(body)
 
 
 async def _body(native: Any) -> bytes | None:
-    """The body, or `None` if it is too long."""
+    """Return the body, or `None` if it is too large."""
     if (native.content_length or 0) > MAX_BODY:
         return None
     parts, length = [], 0
@@ -169,21 +172,23 @@ def _families() -> dict[str, Any]:
 
     prefix, label = "controller_runtime_webhook", ("webhook",)
     return {
-        "latency": Histogram(f"{prefix}_latency_seconds", "Time to answer a review", label),
-        "requests": Counter(f"{prefix}_requests_total", "Reviews answered", (*label, "code")),
-        "active": Gauge(f"{prefix}_requests_in_flight", "Reviews being answered", label),
-        "panics": Counter(f"{prefix}_panics_total", "Handlers that crashed", label),
+        "latency": Histogram(f"{prefix}_latency_seconds", "Duration of webhook requests", label),
+        "requests": Counter(f"{prefix}_requests_total", "Total number of webhook requests", (*label, "code")),
+        "active": Gauge(f"{prefix}_requests_in_flight", "Number of webhook requests in progress", label),
+        "panics": Counter(
+            f"{prefix}_panics_total", "Total number of webhook requests whose handler raised", label
+        ),
     }
 
 
 class _Outcome:
-    """The status code of an answer, 200 unless said otherwise."""
+    """Status code of a response, 200 by default."""
 
     code = 200
 
 
 class _PathMetrics:
-    """The metrics of one path, bound once."""
+    """Metrics of one path."""
 
     def __init__(self, path: str) -> None:
         families = _families()
@@ -196,7 +201,7 @@ class _PathMetrics:
 
     @contextlib.contextmanager
     def observe(self) -> Any:
-        """Time one answer."""
+        """Measure one request."""
         outcome = _Outcome()
         started = time.perf_counter()
         self._active.inc()
@@ -208,5 +213,5 @@ class _PathMetrics:
             self._requests.labels(self._path, str(outcome.code)).inc()
 
     def panic(self) -> None:
-        """A handler crashed."""
+        """Count a handler that raised."""
         self._panics.inc()

@@ -32,7 +32,7 @@ MAX_RETRY_DELAY = 30.0
 def new_controller(name: str, reconcile: Callable[[Any], Any], *, workers: int = 1) -> Controller[Any]:
     """Return a controller of the control plane. Several control planes may run in one process."""
     limiter: ExponentialFailureRateLimiter[Any] = ExponentialFailureRateLimiter(maximum=MAX_RETRY_DELAY)
-    return Controller(name, reconcile, workers=workers, limiter=limiter, register_metrics=False)
+    return Controller(name, reconcile, workers=workers, rate_limiter=limiter, register_metrics=False)
 
 
 class Component:

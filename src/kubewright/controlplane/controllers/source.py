@@ -22,7 +22,7 @@ class InformerSource(Generic[R]):
     `kubewright.controller.KindSource`.
     """
 
-    trouble: BaseException | None = None
+    last_error: BaseException | None = None
 
     def __init__(
         self,

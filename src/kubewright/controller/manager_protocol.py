@@ -1,0 +1,52 @@
+"""The parts of a manager that controllers use; `kubewright.manager.Manager` implements them."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import Protocol
+
+from kubewright.cache import Cache, CachedClient
+
+from .errors import BuildError
+
+
+class Runnable(Protocol):
+    """A component that a manager starts and stops.
+
+    Optional attributes: `needs_leader` (default true), `group` (a start-up group of the manager, for
+    runnables that do not need leadership), `wait_until_started()` (awaited before the next group starts), and
+    `needs_warm_up` with `warm_up()` and `stop_warm_up()` (preparation before leadership).
+    """
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then finish and return."""
+
+
+class ManagerProtocol(Protocol):
+    """A manager, as builders of controllers, timers and daemons use it."""
+
+    @property
+    def client(self) -> CachedClient:
+        """Client that reads from the cache and writes to the API server."""
+
+    @property
+    def cache(self) -> Cache:
+        """Informers of the watched kinds."""
+
+    def add(self, runnable: Runnable) -> None:
+        """Run a component with the manager."""
+
+
+_names: weakref.WeakKeyDictionary[ManagerProtocol, set[str]] = weakref.WeakKeyDictionary()
+
+
+def register_controller_name(manager: ManagerProtocol, name: str) -> None:
+    """Reserve a controller name in a manager; raises `BuildError` if it is in use."""
+    names = _names.setdefault(manager, set())
+    if name in names:
+        raise BuildError(
+            f"controller name {name!r} is already in use, and metrics and logs identify controllers by name; "
+            'choose another with with_options(name="...")'
+        )
+    names.add(name)

@@ -1,0 +1,101 @@
+"""Checks of what decorators of an operator receive, with messages that name the source line or the option."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
+
+from kubewright.api.declarations import MatchCondition
+from kubewright.api.meta import LabelSelector, MetaObject
+
+from .injection import InjectionError, describe
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class WebhookOptions(TypedDict, total=False):
+    """Options of `Operator.default` and `Operator.validate`; see `kubewright.api.declarations.Webhook`."""
+
+    failure_policy: Literal["Fail", "Ignore"]
+    match_policy: Literal["Exact", "Equivalent"] | None
+    side_effects: Literal["None", "NoneOnDryRun"]
+    timeout_seconds: int | None
+    reinvocation_policy: Literal["Never", "IfNeeded"] | None
+    admission_review_versions: tuple[str, ...]
+    namespace_selector: LabelSelector | None
+    object_selector: LabelSelector | None
+    match_conditions: tuple[MatchCondition, ...]
+    scope: Literal["Namespaced", "Cluster", "*"] | None
+    name: str
+    path: str
+    url: str
+    service_name: str
+    service_namespace: str
+    service_port: int | None
+    ca_bundle: str | None
+
+
+def suggest_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that an unknown keyword argument raises a `TypeError` with a suggestion."""
+    parameters = inspect.signature(function).parameters.values()
+    known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_keywords(function.__name__, kwargs, known)
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def check_keywords(function: str, keywords: Mapping[str, object], known: Iterable[str]) -> None:
+    """Raise a `TypeError` for a keyword that a function does not have, with a suggestion."""
+    names = sorted(known)
+    for name in keywords:
+        if name not in names:
+            close = difflib.get_close_matches(_snake_case(name), names, 1)
+            advice = f"did you mean {close[0]!r}?" if close else f"options are: {', '.join(names)}"
+            raise TypeError(f"{function}(...) has no option {name!r}; {advice}")
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def check_kind(kind: type[MetaObject]) -> None:
+    """Raise an error for a class that is not a kind."""
+    if inspect.isfunction(kind):
+        raise InjectionError(
+            f"{describe(kind)}: pass the kind to the decorator, as in @operator.reconcile(Shop)"
+        )
+    if getattr(kind, "gvk", None) is None:
+        name = getattr(kind, "__name__", kind)
+        raise TypeError(f"{name} is not a kind; decorate it with @resource(group=..., version=...)")
+
+
+def check_predicates(predicates: Iterable[Any]) -> tuple[Callable[..., bool], ...]:
+    """Return the predicates; raise a `TypeError` for one that cannot be called."""
+    tests = as_sequence("predicates", predicates)
+    for test in tests:
+        if not callable(test):
+            raise TypeError(
+                f"predicates: {test!r} is not a predicate; expected a function from a Change to bool"
+            )
+    return tests
+
+
+def as_sequence(name: str, values: Any) -> tuple[Any, ...]:
+    """Return the values of an option that takes several; raise a `TypeError` for a single value."""
+    if isinstance(values, Iterable) and not isinstance(values, str | type):
+        return tuple(values)
+    shown = getattr(values, "__name__", repr(values))
+    raise TypeError(f"{name}={shown}: expected a sequence: {name}=({shown},)")
+
+
+def dashed_name(function: Callable[..., object], suffix: str) -> str:
+    """Return the name of a function with dashes and a suffix, for a controller."""
+    return f"{getattr(function, '__name__', suffix)}-{suffix}".replace("_", "-")
