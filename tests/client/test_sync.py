@@ -70,6 +70,20 @@ def test_lists_and_watches_are_iterated(client: SyncClient) -> None:
     assert seen == ["a", "b"]
 
 
+def test_a_list_is_a_list(client: SyncClient) -> None:
+    client.create(note("a"))
+    notes = client.list(Note)
+    assert (len(notes), notes[0].metadata.name, notes.resource_version != "") == (1, "a", True)
+    assert repr(notes).startswith("[Note(")
+    assert [each.metadata.name for each in client.iterate(Note, page_size=1)] == ["a"]
+    assert client.get_or_none(Note, "b") is None
+
+
+def test_a_local_port_is_open_within_the_block(client: SyncClient) -> None:
+    with client.port_forward("web-0", 8080) as forward:
+        assert (forward.port, forward.local_port > 0) == (8080, True)
+
+
 def test_decorators_and_parts_are_synchronous_too(client: SyncClient) -> None:
     inside = client.in_namespace("default").with_dry_run()
     assert isinstance(inside, SyncClient)

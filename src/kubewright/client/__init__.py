@@ -1,24 +1,24 @@
-"""The client: everything that talks to an API server stands on this.
+"""The client of an API server: typed, unstructured and metadata objects, watches, streams, and a sync facade.
 
-    async with Client.connect() as client:               # finds the cluster as kubectl does
+    async with Client.connect() as client:                      # finds the cluster as kubectl does
         web = await client.get(Deployment, "web", namespace="shop")
         web.spec.replicas = 3
-        await client.update(web)                         # the difference, guarded by resourceVersion
-        async for pod in client.list(Pod, labels="app=web"):  # page by page; `await` it for the whole
+        await client.update(web)                                # sends the change, with the resource version
+        async for pod in client.list(Pod, namespace="shop", labels="app=web"):
             print(pod.metadata.name)
 
-In layers, lowest first; each works without those above it:
+Packages and modules, lowest first:
 
-- `kubeconfig`, `config`: where the server is; `credentials`, `exec_plugin`, `oidc`: who we are
-- `transport`: the narrow interface to a server; `http`: over the network. In one process with the server:
-  `kubewright.apiserver.in_process`
-- `rest`: one request with its retries, rate limit, hooks, metrics and errors
-- `discovery`, `mapper`: what the server has; `kinds`: how a kind is named
-- `client`: `Client` (`reads`, `writes`, `streams`); `raw`: lists and watches as bytes, for caches
-- `sync`: the same for scripts without a loop
+- `config`: kubeconfig, in-cluster configuration, credentials
+- `transport`: the interface to a server, and HTTP; `kubewright.apiserver` has one for the same process
+- `rest`: one request with retries, rate limit, hooks, metrics and errors
+- `discovery`: resources of a server, and the mapping from kinds to resources
+- `listwatch`: pages, watches, and their raw bytes for caches; `streams`: logs, commands, port forwards
+- `verbs`: the verbs; `client`: `Client`, all of them; `sync`: `SyncClient`
+- `protocols`: `Reader` and `Writer`, to write code against; `arguments`: keyword arguments of the verbs
+- `kind_types`, `selectors`, `patches`, `wait`, `manifest_files`, `decoding`, `backoff`, `errors`
 
-An object that is written is brought up to date from the server's answer and returned; a dry run returns
-another object and leaves yours alone.
+A written object is updated in place from the response and returned; a dry run returns another object.
 """
 
 from kubewright.lazy import attach_stub
