@@ -1,4 +1,4 @@
-"""A server that misbehaves on purpose, time that costs nothing, and a real control plane in this process."""
+"""Fixtures: a server with injected faults, virtual time, and a control plane in process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Faults:
-    """How often things go wrong; `None` of them does once `calm` is set."""
+    """Fault injection by rate; disabled by `calm`."""
 
     def __init__(self, rng: random.Random, rate: float) -> None:
         self.rng = rng
@@ -318,7 +318,7 @@ def _bookmark(revision: int, *, initial_end: bool = False) -> bytes:
 
 @pytest.fixture(scope="session")
 def virtual_loop() -> Iterator[VirtualLoop]:
-    """A loop in which hours pass in milliseconds."""
+    """An event loop with virtual time."""
     loop = VirtualLoop()
     yield loop
     loop.close()
@@ -332,7 +332,7 @@ def run_virtual(virtual_loop: VirtualLoop) -> Callable[[Awaitable[Any]], Any]:
 
 @pytest.fixture
 def scripted_server() -> type[ScriptedServer]:
-    """The class of the misbehaving server."""
+    """The class of the server with injected faults."""
     return ScriptedServer
 
 
@@ -357,7 +357,7 @@ async def namespace(client: Client) -> str:
 
 
 class Gate:
-    """An interceptor that holds back what watches say while it is closed, and counts requests."""
+    """An interceptor that delays watch events while it is closed, and records requests."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A cache against a server: one copy for every view, filters, indexes, kinds that come and go."""
+"""`Cache`: shared bytes, filters, indexes, kinds that are installed and removed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_every_view_reads_one_copy(client: Client, namespace: str) -> None:
+async def test_typed_unstructured_and_metadata_share_bytes(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, app="web"))
     async with Cache(client, kinds=in_namespace(namespace)) as cache:
         typed = await cache.get(ConfigMap, "a", namespace=namespace)
@@ -63,7 +63,7 @@ async def test_every_view_reads_one_copy(client: Client, namespace: str) -> None
         assert typed.metadata.managed_fields is None
 
 
-async def test_changes_arrive_and_handlers_hear_them_in_order(client: Client, namespace: str) -> None:
+async def test_handlers_receive_changes_in_order(client: Client, namespace: str) -> None:
     heard: list[tuple[str, bool, bool]] = []
 
     def handler(change: ObjectChange) -> None:
@@ -149,7 +149,7 @@ async def test_lists_by_namespace_labels_fields_and_owner(client: Client, namesp
         assert await names(owner=uid) == ["m-0"]
 
 
-async def test_what_is_outside_the_filter_is_not_called_missing(client: Client, namespace: str) -> None:
+async def test_objects_outside_the_scope_raise_not_cached(client: Client, namespace: str) -> None:
     await client.create(config_map("inside", namespace, app="web"))
     await client.create(config_map("outside", namespace))
     async with Cache(client, kinds=in_namespace(namespace, labels="app=web")) as cache:
@@ -166,7 +166,7 @@ async def test_what_is_outside_the_filter_is_not_called_missing(client: Client, 
             await cache.get(ConfigMap, "nobody", namespace=namespace)
 
 
-async def test_several_namespaces_are_one_kind(client: Client, namespace: str) -> None:
+async def test_several_namespaces_in_one_informer(client: Client, namespace: str) -> None:
     other = f"{namespace}-other"
     await client.create(Namespace(metadata=ObjectMeta(name=other)))
     await client.create(config_map("a", namespace))
@@ -179,7 +179,7 @@ async def test_several_namespaces_are_one_kind(client: Client, namespace: str) -
         assert (await cache.get(Namespace, other, namespace="ignored")).metadata.name == other
 
 
-async def test_secrets_of_the_whole_cluster_are_not_kept_by_accident(client: Client) -> None:
+async def test_cluster_wide_secrets_are_not_cached_by_default(client: Client) -> None:
     async with Cache(client) as cache:
         with pytest.raises(CachingNotAllowed, match=r"allow=\(Secret,\)"):
             await cache.get(Secret, "any", namespace="default")
@@ -193,7 +193,7 @@ async def test_secrets_of_the_whole_cluster_are_not_kept_by_accident(client: Cli
         await cache.list(ConfigMap)
 
 
-async def test_metadata_grows_into_whole_objects_without_a_word(client: Client, namespace: str) -> None:
+async def test_metadata_informer_upgrade_calls_no_handlers(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, app="web"))
     heard: list[ObjectChange] = []
     async with Cache(client, namespaces=(namespace,)) as cache:
@@ -214,7 +214,7 @@ async def test_metadata_grows_into_whole_objects_without_a_word(client: Client, 
         await until(lambda: [change.key.name for change in heard] == ["b"])
 
 
-async def test_a_kind_that_is_installed_later(client: Client) -> None:
+async def test_kind_installed_later_is_cached(client: Client) -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -259,7 +259,7 @@ async def test_a_kind_that_is_installed_later(client: Client) -> None:
             )
 
 
-async def test_informers_come_and_go(client: Client, namespace: str) -> None:
+async def test_informers_are_created_and_removed(client: Client, namespace: str) -> None:
     cache = Cache(client)
     with pytest.raises(CacheError, match="not started"):
         await cache.get(ServiceAccount, "default", namespace=namespace)
@@ -290,7 +290,7 @@ async def test_informers_come_and_go(client: Client, namespace: str) -> None:
     await cache.stop()
 
 
-async def test_reading_does_not_follow_unless_that_is_wanted(client: Client) -> None:
+async def test_fail_on_missing_informer(client: Client) -> None:
     async with Cache(client, fail_on_missing_informer=True) as cache:
         with pytest.raises(NoInformer, match="ServiceAccount has no informer"):
             await cache.list(ServiceAccount)
@@ -298,7 +298,7 @@ async def test_reading_does_not_follow_unless_that_is_wanted(client: Client) -> 
         await cache.list(ServiceAccount)
 
 
-async def test_a_transform_decides_what_is_kept(client: Client, namespace: str) -> None:
+async def test_transform_changes_stored_bytes(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace))
     options = in_namespace(
         namespace, transform=lambda raw, header: raw.replace(b'"name":"a"', b'"name":"A"', 1)

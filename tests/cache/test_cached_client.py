@@ -1,4 +1,4 @@
-"""A client that reads from a cache sees what it wrote, even while the watch says nothing at all."""
+"""`CachedClient` sees its own writes, also while the watch is delayed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def cached(client: Client, namespace: str, gate: Any) -> AsyncIterator[Cac
         yield CachedClient.from_client(watching, cache)
 
 
-async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gate: Any) -> None:
+async def test_reads_see_own_writes(cached: CachedClient, namespace: str, gate: Any) -> None:
     await cached.list(ConfigMap, namespace=namespace)
     heard: list[ObjectChange] = []
     informer = await cached.cache.informer(ConfigMap)
@@ -84,7 +84,7 @@ async def test_writes_are_read_at_once(cached: CachedClient, namespace: str, gat
     assert [change.new.revision if change.new else None for change in heard] == told
 
 
-async def test_a_dry_run_changes_nothing_here_either(cached: CachedClient, namespace: str, gate: Any) -> None:
+async def test_dry_run_does_not_change_the_cache(cached: CachedClient, namespace: str, gate: Any) -> None:
     made = await cached.create(config_map("a", namespace))
     await cached.list(ConfigMap, namespace=namespace)
     gate.close()
@@ -98,9 +98,7 @@ async def test_a_dry_run_changes_nothing_here_either(cached: CachedClient, names
     assert (await cached.get(ConfigMap, "a", namespace=namespace)).data == {"name": "a"}
 
 
-async def test_deletion_with_finalizers_is_seen_in_both_steps(
-    cached: CachedClient, namespace: str, gate: Any
-) -> None:
+async def test_deletion_with_finalizers_in_two_steps(cached: CachedClient, namespace: str, gate: Any) -> None:
     held = config_map("held", namespace)
     held.metadata.finalizers = ["example.com/wait"]
     await cached.create(held)
@@ -136,9 +134,7 @@ async def test_many_deletions_are_seen(cached: CachedClient, namespace: str, gat
     gate.open()
 
 
-async def test_a_write_through_a_subresource_is_waited_for(
-    cached: CachedClient, namespace: str, gate: Any
-) -> None:
+async def test_read_waits_for_subresource_write(cached: CachedClient, namespace: str, gate: Any) -> None:
     labels = {"app": "web"}
     web = Deployment(
         metadata=ObjectMeta(name="web", namespace=namespace),
@@ -166,9 +162,7 @@ async def test_a_write_through_a_subresource_is_waited_for(
     gate.open()
 
 
-async def test_metadata_readers_see_writes_of_whole_objects(
-    cached: CachedClient, namespace: str, gate: Any
-) -> None:
+async def test_metadata_reads_see_full_object_writes(cached: CachedClient, namespace: str, gate: Any) -> None:
     informer = await cached.cache.informer(metadata_of(ConfigMap))
     await cached.cache.wait_for_sync()
     gate.close()
@@ -187,9 +181,7 @@ async def test_metadata_readers_see_writes_of_whole_objects(
     gate.open()
 
 
-async def test_the_filter_of_a_cache_is_kept_to_and_looked_beyond(
-    client: Client, namespace: str, gate: Any
-) -> None:
+async def test_reads_outside_the_cache_scope_go_to_server(client: Client, namespace: str, gate: Any) -> None:
     options = {ConfigMap: KindOptions(namespaces=(namespace,), labels="app=web")}
     watching = client.with_interceptor(gate)
     async with Cache(watching, kinds=options) as cache:
@@ -210,7 +202,7 @@ async def test_the_filter_of_a_cache_is_kept_to_and_looked_beyond(
         gate.open()
 
 
-async def test_a_field_selector_makes_reads_wait_and_then_ask(
+async def test_field_selector_makes_reads_wait_then_read_from_server(
     client: Client, namespace: str, gate: Any
 ) -> None:
     options = {ConfigMap: KindOptions(namespaces=(namespace,), fields="metadata.name!=hidden")}
@@ -229,7 +221,7 @@ async def test_a_field_selector_makes_reads_wait_and_then_ask(
         gate.open()
 
 
-async def test_refusals_show_that_the_cache_is_behind(
+async def test_errors_mark_cached_objects_as_outdated(
     cached: CachedClient, client: Client, namespace: str, gate: Any
 ) -> None:
     known = await cached.create(config_map("a", namespace))
@@ -254,7 +246,9 @@ async def test_refusals_show_that_the_cache_is_behind(
     gate.open()
 
 
-async def test_what_is_not_kept_is_asked_for(cached: CachedClient, client: Client, namespace: str) -> None:
+async def test_uncached_objects_are_read_from_server(
+    cached: CachedClient, client: Client, namespace: str
+) -> None:
     default = await cached.list(ServiceAccount, namespace="default")
     assert all(each.metadata.namespace == "default" for each in default)
     await client.create(Secret(metadata=ObjectMeta(name="s", namespace="default"), string_data={"a": "b"}))
@@ -269,7 +263,7 @@ async def test_what_is_not_kept_is_asked_for(cached: CachedClient, client: Clien
         await cached.get(ConfigMap, "", namespace=namespace)
 
 
-async def test_live_reads_and_reads_for_others_ask_the_server(
+async def test_uncached_and_impersonated_reads_go_to_server(
     cached: CachedClient, client: Client, namespace: str, gate: Any
 ) -> None:
     await cached.list(ConfigMap, namespace=namespace)
@@ -288,7 +282,7 @@ async def test_live_reads_and_reads_for_others_ask_the_server(
     gate.open()
 
 
-async def test_decorators_keep_the_cache(cached: CachedClient, namespace: str) -> None:
+async def test_derived_clients_keep_the_cache(cached: CachedClient, namespace: str) -> None:
     await cached.create(config_map("a", namespace))
     mine = cached.in_namespace(namespace).with_field_owner("me")
     assert isinstance(mine, CachedClient)

@@ -1,4 +1,4 @@
-"""Whatever happens to the stream, in the end the cache is as the server, and it got there without haste."""
+"""The cache converges after stream faults, with backoff."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def trouble_of(informer: Informer) -> str:
 
 
 async def settled(informer: Informer, server: Any) -> None:
-    """Wait until everything the server has was told; a bookmark comes every minute."""
+    """Wait until all changes have been delivered; a bookmark arrives every minute."""
     async with asyncio.timeout(1000):
         await informer.wait_for_sync()
         await informer.wait_for_revision(server.revision, namespace="ns")
@@ -99,7 +99,7 @@ async def one_run(server: Any, rng: random.Random, steps: int, *, lose: bool) ->
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.05, 0.2])
-def test_any_sequence_of_faults_ends_in_the_state_of_the_server(
+def test_cache_converges_after_any_faults(
     rate: float, run_virtual: Any, scripted_server: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.disable(logging.WARNING)
@@ -119,7 +119,7 @@ def test_any_sequence_of_faults_ends_in_the_state_of_the_server(
         logging.disable(logging.NOTSET)
 
 
-def test_a_server_that_forgets_everything_is_followed_again(run_virtual: Any, scripted_server: Any) -> None:
+def test_server_with_reset_history_is_listed_again(run_virtual: Any, scripted_server: Any) -> None:
     logging.disable(logging.WARNING)
     try:
         for seed in range(200):
@@ -137,7 +137,7 @@ def test_a_server_that_forgets_everything_is_followed_again(run_virtual: Any, sc
         logging.disable(logging.NOTSET)
 
 
-def test_a_cut_after_every_single_byte(run_virtual: Any, scripted_server: Any) -> None:
+def test_initial_stream_closed_after_every_byte(run_virtual: Any, scripted_server: Any) -> None:
     """The first stream is cut after one byte, after two, and so on to its end."""
     logging.disable(logging.WARNING)
 
@@ -173,7 +173,7 @@ async def requests_within(server: Any, informer: Informer, seconds: float) -> in
     return int(server.requests)
 
 
-def test_a_storm_of_refusals_is_met_with_patience(
+def test_reflector_backs_off_after_429(
     run_virtual: Any, scripted_server: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> int:
@@ -188,7 +188,7 @@ def test_a_storm_of_refusals_is_met_with_patience(
     assert any("slow down" in getattr(each, "error", "") for each in caplog.records)
 
 
-def test_an_endless_expiry_is_no_busy_loop(run_virtual: Any, scripted_server: Any) -> None:
+def test_repeated_expiry_backs_off(run_virtual: Any, scripted_server: Any) -> None:
     async def run() -> int:
         rng = random.Random(3)
         server = scripted_server(rng)
@@ -198,7 +198,7 @@ def test_an_endless_expiry_is_no_busy_loop(run_virtual: Any, scripted_server: An
     assert run_virtual(run()) <= 45
 
 
-def test_a_watch_that_ends_at_once_is_no_busy_loop(run_virtual: Any, scripted_server: Any) -> None:
+def test_reflector_backs_off_when_watches_end_immediately(run_virtual: Any, scripted_server: Any) -> None:
     async def run() -> int:
         rng = random.Random(3)
         server = scripted_server(rng)
@@ -213,7 +213,7 @@ def test_a_watch_that_ends_at_once_is_no_busy_loop(run_virtual: Any, scripted_se
     assert run_virtual(run()) <= 40
 
 
-def test_an_outage_is_told_once_and_its_end_once(
+def test_reflector_outage_is_logged_once(
     run_virtual: Any, scripted_server: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
@@ -238,7 +238,7 @@ def test_an_outage_is_told_once_and_its_end_once(
     assert "recovered" in caplog.records[-1].message
 
 
-def test_silence_is_noticed(run_virtual: Any, scripted_server: Any) -> None:
+def test_idle_connection_is_replaced(run_virtual: Any, scripted_server: Any) -> None:
     """A dead connection without an end: after two and a half minutes another one is made."""
 
     async def run() -> None:
@@ -261,9 +261,7 @@ def test_silence_is_noticed(run_virtual: Any, scripted_server: Any) -> None:
     run_virtual(run())
 
 
-def test_a_kind_that_appears_is_found_soon_and_at_once_when_poked(
-    run_virtual: Any, scripted_server: Any
-) -> None:
+def test_installed_kind_is_watched_after_backoff_or_retry_now(run_virtual: Any, scripted_server: Any) -> None:
     async def run() -> None:
         rng = random.Random(5)
         server = scripted_server(rng)
@@ -282,9 +280,7 @@ def test_a_kind_that_appears_is_found_soon_and_at_once_when_poked(
     run_virtual(run())
 
 
-def test_a_server_that_ignores_the_wish_for_a_stream_is_listed(
-    run_virtual: Any, scripted_server: Any
-) -> None:
+def test_server_without_initial_events_is_listed(run_virtual: Any, scripted_server: Any) -> None:
     async def run() -> None:
         rng = random.Random(5)
         server = scripted_server(rng)

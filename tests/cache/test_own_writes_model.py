@@ -1,4 +1,4 @@
-"""Reads see our own writes, however answers and watch events are interleaved: checked against a model.
+"""Own writes are visible for any order of responses and watch events: checked against a model.
 
 The machine is a server with a history, a watch that may lag behind it by any number of events, lists that are
 taken at one time and told at another, and answers to our writes that arrive in any order. After each step the

@@ -1,4 +1,4 @@
-"""The store and its indexes: exact, cheap, and never out of step; checked against a scan."""
+"""The store and its indexes, checked against a scan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ values = st.lists(st.sampled_from(["red", "green", "blue"]), max_size=3)
 
 
 @given(st.lists(st.tuples(keys, st.none() | values), max_size=40))
-def test_an_index_finds_what_a_scan_finds(changes: list[tuple[ObjectKey, list[str] | None]]) -> None:
+def test_index_and_scan_return_the_same(changes: list[tuple[ObjectKey, list[str] | None]]) -> None:
     store = Store()
     index = by_function("colours", Unstructured, lambda each: each["colours"])
     store.add_index(index.name, index.indexer)
@@ -56,7 +56,7 @@ def test_an_index_finds_what_a_scan_finds(changes: list[tuple[ObjectKey, list[st
     assert late._indexes == {name: dict(found) for name, found in store._indexes.items()}
 
 
-def test_fields_are_read_as_a_server_prints_them() -> None:
+def test_field_index_values_match_server_format() -> None:
     def found(path: str, obj: dict[str, Any]) -> list[str]:
         return list(by_field(path).indexer(entry(obj)))
 
@@ -78,7 +78,7 @@ def test_labels_and_owners() -> None:
     assert list(by_owner().indexer(entry({"metadata": {}}))) == []
 
 
-def test_a_function_that_fails_hides_the_object_from_its_index_only() -> None:
+def test_failing_index_function_affects_only_its_index() -> None:
     store = Store()
     index = by_function("broken", ConfigMap, lambda each: each.metadata.labels["app"])  # type: ignore[index]
     store.add_index(index.name, index.indexer)
@@ -87,7 +87,7 @@ def test_a_function_that_fails_hides_the_object_from_its_index_only() -> None:
     assert store.index_values("broken") == []
 
 
-def test_managed_fields_are_cut_out_of_the_bytes() -> None:
+def test_strip_managed_fields() -> None:
     managed = [{"manager": "m", "fieldsV1": {"f:spec": {'f:"odd, }]"': {}}}}]
     for metadata in (
         {"name": "a", "managedFields": managed},
@@ -103,7 +103,7 @@ def test_managed_fields_are_cut_out_of_the_bytes() -> None:
             assert kept == {"metadata": wanted, "spec": {"managedFields": "kept"}}
 
 
-def test_metadata_alone() -> None:
+def test_metadata_only_cache() -> None:
     made = ConfigMap(metadata=ObjectMeta(name="a", labels={"x": "y"}), data={"big": "x" * 100})
     from kubewright.api.codec import encode
 

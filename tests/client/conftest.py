@@ -1,4 +1,4 @@
-"""One fixture chooses the server: ours in process and over TLS, or the real one of KUBEBUILDER_ASSETS."""
+"""Fixtures: a client of a control plane in process or over TLS, or of a kube-apiserver (KUBEBUILDER_ASSETS)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the cluster: kubeconfig files, contexts, in-cluster, and what is said when something is wrong."""
+"""Kubeconfig files, contexts, in-cluster configuration, and their errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kubeconfig(name: str = "one", **changes: Any) -> dict[str, Any]:
     }
 
 
-def test_files_are_merged_and_the_first_wins(tmp_path: Path) -> None:
+def test_first_kubeconfig_file_wins(tmp_path: Path) -> None:
     first = write(tmp_path / "a", {**kubeconfig("one"), "current-context": "two"})
     second = write(tmp_path / "b", kubeconfig("two"))
     environ = {"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"}
@@ -53,7 +53,7 @@ def test_paths_are_relative_to_their_file(tmp_path: Path) -> None:
     assert config.token_file == str(tmp_path / "kube" / "token")
 
 
-def test_inline_data_wins_over_files(tmp_path: Path) -> None:
+def test_inline_data_overrides_files(tmp_path: Path) -> None:
     data = base64.b64encode(b"PEM").decode()
     cluster = {"certificate-authority": "nowhere", "certificate-authority-data": data}
     config = load_config(write(tmp_path / "c", kubeconfig(cluster=cluster)))
@@ -61,7 +61,7 @@ def test_inline_data_wins_over_files(tmp_path: Path) -> None:
     assert config.ca.read() == b"PEM"
 
 
-def test_everything_of_a_cluster_and_user_is_taken(tmp_path: Path) -> None:
+def test_all_cluster_and_user_fields_are_read(tmp_path: Path) -> None:
     cluster = {
         "tls-server-name": "inside",
         "proxy-url": "http://proxy:3128",
@@ -101,14 +101,14 @@ def test_everything_of_a_cluster_and_user_is_taken(tmp_path: Path) -> None:
         (kubeconfig(user={"exec": {"apiVersion": "v0", "command": "x"}}), "exec apiVersion must be"),
     ],
 )
-def test_a_broken_kubeconfig_says_where_and_what(tmp_path: Path, content: Any, complaint: str) -> None:
+def test_kubeconfig_errors_name_file_and_entry(tmp_path: Path, content: Any, complaint: str) -> None:
     path = write(tmp_path / "config", content)
     with pytest.raises(ConfigError, match=complaint) as caught:
         load_config(path)
     assert str(path) in str(caught.value)
 
 
-def test_a_pod_uses_its_service_account_unless_there_is_a_kubeconfig(tmp_path: Path) -> None:
+def test_service_account_is_used_without_kubeconfig(tmp_path: Path) -> None:
     account = tmp_path / "sa"
     write(account / "token", "t")
     write(account / "namespace", "inside\n")
@@ -120,7 +120,7 @@ def test_a_pod_uses_its_service_account_unless_there_is_a_kubeconfig(tmp_path: P
     assert load_config(environ=environ, service_account_dir=account).server == "https://one:6443"
 
 
-def test_nothing_found_says_where_it_looked(tmp_path: Path) -> None:
+def test_missing_config_error_lists_paths(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
         match=r"\.kube/config has no context and this process does not run in a pod.*kubewright up",

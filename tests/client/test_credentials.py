@@ -1,4 +1,4 @@
-"""Credentials that stay fresh: token files, exec plug-ins, OIDC, certificates that rotate."""
+"""Token files, exec plug-ins, OIDC and certificate rotation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kubewright.client.config.oidc import OIDCToken
 from kubewright.storage import MemoryStorage
 
 
-async def test_a_token_file_is_read_again(tmp_path: Path) -> None:
+async def test_token_file_is_reread(tmp_path: Path) -> None:
     now = [0.0]
     path = tmp_path / "token"
     path.write_text("one\n")
@@ -86,7 +86,7 @@ print({printed!r}.replace("COUNT", str(count)))
     return ClusterConfig(server="https://x", exec=made, source="test")
 
 
-async def test_a_plugin_runs_once_until_its_token_expires_or_is_refused(tmp_path: Path) -> None:
+async def test_plugin_runs_again_after_expiry_or_401(tmp_path: Path) -> None:
     now = [datetime(2030, 1, 1, tzinfo=UTC)]
     expires = (now[0] + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     config = plugin(tmp_path, {"token": "token-COUNT", "expirationTimestamp": expires}, "v1beta1")
@@ -100,7 +100,7 @@ async def test_a_plugin_runs_once_until_its_token_expires_or_is_refused(tmp_path
     assert await credentials.token() == "token-3"
 
 
-async def test_a_plugin_is_told_the_cluster_if_it_asks(tmp_path: Path) -> None:
+async def test_plugin_receives_cluster_info_on_request(tmp_path: Path) -> None:
     await ExecCredentials(plugin(tmp_path, {"token": "t"}, provide_cluster_info=True)).token()
     info = json.loads((tmp_path / "info").read_text())
     assert info["spec"] == {"interactive": False, "cluster": {"server": "https://x"}}
@@ -115,12 +115,12 @@ async def test_a_plugin_is_told_the_cluster_if_it_asks(tmp_path: Path) -> None:
         ({"token": "t", "expirationTimestamp": "soon"}, "invalid expirationTimestamp"),
     ],
 )
-async def test_a_plugin_that_fails_is_named(tmp_path: Path, status: Any, complaint: str) -> None:
+async def test_plugin_errors_name_the_plugin(tmp_path: Path, status: Any, complaint: str) -> None:
     with pytest.raises(CredentialsError, match=complaint):
         await ExecCredentials(plugin(tmp_path, status)).token()
 
 
-async def test_a_missing_plugin_says_how_to_install_it() -> None:
+async def test_missing_plugin_error_has_install_hint() -> None:
     made = ExecPlugin(
         api_version="client.authentication.k8s.io/v1", command="/no/such", install_hint="brew install it"
     )
@@ -213,7 +213,7 @@ async def test_rotated_certificates_are_used_for_new_connections(tmp_path: Path)
             await named.send("GET", "/who")
 
 
-async def test_certificates_in_use_stay_while_files_are_being_replaced(tmp_path: Path) -> None:
+async def test_partial_certificate_rotation_keeps_context(tmp_path: Path) -> None:
     now, authority = [0.0], CertificateAuthority.create()
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     authority.issue("first").write(certificate, key)
@@ -229,7 +229,7 @@ async def test_certificates_in_use_stay_while_files_are_being_replaced(tmp_path:
     assert await credentials.ssl_context() is not first
 
 
-async def test_certificates_that_do_not_fit_are_said() -> None:
+async def test_mismatched_certificate_and_key_error() -> None:
     one, two = CertificateAuthority.create().issue("a"), CertificateAuthority.create().issue("b")
     config = ClusterConfig(
         server="https://x",
@@ -243,7 +243,7 @@ async def test_certificates_that_do_not_fit_are_said() -> None:
         await Credentials(ClusterConfig(server="https://x", ca=PEMData(data=b"junk"))).ssl_context()
 
 
-async def test_a_proxy_is_used_as_a_tunnel() -> None:
+async def test_proxy_tunnel() -> None:
     asked: list[bytes] = []
 
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

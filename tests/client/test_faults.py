@@ -1,4 +1,4 @@
-"""What the network and servers do to requests, played by a server that follows a script."""
+"""Network and server faults, from a scripted server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def status(code: int, reason: str, message: str = "no") -> dict[str, Any]:
 
 
 def cut(data: bytes) -> Reply:
-    """Some bytes, and then the connection breaks."""
+    """Send some bytes, then close the connection."""
 
     async def write(writer: asyncio.StreamWriter) -> None:
         writer.write(data)
@@ -70,11 +70,11 @@ def chunks(*pieces: bytes, end: bool = True) -> Reply:
 
 
 async def silence(writer: asyncio.StreamWriter) -> None:
-    """Never answers."""
+    """Never respond."""
 
 
 class Scripted:
-    """Gives its replies one after the other, the last one for ever; remembers the requests."""
+    """Returns its replies in order, the last one repeatedly; records the requests."""
 
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
@@ -118,7 +118,7 @@ class Scripted:
             server.close()
 
 
-async def test_a_storm_of_429_is_waited_out_as_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_retry_after_of_429_is_respected(caplog: pytest.LogCaptureFixture) -> None:
     busy = answer(status(429, "TooManyRequests", "slow down"), 429, Retry_After="3")
     server = Scripted(busy, busy, busy, answer(OBJECT))
     with caplog.at_level(logging.INFO, "kubewright.client"):
@@ -132,7 +132,7 @@ async def test_a_storm_of_429_is_waited_out_as_told(caplog: pytest.LogCaptureFix
     assert (outage.server, outage.error, outage.retry_after) == ("the test server", "429: slow down", 3.0)
 
 
-async def test_a_server_that_stays_busy_is_given_up() -> None:
+async def test_retry_after_attempts_are_limited() -> None:
     server = Scripted(answer(status(429, "TooManyRequests"), 429, Retry_After="1"))
     async with server.running(retries=RetryPolicy(retry_after_attempts=3)) as client:
         with pytest.raises(TooManyRequests):
@@ -140,7 +140,7 @@ async def test_a_server_that_stays_busy_is_given_up() -> None:
     assert len(server.requests) == 4
 
 
-async def test_writes_are_not_repeated_unless_the_server_said_so() -> None:
+async def test_writes_are_not_retried_without_retry_after() -> None:
     server = Scripted(answer(status(503, "ServiceUnavailable"), 503))
     async with server.running() as client:
         with pytest.raises(ServiceUnavailable):
@@ -157,7 +157,7 @@ async def test_writes_are_not_repeated_unless_the_server_said_so() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 2"])
-async def test_reads_are_repeated_when_the_connection_breaks(broken: bytes) -> None:
+async def test_reads_are_retried_after_connection_failure(broken: bytes) -> None:
     server = Scripted(cut(broken), cut(broken), answer(OBJECT))
     async with server.running() as client:
         assert (await client.get(ConfigMap, "a")).metadata.name == "a"
@@ -165,7 +165,7 @@ async def test_reads_are_repeated_when_the_connection_breaks(broken: bytes) -> N
     assert len(server.slept) == 2
 
 
-async def test_a_kept_connection_that_was_closed_costs_no_wait() -> None:
+async def test_closed_idle_connection_is_replaced_without_backoff() -> None:
     async def answer_and_close(writer: asyncio.StreamWriter) -> None:
         await answer(OBJECT)(writer)
 
@@ -177,7 +177,7 @@ async def test_a_kept_connection_that_was_closed_costs_no_wait() -> None:
     assert server.connections == 2
 
 
-async def test_an_unreachable_server_is_one_line_and_an_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_outage_is_logged_once_with_its_end(caplog: pytest.LogCaptureFixture) -> None:
     server = Scripted(answer(OBJECT))
     async with server.running():
         pass
@@ -196,7 +196,7 @@ async def test_an_unreachable_server_is_one_line_and_an_end(caplog: pytest.LogCa
     assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
 
 
-async def test_a_slow_server_is_a_timeout_that_says_which_request() -> None:
+async def test_timeout_error_names_the_request() -> None:
     async with Scripted(silence).running() as client:
         with pytest.raises(
             TimeoutError, match=r"GET /api/v1/namespaces/default/configmaps/a: no response within 0.05 s"
@@ -204,7 +204,7 @@ async def test_a_slow_server_is_a_timeout_that_says_which_request() -> None:
             await client.with_timeout(0.05).get(ConfigMap, "a")
 
 
-async def test_a_refused_token_is_read_again_once(tmp_path: Any) -> None:
+async def test_token_is_renewed_once_after_401(tmp_path: Any) -> None:
     token = tmp_path / "token"
     token.write_text("old")
 
@@ -224,7 +224,7 @@ async def test_a_refused_token_is_read_again_once(tmp_path: Any) -> None:
     ]
 
 
-async def test_answers_in_chunks_and_in_gzip_are_understood() -> None:
+async def test_chunked_and_gzip_responses() -> None:
     body = json.dumps(OBJECT).encode()
     packed = gzip.compress(body)
     server = Scripted(
@@ -239,7 +239,7 @@ async def test_answers_in_chunks_and_in_gzip_are_understood() -> None:
             await client.delete(ConfigMap, "a")
 
 
-async def test_what_is_not_http_or_not_json_is_said() -> None:
+async def test_invalid_http_and_json_errors() -> None:
     server = Scripted(cut(b"SSH-2.0-hello\r\n\r\n"), answer(b"<html>gone", 404), answer(b"nonsense"))
     async with server.running() as client:
         with pytest.raises(ConnectionFailed, match="invalid HTTP response"):
@@ -250,7 +250,7 @@ async def test_what_is_not_http_or_not_json_is_said() -> None:
             await client.get(ConfigMap, "a")
 
 
-async def test_a_warning_is_said_once() -> None:
+async def test_warning_is_logged_once() -> None:
     warned: list[str] = []
     server = Scripted(answer(OBJECT, Warning='299 - "v1 is \\"old\\"", 299 - "two"'))
     async with server.running(on_warning=warned.append) as client:
@@ -259,7 +259,7 @@ async def test_a_warning_is_said_once() -> None:
     assert warned == ['v1 is "old"', "two"]
 
 
-async def test_headers_cannot_be_smuggled() -> None:
+async def test_header_injection_is_rejected() -> None:
     server = Scripted(answer(OBJECT))
     async with server.running() as client:
         with pytest.raises(ValueError, match="line break"):
@@ -268,7 +268,7 @@ async def test_headers_cannot_be_smuggled() -> None:
     assert server.requests[0][0].startswith("GET /api/v1/namespaces/default/configmaps/a%2F..%2F..%2Fb%3Fx")
 
 
-async def test_the_rate_limit_spreads_requests() -> None:
+async def test_rate_limit_delays_requests() -> None:
     now = [0.0]
 
     async def sleep(seconds: float) -> None:
@@ -289,7 +289,7 @@ def error_event(code: int, reason: str, message: str = "no") -> bytes:
     return json.dumps({"type": "ERROR", "object": status(code, reason, message)}).encode() + b"\n"
 
 
-async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptureFixture) -> None:
+async def test_watch_resumes_after_failures(caplog: pytest.LogCaptureFixture) -> None:
     whole = event("ADDED", 6) + event("MODIFIED", 7)
     server = Scripted(
         chunks(whole[:40], whole[40:] + event("BOOKMARK", 9)),
@@ -314,7 +314,7 @@ async def test_a_watch_goes_on_over_every_kind_of_break(caplog: pytest.LogCaptur
     assert [each["resourceVersion"] for each in asked] == ["5", "9", "10", "10", "11", "12"]
 
 
-async def test_watches_that_end_at_once_are_not_a_busy_loop() -> None:
+async def test_watch_backs_off_when_requests_end_immediately() -> None:
     server = Scripted(chunks())
     slept: list[float] = []
 
@@ -332,7 +332,7 @@ async def test_watches_that_end_at_once_are_not_a_busy_loop() -> None:
     assert all(0.8 * 2**n <= each <= 1.6 * 2**n for n, each in enumerate(slept[:5]))
 
 
-async def test_a_silent_watch_is_given_up() -> None:
+async def test_idle_watch_times_out() -> None:
     server = Scripted(chunks(event("ADDED", 6), end=False))
     async with server.running() as client:
         watch = await client.watch_raw(ConfigMap, idle_timeout=0.05)
@@ -342,7 +342,7 @@ async def test_a_silent_watch_is_given_up() -> None:
             await anext(events)
 
 
-async def test_an_expired_continue_token_starts_the_list_anew() -> None:
+async def test_expired_continue_token_restarts_the_list() -> None:
     def page(*names: str, token: str = "") -> dict[str, Any]:
         items = [{"metadata": {"name": name}} for name in names]
         meta = {"resourceVersion": "9", "continue": token}
@@ -359,7 +359,7 @@ async def test_an_expired_continue_token_starts_the_list_anew() -> None:
         assert [each.metadata.name async for each in client.list(ConfigMap)] == ["a", "b", "c"]
 
 
-def test_a_client_outlives_its_loop() -> None:
+def test_client_works_in_a_second_event_loop() -> None:
     server, listening, over = Scripted(answer(OBJECT)), threading.Event(), threading.Event()
 
     async def listen() -> None:
@@ -381,7 +381,7 @@ def test_a_client_outlives_its_loop() -> None:
     thread.join()
 
 
-async def test_a_stream_that_was_read_to_its_end_gives_its_connection_back() -> None:
+async def test_fully_read_stream_releases_its_connection() -> None:
     server = Scripted(chunks(event("ADDED", 6)), answer(OBJECT))
     async with server.running() as client:
         assert [each.type async for each in await client.watch_raw(ConfigMap)] == ["ADDED"]

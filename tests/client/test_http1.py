@@ -1,4 +1,4 @@
-"""The bytes of HTTP: however they are cut, the same answer comes out."""
+"""HTTP/1.1 parsing of responses in arbitrary chunks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def in_chunks(size: int) -> bytes:
     st.one_of(st.just(with_length()), st.integers(1, 400).map(in_chunks)),
     st.lists(st.integers(1, 60), max_size=40),
 )
-def test_any_cut_gives_the_same_answer(answer: bytes, cuts: list[int]) -> None:
+def test_response_split_at_any_byte(answer: bytes, cuts: list[int]) -> None:
     async def main() -> None:
         connection, _ = connected()
         for _round in range(2):
@@ -85,7 +85,7 @@ def test_any_cut_gives_the_same_answer(answer: bytes, cuts: list[int]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, len(in_chunks(50)) - 1), st.booleans(), st.binary(max_size=20))
-def test_any_break_is_an_error_and_never_a_wrong_answer(end: int, length: bool, junk: bytes) -> None:
+def test_truncated_response_is_always_an_error(end: int, length: bool, junk: bytes) -> None:
     async def main() -> None:
         connection, wire = connected()
         answer = with_length() if length else in_chunks(50)
@@ -106,7 +106,7 @@ def test_any_break_is_an_error_and_never_a_wrong_answer(end: int, length: bool, 
     asyncio.run(main())
 
 
-def test_a_slow_reader_stops_the_socket() -> None:
+def test_slow_reader_pauses_the_socket() -> None:
     async def main() -> None:
         connection, wire = connected()
         waiting = asyncio.ensure_future(connection.stream("GET", b""))
@@ -124,7 +124,7 @@ def test_a_slow_reader_stops_the_socket() -> None:
     asyncio.run(main())
 
 
-async def test_what_comes_unasked_closes_the_connection() -> None:
+async def test_unexpected_data_closes_the_connection() -> None:
     connection, wire = connected()
     connection.data_received(b"HTTP/1.1 408 Timeout\r\n\r\n")
     assert wire.closed

@@ -1,4 +1,4 @@
-"""A server that is killed and comes back; what is counted and traced on the way."""
+"""Server restarts; request metrics and traces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from kubewright.client import Backoff, Client
 from kubewright.controlplane import ControlPlane
 
 
-async def test_a_watch_and_reads_survive_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_watch_and_reads_survive_server_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     port, kubeconfig = free_port(), tmp_path / "kubeconfig"
 
     def plane() -> ControlPlane:
@@ -56,7 +58,7 @@ async def test_a_watch_and_reads_survive_a_restart(tmp_path: Path, caplog: pytes
     assert 1 <= len(explained) <= 2
 
 
-async def test_requests_are_counted_and_traced(tmp_path: Path) -> None:
+async def test_request_metrics_and_spans(tmp_path: Path) -> None:
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()

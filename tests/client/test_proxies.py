@@ -1,4 +1,4 @@
-"""Through real proxies: HTTP, HTTPS and SOCKS5, with and without a password."""
+"""HTTP, HTTPS and SOCKS5 proxies, with and without a password."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AUTHORITY = CertificateAuthority.create()
 
 
 class Proxy:
-    """A proxy that leads everything to this machine, whatever host it is asked for."""
+    """A proxy that connects every host name to this machine."""
 
     def __init__(self, scheme: str, login: str = "") -> None:
         self.scheme = scheme
@@ -157,7 +157,7 @@ def config(port: int, proxy: Proxy, host: str = "api.example.com", **more: Any) 
 
 @pytest.mark.parametrize("login", ["", "me:secret"])
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
-async def test_requests_go_through(scheme: str, login: str, port: int, tmp_path: Path) -> None:
+async def test_requests_through_proxy(scheme: str, login: str, port: int, tmp_path: Path) -> None:
     async with Proxy(scheme, login).running(tmp_path) as proxy:
         async with Client.connect(config(port, proxy), metrics=False) as client:
             assert (await client.version())["major"]
@@ -168,7 +168,7 @@ async def test_requests_go_through(scheme: str, login: str, port: int, tmp_path:
 
 @pytest.mark.parametrize("login", ["", "me:secret"])
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
-async def test_websockets_go_through(scheme: str, login: str, port: int, tmp_path: Path) -> None:
+async def test_websockets_through_proxy(scheme: str, login: str, port: int, tmp_path: Path) -> None:
     async with Proxy(scheme, login).running(tmp_path) as proxy:
         transport = HTTPTransport(config(port, proxy))
         socket = await transport.websocket("/echo", protocols=("v5.channel.k8s.io",), timeout=10)
@@ -181,7 +181,7 @@ async def test_websockets_go_through(scheme: str, login: str, port: int, tmp_pat
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
-async def test_a_wrong_password_is_said(scheme: str, port: int, tmp_path: Path) -> None:
+async def test_wrong_proxy_password_error(scheme: str, port: int, tmp_path: Path) -> None:
     async with Proxy(scheme, "me:secret").running(tmp_path) as proxy:
         for login in ("me:wrong@", ""):
             url = f"{scheme}://{login}localhost:{proxy.port}"
@@ -190,7 +190,7 @@ async def test_a_wrong_password_is_said(scheme: str, port: int, tmp_path: Path) 
             assert "wrong" not in said
 
 
-async def test_a_proxy_that_is_not_trusted(port: int, tmp_path: Path) -> None:
+async def test_untrusted_proxy_certificate(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path, CertificateAuthority.create()) as proxy:
         said = str(await failure(config(port, proxy)))
         assert said.startswith(f"the proxy https://localhost:{proxy.port} has an untrusted certificate")
@@ -200,7 +200,7 @@ async def test_a_proxy_that_is_not_trusted(port: int, tmp_path: Path) -> None:
             assert (await client.version())["major"]
 
 
-async def test_a_server_that_is_not_trusted_behind_a_proxy(port: int, tmp_path: Path) -> None:
+async def test_untrusted_server_certificate_behind_proxy(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path) as proxy:
         said = str(await failure(config(port, proxy, host="other.example.com")))
         assert said.startswith(
@@ -208,7 +208,7 @@ async def test_a_server_that_is_not_trusted_behind_a_proxy(port: int, tmp_path: 
         )
 
 
-async def test_plain_servers_are_asked_for_with_their_whole_address(tmp_path: Path) -> None:
+async def test_http_server_through_proxy_uses_absolute_url(tmp_path: Path) -> None:
     for scheme in ("http", "https"):
         async with Proxy(scheme).running(tmp_path) as proxy:
             plain = config(
@@ -219,7 +219,7 @@ async def test_plain_servers_are_asked_for_with_their_whole_address(tmp_path: Pa
             assert proxy.asked == ["GET http://api.example.com/version"]
 
 
-async def test_what_a_socks_proxy_is_told(port: int, tmp_path: Path) -> None:
+async def test_socks_proxy_resolves_host_names(port: int, tmp_path: Path) -> None:
     async with Proxy("socks5").running(tmp_path) as proxy:
         async with Client.connect(config(port, proxy, host="127.0.0.1"), metrics=False) as client:
             assert (await client.version())["major"]
@@ -228,7 +228,7 @@ async def test_what_a_socks_proxy_is_told(port: int, tmp_path: Path) -> None:
         assert said.endswith(f"could not connect to nowhere.example.com:{port}: host unreachable")
 
 
-async def test_proxies_that_break_off_or_talk_too_much(port: int, tmp_path: Path) -> None:
+async def test_invalid_proxy_responses(port: int, tmp_path: Path) -> None:
     for answer, complaint in (
         (b"HTTP/1.1 200 OK\r\n\r\nhello", "sent data before the tunnel was open"),
         (
@@ -242,7 +242,7 @@ async def test_proxies_that_break_off_or_talk_too_much(port: int, tmp_path: Path
             assert complaint in str(await failure(config(port, proxy)))
 
 
-async def test_the_environment_names_proxies_too(port: int, tmp_path: Path) -> None:
+async def test_proxy_from_environment(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path) as proxy:
         transport = HTTPTransport(config(port, proxy, proxy_url=""), environ={"HTTPS_PROXY": proxy.url})
         answer = await transport.send("GET", "/version")

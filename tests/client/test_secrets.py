@@ -1,4 +1,4 @@
-"""What must never be shown, trusted or written: secrets, empty authorities, files outside a copy."""
+"""Secrets in messages, empty CAs, files outside the destination of a copy."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def _kubeconfig(cluster: dict[str, object]) -> str:
         Kubeconfig.parse(_kubeconfig({})),
     ],
 )
-def test_secrets_are_not_in_reprs(thing: object) -> None:
+def test_reprs_do_not_contain_secrets(thing: object) -> None:
     assert SECRET not in f"{thing!r} {thing}"
 
 
-def test_secrets_are_not_in_complaints() -> None:
+def test_errors_do_not_contain_secrets() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_proxy(f"ftp://me:{SECRET}@proxy:1", "here")
     assert SECRET not in str(caught.value)
@@ -56,7 +56,7 @@ def test_secrets_are_not_in_complaints() -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_an_empty_authority_does_not_mean_those_of_the_system(tmp_path: Path) -> None:
+def test_empty_ca_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="empty"):
         make_context(ClusterConfig(server="https://x", ca=PEMData(data=b"\n")))
     empty = tmp_path / "ca.crt"
@@ -65,7 +65,7 @@ def test_an_empty_authority_does_not_mean_those_of_the_system(tmp_path: Path) ->
         make_context(ClusterConfig(server="https://x", ca=PEMData(file=str(empty))))
 
 
-async def test_an_empty_authority_of_a_provider_is_refused(tmp_path: Path) -> None:
+async def test_empty_ca_of_oidc_provider_is_rejected(tmp_path: Path) -> None:
     empty = tmp_path / "ca.crt"
     empty.touch()
     settings = {
@@ -78,7 +78,7 @@ async def test_an_empty_authority_of_a_provider_is_refused(tmp_path: Path) -> No
         await OIDCToken(settings).token()
 
 
-def test_an_authority_that_would_be_ignored_is_refused(tmp_path: Path) -> None:
+def test_ca_with_insecure_skip_tls_verify_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(_kubeconfig({"insecure-skip-tls-verify": True, "certificate-authority-data": "eA=="}))
     with pytest.raises(ConfigError, match="insecure-skip-tls-verify"):
@@ -107,9 +107,7 @@ def _archive(*members: tuple[str, bytes, str, bytes]) -> bytes:
         [("d", tarfile.SYMTYPE, "neighbour", b""), ("d", tarfile.REGTYPE, "", b"evil")],
     ],
 )
-def test_what_lies_beside_a_copy_is_left_alone(
-    tmp_path: Path, members: list[tuple[str, bytes, str, bytes]]
-) -> None:
+def test_copy_does_not_change_siblings(tmp_path: Path, members: list[tuple[str, bytes, str, bytes]]) -> None:
     neighbour = tmp_path / "neighbour"
     neighbour.write_bytes(b"mine")
     try:
@@ -134,7 +132,7 @@ def test_links_within_a_copy_work(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_replaces_a_link_and_does_not_follow_it(tmp_path: Path) -> None:
+def test_copied_file_replaces_a_link(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"mine")
     (tmp_path / "copy").symlink_to(tmp_path / "mine")
     unpack(_archive(("f", tarfile.REGTYPE, "", b"new")), "f", tmp_path / "copy")

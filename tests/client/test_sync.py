@@ -1,4 +1,4 @@
-"""The same verbs without a loop."""
+"""`SyncClient`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def client() -> Iterator[SyncClient]:
     background.stop()
 
 
-def test_verbs_wait(client: SyncClient) -> None:
+def test_sync_verbs(client: SyncClient) -> None:
     made = client.create(note("a"))
     made.spec.text = "changed"
     client.update(made)
@@ -84,7 +84,7 @@ def test_a_local_port_is_open_within_the_block(client: SyncClient) -> None:
         assert (forward.port, forward.local_port > 0) == (8080, True)
 
 
-def test_decorators_and_parts_are_synchronous_too(client: SyncClient) -> None:
+def test_derived_clients_and_subresources_are_synchronous(client: SyncClient) -> None:
     inside = client.in_namespace("default").with_dry_run()
     assert isinstance(inside, SyncClient)
     inside.create(note("a"))

@@ -1,4 +1,4 @@
-"""An update keeps what this program's types do not know, at every level."""
+"""Updates preserve fields that the types of this program do not declare."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ specs = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(specs, st.permutations("abcde"), st.integers(0, 5), st.integers(0, 9))
-def test_known_changes_are_laid_over_unknown_fields(
+def test_changes_are_merged_with_unknown_fields(
     spec: dict[str, Any], order: Any, keep: int, size: int
 ) -> None:
     base = {"apiVersion": "client.example.com/v1", "kind": "Machine", "metadata": {"name": "m"}, "spec": spec}
@@ -216,7 +216,7 @@ def test_known_changes_are_laid_over_unknown_fields(
     assert to_dict(codec.decode(codec.encode(after), Machine))["spec"] == to_dict(machine)["spec"]
 
 
-def test_an_untouched_object_has_no_difference() -> None:
+def test_unchanged_object_has_empty_patch() -> None:
     base = {"metadata": {"name": "m", "resourceVersion": "1"}, "spec": FULL}
     machine = codec.decode(codec.encode(base), Machine)
     pair = base_and_changed(machine)

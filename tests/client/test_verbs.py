@@ -53,7 +53,7 @@ def deployment(name: str, namespace: str, replicas: int = 1) -> Deployment:
     )
 
 
-async def test_objects_are_brought_up_to_date_by_what_is_written(client: Client, namespace: str) -> None:
+async def test_writes_update_objects_in_place(client: Client, namespace: str) -> None:
     made = config_map("a", namespace, x="1")
     assert await client.create(made) is made
     first = made.metadata.resource_version
@@ -67,13 +67,13 @@ async def test_objects_are_brought_up_to_date_by_what_is_written(client: Client,
     assert (await client.get(ConfigMap, "a", namespace=namespace)).data == {"x": "2", "y": "3"}
 
 
-async def test_create_refuses_a_name_that_is_taken(client: Client, namespace: str) -> None:
+async def test_create_existing_object_raises_already_exists(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace))
     with pytest.raises(AlreadyExists, match='configmaps "a" already exists'):
         await client.create(config_map("a", namespace))
 
 
-async def test_update_loses_against_a_change_in_between(client: Client, namespace: str) -> None:
+async def test_update_conflicts_with_concurrent_change(client: Client, namespace: str) -> None:
     ours = await client.create(config_map("a", namespace, x="1"))
     theirs = await client.get(ConfigMap, "a", namespace=namespace)
     theirs.data = {"x": "theirs"}
@@ -94,13 +94,13 @@ async def test_patch_without_a_patch_sends_only_what_changed(client: Client, nam
     assert ours.data == {"x": "ours"}
 
 
-async def test_update_of_an_object_made_here_replaces(client: Client, namespace: str) -> None:
+async def test_update_of_new_object_replaces(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, x="1", y="2"))
     replaced = await client.update(config_map("a", namespace, z="3"))
     assert replaced.data == {"z": "3"}
 
 
-async def test_a_dry_run_leaves_object_and_server_alone(client: Client, namespace: str) -> None:
+async def test_dry_run_changes_neither_object_nor_server(client: Client, namespace: str) -> None:
     made = await client.create(config_map("a", namespace, x="1"))
     version = made.metadata.resource_version
     made.data = {"x": "2"}
@@ -113,7 +113,7 @@ async def test_a_dry_run_leaves_object_and_server_alone(client: Client, namespac
     assert (await client.get(ConfigMap, "a", namespace=namespace)).data == {"x": "2"}
 
 
-async def test_the_three_views_of_an_object(client: Client, namespace: str) -> None:
+async def test_typed_unstructured_and_metadata_objects(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, x="1"))
     plain = await client.get(CONFIG_MAP, "a", namespace=namespace)
     assert isinstance(plain, Unstructured)
@@ -145,7 +145,7 @@ async def test_unstructured_objects_are_created_updated_and_deleted(client: Clie
         await client.get("configmaps", "u", namespace=namespace)
 
 
-async def test_lists_come_in_pages_and_as_a_whole(client: Client, namespace: str) -> None:
+async def test_lists_paged_and_complete(client: Client, namespace: str) -> None:
     for number in range(7):
         await client.create(config_map(f"m-{number}", namespace))
     names = [
@@ -166,12 +166,12 @@ async def test_lists_come_in_pages_and_as_a_whole(client: Client, namespace: str
     assert all(each.kind == "ConfigMap" for each in everywhere)
 
 
-async def test_a_patch_says_of_which_kind_it_is(client: Client, namespace: str) -> None:
+async def test_patch_must_be_a_patch_object(client: Client, namespace: str) -> None:
     with pytest.raises(TypeError, match=r"merge_patch\(\{...\}\), strategic.*, not dict"):
         await client.patch(ConfigMap, {"data": {}}, name="a", namespace=namespace)  # type: ignore[call-overload]
 
 
-async def test_the_four_patches(client: Client, namespace: str) -> None:
+async def test_patch_types(client: Client, namespace: str) -> None:
     await client.create(deployment("web", namespace))
     merged = await client.patch(
         Deployment, merge_patch({"spec": {"replicas": 2}}), name="web", namespace=namespace
@@ -195,7 +195,7 @@ async def test_the_four_patches(client: Client, namespace: str) -> None:
         await client.patch(merged, merge_from(before, merged, optimistic_lock=True))
 
 
-async def test_apply_owns_what_it_sends(client: Client, namespace: str) -> None:
+async def test_apply_owns_its_fields(client: Client, namespace: str) -> None:
     mine = client.in_namespace(namespace).with_field_owner("mine")
     intent = partial(ConfigMap, metadata={"name": "a"}, data={"x": "1"})
     applied = await mine.apply(intent)
@@ -214,7 +214,7 @@ async def test_apply_owns_what_it_sends(client: Client, namespace: str) -> None:
         await client.apply(intent)
 
 
-async def test_status_is_written_apart(client: Client, namespace: str) -> None:
+async def test_update_status_writes_only_status(client: Client, namespace: str) -> None:
     web = await client.create(deployment("web", namespace))
     from kubewright.api.apps.v1 import DeploymentStatus
 
@@ -253,7 +253,7 @@ async def test_deletion_with_preconditions(client: Client, namespace: str) -> No
     assert await client.delete(ConfigMap, "a", namespace=namespace, missing_ok=True) is None
 
 
-async def test_a_finalizer_keeps_what_is_deleted(client: Client, namespace: str) -> None:
+async def test_object_with_finalizer_stays_in_the_cache(client: Client, namespace: str) -> None:
     made = config_map("a", namespace)
     made.metadata.finalizers = ["example.com/wait"]
     await client.create(made)
@@ -266,7 +266,7 @@ async def test_a_finalizer_keeps_what_is_deleted(client: Client, namespace: str)
         await client.get(ConfigMap, "a", namespace=namespace)
 
 
-async def test_delete_all_chooses_by_labels(client: Client, namespace: str) -> None:
+async def test_delete_all_by_labels(client: Client, namespace: str) -> None:
     for name in ("a", "b", "c"):
         await client.create(config_map(name, namespace))
     await client.delete_all(ConfigMap, namespace=namespace, labels="app!=b")
@@ -274,7 +274,7 @@ async def test_delete_all_chooses_by_labels(client: Client, namespace: str) -> N
     assert left == ["b"]
 
 
-async def test_a_namespaced_client_stays_inside(client: Client, namespace: str) -> None:
+async def test_in_namespace_rejects_other_namespaces(client: Client, namespace: str) -> None:
     inside = client.in_namespace(namespace)
     await inside.create(ConfigMap(metadata=ObjectMeta(name="a")))
     assert (await inside.get(ConfigMap, "a")).metadata.namespace == namespace
@@ -284,7 +284,7 @@ async def test_a_namespaced_client_stays_inside(client: Client, namespace: str) 
         await inside.get(ConfigMap, "a", namespace="default")
 
 
-async def test_create_or_update_makes_it_so(client: Client, namespace: str) -> None:
+async def test_create_or_update(client: Client, namespace: str) -> None:
     def wanted(found: ConfigMap) -> None:
         found.data = {"wanted": "yes"}
 
@@ -320,12 +320,12 @@ async def test_strict_field_validation_names_the_field(client: Client, namespace
         await client.with_field_validation("Strict").create(made)
 
 
-async def test_kinds_that_do_not_exist_are_named(client: Client) -> None:
+async def test_missing_kind_error_names_the_kind(client: Client) -> None:
     with pytest.raises(NoKindMatch, match="install its CRD"):
         await client.get(GroupVersionKind("example.com", "v1", "Nothing"), "a")
 
 
-async def test_interceptors_stand_around_calls(client: Client, namespace: str) -> None:
+async def test_interceptors_wrap_requests(client: Client, namespace: str) -> None:
     seen: list[str] = []
 
     async def outer(call: object, proceed: object) -> object:

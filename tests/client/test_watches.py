@@ -1,4 +1,4 @@
-"""Watching and waiting, against a server."""
+"""Watch and wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def config_map(name: str, namespace: str, **data: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace, labels={"app": name}), data=data)
 
 
-async def test_events_come_in_order_as_objects(client: Client, namespace: str) -> None:
+async def test_watch_yields_typed_events_in_order(client: Client, namespace: str) -> None:
     made = await client.create(config_map("a", namespace, n="0"))
     seen = []
     async with client.watch(ConfigMap, name="a", namespace=namespace) as events:
@@ -31,7 +31,7 @@ async def test_events_come_in_order_as_objects(client: Client, namespace: str) -
     assert seen == [("ADDED", "0"), ("MODIFIED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
 
 
-async def test_a_watch_goes_on_from_a_version(client: Client, namespace: str) -> None:
+async def test_watch_starts_from_resource_version(client: Client, namespace: str) -> None:
     listed = await client.list(metadata_of(ConfigMap), namespace=namespace)
     await client.create(config_map("later", namespace))
     async with client.watch(
@@ -42,7 +42,7 @@ async def test_a_watch_goes_on_from_a_version(client: Client, namespace: str) ->
         assert events.resource_version == event.object.metadata.resource_version
 
 
-async def test_raw_lists_and_watches_keep_bytes(client: Client, namespace: str) -> None:
+async def test_raw_list_and_watch(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, n="0"))
     page = await client.list_raw(ConfigMap, namespace=namespace, labels="app=a")
     assert page.kind == "ConfigMap"
@@ -58,7 +58,7 @@ async def test_raw_lists_and_watches_keep_bytes(client: Client, namespace: str) 
             break
 
 
-async def test_waiting_is_driven_by_events(client: Client, namespace: str) -> None:
+async def test_wait_uses_a_watch(client: Client, namespace: str) -> None:
     waiting = asyncio.create_task(
         client.wait(
             ConfigMap,
@@ -78,7 +78,7 @@ async def test_waiting_is_driven_by_events(client: Client, namespace: str) -> No
     assert await gone is None
 
 
-async def test_a_wait_that_ends_says_how_things_were(client: Client, namespace: str) -> None:
+async def test_wait_timeout_reports_last_state(client: Client, namespace: str) -> None:
     with pytest.raises(TimeoutError, match=f"exists of configmaps {namespace}/a, which does not exist"):
         await client.wait(ConfigMap, "a", namespace=namespace, until=exists, timeout=0.05)
 
@@ -95,7 +95,7 @@ def test_predicates() -> None:
     assert not field_is(".status.none", 1)(old)
 
 
-async def test_conflicts_are_tried_again(client: Client, namespace: str) -> None:
+async def test_retry_on_conflict(client: Client, namespace: str) -> None:
     await client.create(config_map("a", namespace, n="0"))
 
     async def increment() -> None:

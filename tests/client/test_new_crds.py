@@ -1,4 +1,4 @@
-"""Kinds that this client itself has just defined are known at once."""
+"""CRDs written by this client can be used immediately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def definition(name: str) -> dict[str, Any]:
     }
 
 
-async def test_one_kind_after_another_can_be_defined_and_used(client: Client) -> None:
+async def test_new_crds_are_usable_immediately(client: Client) -> None:
     from kubewright.client.wait import condition
 
     for name in ("apple", "berry", "cherry"):

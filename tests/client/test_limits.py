@@ -1,4 +1,4 @@
-"""How much the client takes from a server, and from a kubeconfig."""
+"""Size limits of responses, logs and kubeconfigs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Writer = Callable[[asyncio.StreamWriter], None]
 async def answering(
     answer: Writer, *, retries: RetryPolicy | None = None
 ) -> AsyncIterator[tuple[Client, list[bytes]]]:
-    """A client of a server that always says the same, and what it was asked."""
+    """A client of a server that always returns the same response, and the requests it received."""
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,7 +76,7 @@ def document(length: int) -> bytes:
         lambda writer: writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
     ],
 )
-async def test_an_answer_has_a_greatest_length(answer: Writer) -> None:
+async def test_response_size_limit(answer: Writer) -> None:
     async with answering(answer) as (client, asked):
         with pytest.raises(ResponseTooLarge, match="longer than 1000 bytes; narrow the request"):
             await client.version()
@@ -91,13 +91,13 @@ async def test_an_answer_has_a_greatest_length(answer: Writer) -> None:
         whole(gzip.compress(document(1000)), extra="Content-Encoding: gzip\r\n"),
     ],
 )
-async def test_that_length_is_fine(answer: Writer) -> None:
+async def test_response_of_maximum_size(answer: Writer) -> None:
     async with answering(answer) as (client, _):
         assert len((await client.version())["major"]) == 987
 
 
 @pytest.mark.parametrize("size", [b"-5", b"+5", b"1_0", b"", b"f" * 17, b"0x5"])
-async def test_sizes_of_chunks_are_numbers(size: bytes) -> None:
+async def test_invalid_chunk_sizes(size: bytes) -> None:
     def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\nhello\r\n")
 
@@ -106,18 +106,18 @@ async def test_sizes_of_chunks_are_numbers(size: bytes) -> None:
             await client.version()
 
 
-async def test_streams_may_be_longer() -> None:
+async def test_streams_are_not_limited() -> None:
     async with answering(chunked(b"x" * 600, b"y" * 600 + b"\n", b"z")) as (client, _):
         assert await client.log("p", namespace="ns") == "x" * 600 + "y" * 600 + "\nz\n"
 
 
-async def test_a_line_of_a_log_has_a_greatest_length() -> None:
+async def test_log_line_size_limit() -> None:
     async with answering(whole(b"a\n" + b"x" * (MAX_LINE + 1))) as (client, _):
         with pytest.raises(ResponseTooLarge, match="a line of more than 64 MiB"):
             await client.log("p", namespace="ns")
 
 
-async def test_of_a_long_refusal_the_beginning_is_read() -> None:
+async def test_long_error_response_is_truncated() -> None:
     async with answering(chunked(*[b"x" * 65536] * 64, status="403 Forbidden")) as (client, _):
         with pytest.raises(APIError) as refused:
             await client.log("p", namespace="ns")
@@ -129,7 +129,7 @@ def entries(extra: str) -> str:
     return f"clusters: [{{name: c, cluster: {{server: 'https://x'}}}}]\n{extra}\n"
 
 
-def test_a_kubeconfig_may_repeat_itself_a_little() -> None:
+def test_kubeconfig_with_aliases_within_limits() -> None:
     text = entries("users:\n- &a {name: a, user: {token: t}}\n- {name: b, user: &u {token: u}}\n- *a")
     assert Kubeconfig.parse(text).users.keys() == {"a", "b"}
 
@@ -157,7 +157,7 @@ def test_hostile_kubeconfigs(text: str, complaint: str) -> None:
         Kubeconfig.parse(text)
 
 
-def test_a_kubeconfig_has_a_greatest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubeconfig_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_SIZE", 1 << 20)
     path = tmp_path / "config"
     path.write_text(entries("x: " + "y" * (1 << 20)))

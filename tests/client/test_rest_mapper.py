@@ -24,11 +24,11 @@ from kubewright.client import Client, NoKindMatch, RESTMapper, condition, metada
         "deployments.v1.apps",
     ],
 )
-async def test_what_people_type(client: Client, text: str) -> None:
+async def test_kind_names_of_the_command_line(client: Client, text: str) -> None:
     assert (await client.mapper.resource_for(text)).gvk == Deployment.gvk
 
 
-async def test_known_kinds_need_no_request(client: Client) -> None:
+async def test_static_kinds_need_no_discovery(client: Client) -> None:
     async def refuse(*args: object) -> object:
         raise AssertionError("a request was made")
 
@@ -40,14 +40,12 @@ async def test_known_kinds_need_no_request(client: Client) -> None:
 
 
 @pytest.mark.parametrize("kind", [Spec, MetaObject])
-async def test_what_is_no_kind_is_told(client: Client, kind: Any) -> None:
+async def test_class_without_kind_is_rejected(client: Client, kind: Any) -> None:
     with pytest.raises(TypeError, match=r"does not declare a kind; add @resource\(group"):
         await client.get(kind, "x")
 
 
-async def test_discovery_of_both_forms_finds_the_same(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_aggregated_and_legacy_discovery_agree(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     from kubewright.client.discovery import discovery
 
     aggregated = await discovery.discover(client.rest)
@@ -65,7 +63,7 @@ async def test_discovery_of_both_forms_finds_the_same(
     assert plain(aggregated) == plain(legacy)
 
 
-async def test_a_kind_that_is_installed_later_is_found(client: Client) -> None:
+async def test_kind_installed_later_is_mapped(client: Client) -> None:
     gvk = GroupVersionKind("later.example.com", "v1", "Late")
     with pytest.raises(NoKindMatch):
         await client.mapper.resource_for(gvk)

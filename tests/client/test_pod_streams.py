@@ -1,4 +1,4 @@
-"""Logs, commands, attaching, port-forwards and copies, against a kubelet's half of the protocol."""
+"""Logs, exec, attach, port-forward and copies, against the kubelet side of the protocol."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_logs_are_text_or_lines(client: Client, kubelet: Kubelet) -> None:
     assert lines == ["one", "two", "three", "four"]
 
 
-async def test_a_command_and_its_result(client: Client, kubelet: Kubelet) -> None:
+async def test_exec_returns_output_and_exit_code(client: Client, kubelet: Kubelet) -> None:
     result = await client.exec("web", ["cat", "-"], input=b"hello" * 20_000, container="c")
     assert (result.stdout, result.exit_code) == (b"hello" * 20_000, 0)
     assert kubelet.queries[0]["command"] == ["cat", "-"]
@@ -177,19 +177,19 @@ async def test_a_command_and_its_result(client: Client, kubelet: Kubelet) -> Non
         client.exec("web", "ls")
 
 
-async def test_a_server_that_knows_v4_only(client: Client, kubelet: Kubelet) -> None:
+async def test_exec_with_v4_protocol(client: Client, kubelet: Kubelet) -> None:
     kubelet.protocols = ("v4.channel.k8s.io",)
     assert (await client.exec("web", ["cat"], input=b"hello")).stdout == b"hello"
 
 
-async def test_a_refusal_is_the_servers_error(client: Client) -> None:
+async def test_rejected_websocket_raises_api_error(client: Client) -> None:
     from kubewright.api import NotFound
 
     with pytest.raises(NotFound, match="no pod"):
         await client.exec("missing", ["ls"])
 
 
-async def test_attaching_is_a_conversation(client: Client) -> None:
+async def test_attach_session(client: Client) -> None:
     async with client.attach("web", stdin=True, tty=True) as process:
         seen = []
         async for stream, data in process:
@@ -202,7 +202,7 @@ async def test_attaching_is_a_conversation(client: Client) -> None:
     assert process.exit_code == 0
 
 
-async def test_a_port_of_a_pod_is_here(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_port_forward(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     async with client.port_forward("web", 80) as forward:
 
         async def ask(text: bytes) -> bytes:
@@ -220,9 +220,7 @@ async def test_a_port_of_a_pod_is_here(client: Client, caplog: pytest.LogCapture
     ]
 
 
-async def test_files_and_directories_are_copied_both_ways(
-    client: Client, kubelet: Kubelet, tmp_path: Path
-) -> None:
+async def test_copy_files_and_directories(client: Client, kubelet: Kubelet, tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "deep").mkdir(parents=True)
     (source / "deep" / "file").write_bytes(b"content")
@@ -234,7 +232,7 @@ async def test_files_and_directories_are_copied_both_ways(
     assert (tmp_path / "single").read_bytes() == b"content"
 
 
-async def test_a_hostile_archive_writes_nothing_outside(
+async def test_archive_cannot_write_outside_destination(
     client: Client, kubelet: Kubelet, tmp_path: Path
 ) -> None:
     kubelet.files = {"/data/there/../../../evil": b"x"}
