@@ -1,4 +1,4 @@
-"""Fixtures: a client of a control plane in process or over TLS, or of a kube-apiserver (KUBEBUILDER_ASSETS)."""
+"""Fixtures: a client of our server, in process or over TLS, or of kube-apiserver (KUBEBUILDER_ASSETS)."""
 
 from __future__ import annotations
 
