@@ -169,21 +169,21 @@ async def test_pod_cidr_and_pod_cidrs_of_a_node_are_synced(cluster: Any) -> None
     wrong = await cluster.rejected("/api/v1/nodes", "m", spec={"podCIDR": "10.0.0.1/24"})
     assert wrong["spec.podCIDRs[0]"].endswith("must not have bits set beyond the prefix length")
     await cluster.create("/api/v1/nodes", "p", spec={"providerID": "x"})
-    status, answer = await cluster.patch("/api/v1/nodes/p", {"spec": {"providerID": "y"}})
+    status, response = await cluster.patch("/api/v1/nodes/p", {"spec": {"providerID": "y"}})
     assert status == 422
-    assert answer["details"]["causes"][0]["reason"] == "FieldValueForbidden"
+    assert response["details"]["causes"][0]["reason"] == "FieldValueForbidden"
 
 
 async def test_errors_about_wrong_types_name_the_field(cluster: Any) -> None:
     volume = {"name": "v", "configMap": {"name": 5}}
     body = {"metadata": {"name": "p"}, "spec": {"volumes": [volume]}}
-    status, answer = await cluster.call("POST", "/api/v1/namespaces/ns/pods", body)
+    status, response = await cluster.call("POST", "/api/v1/namespaces/ns/pods", body)
     assert status == 400
     place = "ConfigMapVolumeSource.spec.volumes.VolumeSource.configMap.LocalObjectReference.name"
-    assert answer["message"].endswith(f"number into Go struct field {place} of type string")
+    assert response["message"].endswith(f"number into Go struct field {place} of type string")
     body = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "targetPort": 1.5}]}}
-    _, answer = await cluster.call("POST", "/api/v1/namespaces/ns/services", body)
-    assert answer["message"].endswith(
+    _, response = await cluster.call("POST", "/api/v1/namespaces/ns/services", body)
+    assert response["message"].endswith(
         "number 1.5 into Go struct field ServicePort.spec.ports.targetPort of type int32"
     )
 
@@ -194,34 +194,34 @@ async def test_the_table_of_an_empty_list_of_a_kind_without_columns(cluster: Any
         "/api/v1/namespaces/ns/limitranges",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     ):
-        _, answer = await cluster.call("GET", path, accept=table)
-        assert [column["name"] for column in answer["columnDefinitions"]] == ["Name", "Created At"]
-        assert answer["rows"] is None
+        _, response = await cluster.call("GET", path, accept=table)
+        assert [column["name"] for column in response["columnDefinitions"]] == ["Name", "Created At"]
+        assert response["rows"] is None
 
 
 async def test_tables_of_daemon_sets_omit_the_template_generation_annotation(cluster: Any) -> None:
     path = "/apis/apps/v1/namespaces/ns/daemonsets"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     await cluster.create(path, "d", spec={"selector": {"matchLabels": {"a": "b"}}, "template": template})
-    _, answer = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-    assert "annotations" not in answer["rows"][0]["object"]["metadata"]
+    _, response = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert "annotations" not in response["rows"][0]["object"]["metadata"]
 
 
 async def test_table_rows_of_completed_pods_have_a_condition(cluster: Any) -> None:
     path = "/api/v1/namespaces/ns/pods"
     await cluster.create(path, "p", spec={"containers": [{"name": "c", "image": "i"}]})
     await cluster.patch(f"{path}/p/status", {"status": {"phase": "Failed"}})
-    _, answer = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-    (condition,) = answer["rows"][0]["conditions"]
+    _, response = await cluster.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    (condition,) = response["rows"][0]["conditions"]
     assert (condition["type"], condition["reason"]) == ("Completed", "Failed")
 
 
 async def test_generate_name_prefixes_that_are_not_validated(cluster: Any) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     body = {"metadata": {"generateName": "Bad_"}, "spec": {"template": template}}
-    status, answer = await cluster.call("POST", "/api/v1/namespaces/ns/replicationcontrollers", body)
+    status, response = await cluster.call("POST", "/api/v1/namespaces/ns/replicationcontrollers", body)
     assert status == 422
-    assert [cause["field"] for cause in answer["details"]["causes"]] == ["metadata.name"]
+    assert [cause["field"] for cause in response["details"]["causes"]] == ["metadata.name"]
     event = {"involvedObject": {"kind": "Pod", "namespace": "ns", "name": "p"}}
     wrong = await cluster.rejected("/api/v1/namespaces/ns/events", "a/b", **event)
     assert wrong == {"metadata.name": "Invalid value: \"a/b\": may not contain '/'"}

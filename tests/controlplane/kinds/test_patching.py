@@ -48,14 +48,14 @@ async def test_an_applied_value_that_fits_the_schema_but_not_the_type(cluster: A
 @pytest.mark.parametrize("kind", [STRATEGIC, JSON_PATCH])
 async def test_a_null_patch_changes_nothing(cluster: Any, kind: str) -> None:
     made = await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
-    answer = await cluster.server.handle(
+    response = await cluster.server.handle(
         HTTPRequest("PATCH", f"{NS}/configmaps/a", headers={"Content-Type": kind}, body=b"null", user=SYSTEM)
     )
-    assert answer.status == 200
-    assert made["metadata"]["resourceVersion"].encode() in answer.body
+    assert response.status == 200
+    assert made["metadata"]["resourceVersion"].encode() in response.body
 
 
-async def test_fields_that_nobody_knows_are_ignored_in_silence_if_asked(cluster: Any) -> None:
+async def test_unknown_fields_are_ignored_on_request(cluster: Any) -> None:
     await cluster.create(f"{NS}/configmaps", "a")
     await cluster.call("PATCH", f"{NS}/configmaps/a?fieldValidation=Ignore", {"foo": 1}, type=STRATEGIC)
     assert cluster.warnings == []
@@ -163,7 +163,7 @@ async def test_references_are_owned_as_a_whole(cluster: Any) -> None:
     assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:roleRef": {}}
 
 
-async def test_whoever_writes_a_daemon_set_owns_the_count_of_its_templates(cluster: Any) -> None:
+async def test_the_template_generation_of_a_daemon_set_is_owned_by_its_writer(cluster: Any) -> None:
     made = await cluster.create(
         "/apis/apps/v1/namespaces/ns/daemonsets",
         "d",
@@ -181,7 +181,7 @@ async def test_whoever_writes_a_daemon_set_owns_the_count_of_its_templates(clust
     assert owned["f:metadata"] == {"f:annotations": {".": {}, f"f:{key}": {}}}
 
 
-async def test_the_metric_that_nobody_named_is_owned_too(cluster: Any) -> None:
+async def test_the_default_metric_is_owned_by_its_writer(cluster: Any) -> None:
     target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
     made = await cluster.create(
         "/apis/autoscaling/v1/namespaces/ns/horizontalpodautoscalers",

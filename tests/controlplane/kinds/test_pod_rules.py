@@ -73,9 +73,9 @@ async def test_annotations_are_validated(cluster: Any) -> None:
     profile = {"type": "Localhost", "localhostProfile": "x"}
     assert pod["spec"]["containers"][0]["securityContext"] == {"appArmorProfile": profile}
     assert len(cluster.warnings) == 1
-    status, answer = await cluster.patch(f"{PODS}/p", {"metadata": {"annotations": {f"{armor}c": None}}})
+    status, response = await cluster.patch(f"{PODS}/p", {"metadata": {"annotations": {f"{armor}c": None}}})
     assert status == 422
-    assert answer["details"]["causes"][0]["message"] == (
+    assert response["details"]["causes"][0]["message"] == (
         "Forbidden: may not remove or update AppArmor annotations"
     )
 
@@ -166,16 +166,16 @@ async def test_the_status_of_a_pod_is_validated(cluster: Any) -> None:
         ({"conditions": [{"type": "a b", "status": "True"}]}, "status.conditions[0].Type"),
         ({"resourceClaimStatuses": [{"name": "x"}]}, "status.resourceClaimStatuses[0].name"),
     ):
-        code, answer = await cluster.patch(f"{PODS}/p/status", {"status": status})
+        code, response = await cluster.patch(f"{PODS}/p/status", {"status": status})
         assert code == 422, status
-        assert [cause["field"] for cause in answer["details"]["causes"]] == [field]
+        assert [cause["field"] for cause in response["details"]["causes"]] == [field]
 
 
 async def test_evictions_of_policy_v1beta1(cluster: Any) -> None:
     await cluster.create(PODS, "p", spec=spec())
     body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
-    status, answer = await cluster.call("POST", f"{PODS}/p/eviction", body)
-    assert (status, answer["status"]) == (201, "Success")
+    status, response = await cluster.call("POST", f"{PODS}/p/eviction", body)
+    assert (status, response["status"]) == (201, "Success")
 
 
 async def test_annotations_and_fields_must_match(cluster: Any) -> None:

@@ -70,7 +70,7 @@ async def test_apply_creates_whatever_version_is_named(cluster: Any) -> None:
     assert status == 201
 
 
-async def test_dry_run_may_be_said_twice(cluster: Any) -> None:
+async def test_dry_run_may_be_repeated(cluster: Any) -> None:
     body = {"metadata": {"name": "x"}}
     assert (await cluster.call("POST", f"{NS}/configmaps?dryRun=All&dryRun=All", body))[0] == 201
     assert (await cluster.call("GET", f"{NS}/configmaps/x"))[0] == 404
@@ -94,7 +94,7 @@ async def test_a_patch_does_not_change_what_an_object_is(cluster: Any) -> None:
 _HPA = {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}
 
 
-async def test_nobody_marks_an_object_as_deleted(cluster: Any) -> None:
+async def test_clients_cannot_set_the_deletion_timestamp(cluster: Any) -> None:
     await cluster.create(f"{NS}/configmaps", "x")
     body = {"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}}
     status, error = await cluster.patch(f"{NS}/configmaps/x", body)
@@ -132,7 +132,7 @@ async def test_repeated_keys_of_an_apply_are_warned_about(cluster: Any) -> None:
     assert request.warnings == ['line 4: key "a" already set in map']
 
 
-async def test_whoever_takes_any_state_gets_all_of_it(cluster: Any) -> None:
+async def test_a_list_at_any_version_is_complete(cluster: Any) -> None:
     for name in "abc":
         await cluster.create(f"{NS}/configmaps", name)
     _, some = await cluster.call("GET", f"{NS}/configmaps?limit=2")
@@ -150,7 +150,7 @@ async def test_watches_of_the_future_wait(cluster: Any) -> None:
     await response.stream.aclose()
 
 
-async def test_watches_refuse_what_they_cannot_stream(cluster: Any) -> None:
+async def test_watches_reject_media_types_that_cannot_be_streamed(cluster: Any) -> None:
     assert (await cluster.call("GET", f"{NS}/configmaps?watch=1&continue=x"))[0] == 422
     request = HTTPRequest(
         "GET", f"{NS}/configmaps", query="watch=1", headers={"Accept": "application/yaml"}, user=SYSTEM
@@ -261,23 +261,23 @@ async def test_a_proxy_needs_endpoints(cluster: Any) -> None:
     await cluster.call(
         "POST", f"{NS}/services", {"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}}
     )
-    _, answer = await cluster.call("GET", f"{NS}/services/x:81/proxy")
-    assert answer["message"] == 'no service port 81 found for service "x"'
+    _, response = await cluster.call("GET", f"{NS}/services/x:81/proxy")
+    assert response["message"] == 'no service port 81 found for service "x"'
     assert (await cluster.call("GET", f"{NS}/services/x:80/proxy"))[0] == 404
     await cluster.call("POST", f"{NS}/endpoints", {"metadata": {"name": "x"}})
     assert (await cluster.call("GET", f"{NS}/services/x:80/proxy"))[0] == 503
-    _, answer = await cluster.call("GET", f"{NS}/pods/p:80/proxy")
-    assert answer["message"] == 'pods "p" not found'
+    _, response = await cluster.call("GET", f"{NS}/pods/p:80/proxy")
+    assert response["message"] == 'pods "p" not found'
 
 
 async def test_fields_that_every_kind_can_be_selected_by(cluster: Any) -> None:
     for path in ("/api/v1/persistentvolumes", "/api/v1/componentstatuses"):
         for field in ("metadata.name", "metadata.namespace"):
-            status, answer = await cluster.call("GET", f"{path}?fieldSelector={field}=none")
-            assert (status, answer["items"]) == (200, [])
-        status, answer = await cluster.call("GET", f"{path}?fieldSelector=name=none")
+            status, response = await cluster.call("GET", f"{path}?fieldSelector={field}=none")
+            assert (status, response["items"]) == (200, [])
+        status, response = await cluster.call("GET", f"{path}?fieldSelector=name=none")
         assert status == 400
-        assert answer["message"].startswith('"name" is not a known field selector')
+        assert response["message"].startswith('"name" is not a known field selector')
     status, _ = await cluster.call("GET", "/api/v1/nodes?fieldSelector=metadata.namespace=none")
     assert status == 400
 

@@ -34,9 +34,9 @@ async def test_node_affinity_of_a_volume_is_immutable(cluster: Any) -> None:
     assert cluster.warnings[0].endswith('is deprecated since v1.14; use "kubernetes.io/os" instead')
     status, _ = await cluster.patch(f"{VOLUMES}/v", {"spec": {"nodeAffinity": on("kubernetes.io/os")}})
     assert status == 200
-    status, answer = await cluster.patch(f"{VOLUMES}/v", {"spec": {"nodeAffinity": on("other")}})
+    status, response = await cluster.patch(f"{VOLUMES}/v", {"spec": {"nodeAffinity": on("other")}})
     assert status == 422
-    assert answer["details"]["causes"][0]["field"] == "nodeAffinity"
+    assert response["details"]["causes"][0]["field"] == "nodeAffinity"
 
 
 async def test_volume_attributes_require_csi(cluster: Any) -> None:
@@ -60,6 +60,6 @@ async def test_the_status_of_a_claim_is_validated(cluster: Any) -> None:
         ({"allocatedResources": {"cpu": "1"}}, "status.allocatedResources"),
         ({"allocatedResourceStatuses": {"storage": "X"}}, "status.allocatedResourceStatuses"),
     ):
-        code, answer = await cluster.patch(f"{CLAIMS}/c/status", {"status": status})
+        code, response = await cluster.patch(f"{CLAIMS}/c/status", {"status": status})
         assert code == 422
-        assert [cause["field"] for cause in answer["details"]["causes"]] == [field]
+        assert [cause["field"] for cause in response["details"]["causes"]] == [field]

@@ -83,7 +83,7 @@ IMAGES = column("Images", description="Images referenced by each container in th
 
 
 def listed(texts: Iterable[str], limit: int) -> str:
-    """Join at most `limit` texts: `a,b,c + 2 more...`; `<unset>` if there are none."""
+    """Join at most `limit` texts: `a,b,c + 2 more...`; `<unset>` for no texts."""
     every = list(texts)
     if not every:
         return UNSET

@@ -27,12 +27,10 @@ COLUMNS = (
         "container in this pod has restarted.",
     ),
     AGE,
-    column("IP", description="The address of the pod.", wide=True),
-    column("Node", description="The node that the pod runs on.", wide=True),
-    column("Nominated Node", description="The node that room is being made on for the pod.", wide=True),
-    column(
-        "Readiness Gates", description="How many of the conditions that decide readiness are met.", wide=True
-    ),
+    column("IP", description="Address of the pod.", wide=True),
+    column("Node", description="Node of the pod.", wide=True),
+    column("Nominated Node", description="Node whose pods are preempted for this pod.", wide=True),
+    column("Readiness Gates", description="Number of readiness gates that are met.", wide=True),
 )
 
 

@@ -34,7 +34,7 @@ from .updates import set_pod_condition
 PODS = GroupResource("", "pods")
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 _ATTEMPTS = 20
-_MOST_PENDING = 2000
+_MAX_DISRUPTED_PODS = 2000
 
 
 async def change(
@@ -80,15 +80,15 @@ async def bind(request: SubresourceRequest) -> Object:
             found = pod["metadata"]["uid"]
             text = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
             raise conflict(PODS, name, text)
-        refused = ""
+        reason = ""
         if "deletionTimestamp" in pod["metadata"]:
-            refused = f"pod {name} is being deleted, cannot be assigned to a host"
+            reason = f"pod {name} is being deleted, cannot be assigned to a host"
         elif spec.get("nodeName"):
-            refused = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+            reason = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
         elif spec.get("schedulingGates"):
-            refused = f"pod {name} has non-empty .spec.schedulingGates"
-        if refused:
-            raise conflict(GroupResource("", "pods/binding"), name, refused)
+            reason = f"pod {name} has non-empty .spec.schedulingGates"
+        if reason:
+            raise conflict(GroupResource("", "pods/binding"), name, reason)
         spec["nodeName"] = target["name"]
         if metadata.get("annotations"):
             pod["metadata"]["annotations"] = {
@@ -188,20 +188,20 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _spend(budget: Object, pod_name: str) -> None:
-    """Decrement the allowed disruptions of a budget; raise if there are none."""
+    """Decrement the allowed disruptions of a budget; raise if it does not allow any."""
     name, status = budget["metadata"]["name"], budget.setdefault("status", {})
     allowed = status.get("disruptionsAllowed") or 0
-    refusal = "Cannot evict pod as it would violate the pod's disruption budget."
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
     if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
         text = f"The disruption budget {name} is still being processed by the server."
-        raise TooManyRequests(refusal, details=_budget_cause(text, retry=10))
+        raise TooManyRequests(message, details=_budget_cause(text, retry=10))
     if allowed < 0:
         why = "pdb disruptions allowed is negative"
         text = f"The disruption budget {name} does not allow evicting pods currently: {why}"
         raise Forbidden(
             f'poddisruptionbudget.policy "{name}" is forbidden: {why}', details=_budget_cause(text)
         )
-    if len(status.get("disruptedPods") or ()) > _MOST_PENDING:
+    if len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED_PODS:
         why = "too many pending evictions not confirmed by PDB controller"
         text = f"The disruption budget {name} does not allow evicting pods currently: {why}"
         full = f"DisruptedPods map too big - {why.replace('pending evictions', 'evictions')}"
@@ -214,7 +214,7 @@ def _spend(budget: Object, pod_name: str) -> None:
             text = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
         else:
             text = f"The disruption budget {name} does not allow evicting pods currently"
-        raise TooManyRequests(refusal, details=_budget_cause(text))
+        raise TooManyRequests(message, details=_budget_cause(text))
     status["disruptionsAllowed"] = allowed - 1
     status.setdefault("disruptedPods", {})[pod_name] = format_time(now())
 

@@ -67,10 +67,10 @@ def app_armor_match_errors(annotations: Object, spec: Object, path: str) -> Erro
 
 def match_errors(profile: Object, annotation: str, noun: str, path: str) -> Errors:
     """Check that a profile matches the annotation for it."""
-    kind, said = profile.get("type") or "", _TYPES.get(annotation)
+    kind, named = profile.get("type") or "", _TYPES.get(annotation)
     if annotation.startswith(_LOCAL):
-        said = "Localhost"
-    if kind in ("Unconfined", "RuntimeDefault", "Localhost") and said != kind:
+        named = "Localhost"
+    if kind in ("Unconfined", "RuntimeDefault", "Localhost") and named != kind:
         return [fe.forbidden(f"{path}.type", f"{noun} type in annotation and field must match")]
     if kind == "Localhost" and annotation.removeprefix(_LOCAL) != profile.get("localhostProfile"):
         text = f"{noun} profile in annotation and field must match"

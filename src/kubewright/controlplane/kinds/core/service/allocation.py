@@ -26,9 +26,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DEFAULT_NETWORK = "10.0.0.0/24"
 
-_SETTLING_SECONDS = 30.0
+_REUSE_DELAY_SECONDS = 30.0
 """Time after which the records of a service that does not exist can be reused."""
-_GUESSES = 8
+_RANDOM_ATTEMPTS = 8
 
 
 class ServiceAllocator:
@@ -69,7 +69,7 @@ class ServiceAllocator:
         )
 
     async def allocate_any_address(self, owner: str, op: Operation) -> str | None:
-        """Allocate an address, preferably of the upper part of a range; `None` if there is none."""
+        """Allocate an address, preferably of the upper part of a range; `None` if all are in use."""
         for network in self.networks:
             if network.version != self.networks[0].version:
                 continue
@@ -82,7 +82,7 @@ class ServiceAllocator:
         return None
 
     def _offsets(self, size: int, reserved: int) -> Iterator[int]:
-        for _ in range(_GUESSES):
+        for _ in range(_RANDOM_ATTEMPTS):
             yield self.rng.randrange(reserved, size)
         start = self.rng.randrange(reserved, size)
         yield from range(start, size)
@@ -117,10 +117,10 @@ class ServiceAllocator:
         return await self._allocate_key(self._port_key(port), value, owner, op)
 
     async def allocate_any_port(self, owner: str, op: Operation) -> int | None:
-        """Allocate any node port; `None` if there is none."""
-        guesses = (self.ports[self.rng.randrange(len(self.ports))] for _ in range(_GUESSES))
+        """Allocate any node port; `None` if all are in use."""
+        candidates = (self.ports[self.rng.randrange(len(self.ports))] for _ in range(_RANDOM_ATTEMPTS))
         port: int
-        for port in chain(guesses, self.ports):
+        for port in chain(candidates, self.ports):
             if await self.allocate_port(port, owner, op):
                 return port
         return None
@@ -162,7 +162,7 @@ class ServiceAllocator:
     async def _is_unused(self, item: KeyValue, owner: str) -> bool:
         """Return whether the service of a record does not use it."""
         holder, age = _owner(item)
-        if holder != owner and age < _SETTLING_SECONDS:
+        if holder != owner and age < _REUSE_DELAY_SECONDS:
             return False
         namespace, _, name = holder.partition("/")
         service = await self.server.storage.get(self.services.key(namespace, name))
@@ -186,5 +186,5 @@ def _owner(item: KeyValue) -> tuple[str, float]:
 
     parent = (record.get("spec") or {}).get("parentRef") or {}
     created = (record.get("metadata") or {}).get("creationTimestamp")
-    age = (now() - parse_time(created)).total_seconds() if created else _SETTLING_SECONDS
+    age = (now() - parse_time(created)).total_seconds() if created else _REUSE_DELAY_SECONDS
     return f"{parent.get('namespace') or ''}/{parent.get('name') or ''}", age
