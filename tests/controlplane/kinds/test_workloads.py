@@ -205,3 +205,14 @@ async def test_number_of_errors_about_invalid_metadata(
     assert len(response["details"]["causes"]) == labels
     status, _ = await cluster.patch(f"/{plural}/x", {"metadata": {"finalizers": ["bad"]}})
     assert status == (200 if accepted else 422)
+
+
+async def test_empty_namespace_in_an_affinity_term_is_invalid(cluster: Any) -> None:
+    term = {"topologyKey": "zone", "namespaces": [""]}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "affinity": affinity}}
+    causes = await cluster.rejected(f"{APPS}/deployments", "d", spec=workload(template=template))
+    path = (
+        "spec.template.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespace"
+    )
+    assert set(causes) == {path}

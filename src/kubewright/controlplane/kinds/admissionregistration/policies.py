@@ -91,21 +91,21 @@ def _api_version_errors(api_version: str, path: str) -> Errors:
     if api_version.count("/") > 1:
         return [fe.invalid(path, api_version, f"unexpected GroupVersion string: {api_version}")]
     errors: Errors = []
-    problems = check_dns_subdomain(group) if group else []
-    if problems:
-        errors.append(fe.invalid(path, group, ",".join(problems)))
+    messages = check_dns_subdomain(group) if group else []
+    if messages:
+        errors.append(fe.invalid(path, group, ",".join(messages)))
     if not version:
         errors.append(fe.invalid(path, api_version, "version must be specified"))
-    elif problems := check_dns_1035_label(version):
-        errors.append(fe.invalid(path, version, ",".join(problems)))
+    elif messages := check_dns_1035_label(version):
+        errors.append(fe.invalid(path, version, ",".join(messages)))
     return errors
 
 
 def _kind_errors(kind: str, path: str) -> Errors:
-    problems = check_dns_1035_label(kind.lower())
-    if not problems:
+    messages = check_dns_1035_label(kind.lower())
+    if not messages:
         return []
-    text = f"may have mixed case, but should otherwise match: {','.join(problems)}"
+    text = f"may have mixed case, but should otherwise match: {','.join(messages)}"
     return [fe.invalid(path, kind, text)]
 
 

@@ -66,9 +66,9 @@ class _Tolerance:
 
 
 def _name_errors(name: str, path: str) -> Errors:
-    problems = check_dns_subdomain(name)
-    if problems:
-        return [fe.invalid(path, name, ",".join(problems))]
+    messages = check_dns_subdomain(name)
+    if messages:
+        return [fe.invalid(path, name, ",".join(messages))]
     if name.count(".") < 2:
         return [fe.invalid(path, name, "should be a domain with at least three segments separated by dots")]
     return []

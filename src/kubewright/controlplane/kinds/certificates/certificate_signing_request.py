@@ -58,9 +58,9 @@ def signer_name_errors(name: str, path: str) -> Errors:
 
 def _label_errors(labels: Iterable[str], check: Callable[[str], list[str]], value: str, path: str) -> Errors:
     for label in labels:
-        problems = check(label)
-        if problems:
-            return [fe.invalid(path, value, f"validating label {quote(label)}: {text}") for text in problems]
+        messages = check(label)
+        if messages:
+            return [fe.invalid(path, value, f"validating label {quote(label)}: {text}") for text in messages]
     return []
 
 

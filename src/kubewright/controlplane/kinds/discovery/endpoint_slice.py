@@ -64,15 +64,15 @@ def _domain_errors(name: str, path: str) -> Errors:
     if not name:
         return [fe.required(path, "")]
     name = name.removesuffix(".")
-    problems = check_dns_subdomain(name)
-    if problems:
-        return [fe.invalid(path, name, ",".join(problems))]
+    messages = check_dns_subdomain(name)
+    if messages:
+        return [fe.invalid(path, name, ",".join(messages))]
     if "." not in name:
         return [fe.invalid(path, name, "should be a domain with at least two segments separated by dots")]
     for label in name.split("."):
-        problems = check_dns_label(label)
-        if problems:
-            return [fe.invalid(path, label, ",".join(problems))]
+        messages = check_dns_label(label)
+        if messages:
+            return [fe.invalid(path, label, ",".join(messages))]
     return []
 
 

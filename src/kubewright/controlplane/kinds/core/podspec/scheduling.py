@@ -6,13 +6,13 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.controlplane.kinds.validation import (
-    DNS_LABEL,
     LABEL_VALUE,
     POSITIVE,
     QUALIFIED_NAME,
     Check,
     Enum,
     Errors,
+    Format,
     Range,
     ReportAt,
     Required,
@@ -208,7 +208,7 @@ _POD_TERM = Rules(
         {
             "labelSelector": selector_errors,
             "namespaceSelector": selector_errors,
-            "namespaces[*]": ReportAt("namespace", DNS_LABEL),
+            "namespaces[*]": ReportAt("namespace", Format(names.check_dns_label, absent="")),
         },
         _check_label_keys,
         {"topologyKey": Check(_check_topology_key, absent="")},
