@@ -22,7 +22,7 @@ from kubewright.controlplane.kinds.validation import (
     Unique,
     UpdateRules,
 )
-from kubewright.controlplane.kinds.validation.conditions import condition_list_errors
+from kubewright.controlplane.kinds.validation.conditions import CONDITIONS
 from kubewright.controlplane.kinds.validation.formats import qualified_name
 from kubewright.schema import field_errors as fe
 
@@ -237,7 +237,7 @@ STATUS_RULES = Rules(
     {
         "status.typeChecking.expressionWarnings[*].warning": Required(),
         "status.typeChecking.expressionWarnings[*].fieldRef": Check(_field_ref_errors, absent=""),
-        "status.conditions": condition_list_errors,
+        "status.conditions": CONDITIONS,
     }
 )
 

@@ -10,7 +10,7 @@ from kubewright.controlplane.kinds.core.podspec.scheduling import selector_error
 from kubewright.controlplane.kinds.kind import Kind
 from kubewright.controlplane.kinds.printing import AGE, column, field, shown
 from kubewright.controlplane.kinds.validation import NOT_NEGATIVE, Enum, Errors, Rules, UpdateRules
-from kubewright.controlplane.kinds.validation.conditions import condition_list_errors
+from kubewright.controlplane.kinds.validation.conditions import CONDITIONS
 from kubewright.controlplane.kinds.validation.formats import at_most_100_percent, int_or_percent
 from kubewright.schema import field_errors as fe
 
@@ -39,7 +39,7 @@ RULES = Rules(
 )
 STATUS_RULES = Rules(
     {
-        "status.conditions": condition_list_errors,
+        "status.conditions": CONDITIONS,
         "status.disruptionsAllowed": NOT_NEGATIVE,
         "status.currentHealthy": NOT_NEGATIVE,
         "status.desiredHealthy": NOT_NEGATIVE,

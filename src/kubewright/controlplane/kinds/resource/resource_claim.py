@@ -22,7 +22,7 @@ from kubewright.controlplane.kinds.validation import (
     UpdateRules,
 )
 from kubewright.controlplane.kinds.validation.addresses import parse_range
-from kubewright.controlplane.kinds.validation.conditions import condition_list_errors
+from kubewright.controlplane.kinds.validation.conditions import CONDITIONS
 from kubewright.schema import field_errors as fe
 
 from .claim_spec import CLAIM_SPEC_RULES, DEVICE_NAME, UNKNOWN_REQUEST, claim_defaults, request_names
@@ -105,7 +105,7 @@ DEVICE_RULES = Rules(
         "status.devices[*]": [
             _DEVICE,
             Check(_allocated_device, context=True),
-            {"conditions": condition_list_errors, "networkData.ips[*]": _interface_address},
+            {"conditions": CONDITIONS, "networkData.ips[*]": _interface_address},
         ],
     },
     context=_allocated_devices,

@@ -1,14 +1,13 @@
-"""Rules of `metav1.Condition`."""
+"""Rules for `metav1.Condition`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from kubewright.apiserver.objects import Object
 from kubewright.schema import field_errors as fe
 
-from .formats import Errors, qualified_name
+from .rules import QUALIFIED_NAME, Enum, Errors, MaxLength, Minimum, Required, Unique
+from .table import Rules
 
 STATUSES = ("False", "True", "Unknown")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -20,36 +19,23 @@ _REASON_RULE = (
 )
 
 
-def condition_list_errors(conditions: Iterable[Object], path: str) -> Errors:
-    """Check the conditions of a status."""
-    errors: Errors = []
-    seen: set[str] = set()
-    for position, condition in enumerate(conditions):
-        where, name = f"{path}[{position}]", condition.get("type") or ""
-        if name in seen:
-            errors.append(fe.duplicate(where, name))
-        seen.add(name)
-        errors += _condition_errors(condition, name, where)
-    return errors
+def _reason_errors(reason: str, path: str) -> Errors:
+    return [] if _REASON.fullmatch(reason) else [fe.invalid(path, reason, _REASON_RULE)]
 
 
-def _condition_errors(condition: Object, name: str, path: str) -> Errors:
-    errors = qualified_name(name, f"{path}.type")
-    status, reason = condition.get("status") or "", condition.get("reason") or ""
-    if status not in STATUSES:
-        errors.append(fe.not_supported(f"{path}.status", status, STATUSES))
-    if (condition.get("observedGeneration") or 0) < 0:
-        text = "must be greater than or equal to zero"
-        errors.append(fe.invalid(f"{path}.observedGeneration", condition["observedGeneration"], text))
-    if not condition.get("lastTransitionTime"):
-        errors.append(fe.required(f"{path}.lastTransitionTime", ""))
-    if not reason:
-        errors.append(fe.required(f"{path}.reason", ""))
-    else:
-        if not _REASON.fullmatch(reason):
-            errors.append(fe.invalid(f"{path}.reason", reason, _REASON_RULE))
-        if len(reason.encode()) > 1024:
-            errors.append(fe.too_long(f"{path}.reason", 1024))
-    if len((condition.get("message") or "").encode()) > 32 * 1024:
-        errors.append(fe.too_long(f"{path}.message", 32 * 1024))
-    return errors
+CONDITIONS = Rules(
+    {
+        "[*]": [
+            Unique("type", at=""),
+            {
+                "type": QUALIFIED_NAME,
+                "status": Enum(*STATUSES, absent=""),
+                "observedGeneration": Minimum(0, "must be greater than or equal to zero"),
+                "lastTransitionTime": Required(),
+                "reason": [Required(), _reason_errors, MaxLength(1024)],
+                "message": MaxLength(32 * 1024),
+            },
+        ]
+    }
+)
+"""A list of conditions."""
