@@ -24,8 +24,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "apiserver.md"
 
 @pytest.fixture
 async def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
-    """Run the server of the page; gives the kubeconfig that it writes."""
-    found = re.search(r"## Forty lines.*?```python\n(.*?)```", PAGE.read_text(), re.S)
+    """Run the server of the page; return the kubeconfig that it writes."""
+    found = re.search(r"## Serve a kind with two versions.*?```python\n(.*?)```", PAGE.read_text(), re.S)
     assert found is not None
     text = found[1]
     assert len([line for line in text.splitlines() if line.strip()]) <= 40
