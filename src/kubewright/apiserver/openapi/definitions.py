@@ -1,8 +1,8 @@
-"""Definitions of kinds in OpenAPI, each encoded once for all documents that need it.
+"""OpenAPI definitions of kinds, encoded once for all documents.
 
-Definitions of built-in types come from tables. Those of custom kinds come from their schemas, with the fields
-that every object has; objects embedded in others get these, too. A document has the definitions that its
-operations name and those that these refer to.
+Definitions of built-in types come from tables, those of custom kinds from their schemas plus the fields of
+every object; embedded objects get these fields, too. A document contains the definitions that its operations
+reference, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Schema = dict[str, Any]
 _KINDS = "x-kubernetes-group-version-kind"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _OF_ALL_GROUPS: Final = frozenset((f"{_META}.DeleteOptions", f"{_META}.WatchEvent"))
-"""Kinds that every group version has."""
+"""Kinds of every group version."""
 _UNKNOWN_TO_CUSTOM: Final = frozenset(
     ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io")
 )
-"""Groups of such kinds that documents of custom resources leave out."""
+"""Groups of such kinds that documents of custom resources omit."""
 
 _METADATA_DESCRIPTION: Final = (
     "Standard object's metadata. More info: "
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def definition_name(resource: Resource, version: str, kind: str = "") -> str:
-    """The name of a kind's schema: the group backwards, the version, the kind."""
+    """Return the definition name of a kind: reversed group, version, kind."""
     declared = resource.version(version)
     if declared is not None and declared.published_as:
         return f"{declared.published_as}.{kind or resource.kind}"
@@ -52,7 +52,7 @@ def definition_name(resource: Resource, version: str, kind: str = "") -> str:
 
 
 class Definitions:
-    """Every definition of one version of OpenAPI that has been asked for, encoded."""
+    """Encoded definitions for one OpenAPI version."""
 
     def __init__(self, prefix: str, v2: bool = False) -> None:
         self.prefix = prefix
@@ -68,10 +68,10 @@ class Definitions:
         *,
         custom: bool = False,
     ) -> dict[str, msgspec.Raw]:
-        """Definitions of these names and what they refer to, by name.
+        """Return definitions and those that they reference, by name.
 
-        `own` has those that are not built in; `home` is the group version that the document is about, if it
-        is about one, and `custom` tells that all of its resources are custom ones.
+        `own` has the definitions that are not built in; `home` is the group version of the document, if it
+        has one, and `custom` is true if all its resources are custom.
         """
         found: dict[str, msgspec.Raw] = {}
         waiting = list(names)
@@ -115,7 +115,7 @@ class Definitions:
         return schema
 
     def custom(self, resource: Resource, version: Version) -> dict[str, Schema]:
-        """The definitions of a custom kind, of its list, and of types of its own that it refers to."""
+        """Return the definitions of a custom kind, its list and its own referenced types."""
         name = definition_name(resource, version.name)
         found: dict[str, Schema] = {}
         node = version.schema
@@ -150,7 +150,7 @@ class Definitions:
         return found
 
     def _own_fields(self, metadata: str) -> Schema:
-        """The fields that every object has."""
+        """Return the fields of every object."""
         reference = {"$ref": f"{self.prefix}{_META}.{metadata}"}
         texts = common_fields("kind" if metadata == "ObjectMeta" else "list")
         return {
@@ -163,7 +163,7 @@ class Definitions:
         }
 
     def _adapted(self, schema: Schema) -> Schema:
-        """A copy of a custom schema for this version of OpenAPI."""
+        """Copy a custom schema for this OpenAPI version."""
         copy: Schema = self._relinked(schema)
         if self._v2:
             simplify(copy)
@@ -171,7 +171,7 @@ class Definitions:
         return copy
 
     def _relinked(self, value: Any) -> Any:
-        """A copy with every reference pointing to definitions of this document."""
+        """Copy a value with references to definitions of this document."""
         if isinstance(value, dict):
             copy = {
                 key: self.prefix + item.rpartition("/")[2]
@@ -188,7 +188,7 @@ class Definitions:
         return [self._relinked(item) for item in value] if isinstance(value, list) else value
 
     def _embed(self, schema: Schema) -> None:
-        """Give the fields of every object to those that are embedded in a schema."""
+        """Add the fields of every object to embedded objects."""
         for inner in (schema.get("properties") or {}).values():
             self._embed(inner)
         for inner in (schema.get("items"), schema.get("additionalProperties")):
@@ -207,7 +207,7 @@ def _kind(resource: Resource, version: str, kind: str) -> Schema:
 
 
 def _own_references(known: Mapping[str, Schema], schema: Any) -> dict[str, Schema]:
-    """The definitions that a schema refers to, among those that came with it and are not built in."""
+    """Return the definitions that a schema references, except built-in ones."""
     builtin = builtin_schemas.definitions()
     found: dict[str, Schema] = {}
     waiting = [schema]

@@ -1,7 +1,7 @@
-"""Whole OpenAPI documents of a server: operations written down in one version or the other, and definitions.
+"""Builds whole OpenAPI documents: operations and definitions.
 
-Version 3 has a document for each group version, and small ones for the paths where groups are found; custom
-groups have no such small ones. Version 2 has everything in one document, which shares parameters.
+Version 3 has a document per group version, and small ones for discovery paths of groups with built-in
+resources. Version 2 is one document with shared parameters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CUSTOM_INFO: Final = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 
 
 class DocumentBuilder:
-    """Makes documents of what a server serves at the moment."""
+    """Builds documents of the resources of a server."""
 
     def __init__(self, server: APIServer) -> None:
         self._server = server
@@ -47,20 +47,22 @@ class DocumentBuilder:
         return {"title": "Kubernetes", "version": f"{version.major}.{version.minor}"}
 
     def paths(self) -> list[str]:
-        """What the index lists: where documents of version 3 are, below `/openapi/v3/`."""
+        """Return the paths of version 3 documents below `/openapi/v3/`."""
         groups = self._server.discovery.groups()
-        typed = self._typed_groups()
+        builtin = self._builtin_groups()
         found = [path.removeprefix("/") for path, _ in self._issuer()]
-        if typed:
-            found += [path for path, group in (("api", ""), ("apis", "*")) if group == "*" or group in typed]
+        if builtin:
+            found += [
+                path for path, group in (("api", ""), ("apis", "*")) if group == "*" or group in builtin
+            ]
         for group, versions in groups.items():
-            if group and group in typed:
+            if group and group in builtin:
                 found.append(f"apis/{group}")
             found += [group_version_path(GroupVersion(group, version)) for version in versions]
         return [*found, "version"]
 
     def v3(self, path: str) -> Schema | None:
-        """The document at a path, if there is one."""
+        """Return the document at a path, if there is one."""
         if path == "version":
             return self._small(operations.version_path())
         for place, paths in self._issuer():
@@ -70,29 +72,29 @@ class DocumentBuilder:
         if prefix not in ("api", "apis"):
             return None
         group, _, version = ("/" + rest if prefix == "api" else rest).partition("/")
-        typed = self._typed_groups()
+        builtin = self._builtin_groups()
         if not version:
             if path in ("api", "apis"):
-                return self._small(operations.root_path(path)) if typed else None
-            return self._small(operations.group_path(group)) if group in typed else None
+                return self._small(operations.root_path(path)) if builtin else None
+            return self._small(operations.group_path(group)) if group in builtin else None
         if version not in self._server.discovery.groups().get(group, ()):
             return None
         return self._group_version(GroupVersion(group, version))
 
     def v2(self, others: Iterable[Schema]) -> Schema:
-        """The one document of everything, with documents of other servers."""
+        """Return the version 2 document, merged with those of other servers."""
         definitions = Definitions("#/definitions/", v2=True)
         own: dict[str, Schema] = {}
         shared: dict[str, Schema] = {}
         paths: Paths = {}
         for _, served in self._issuer():
             paths.update(served)
-        typed = self._typed_groups()
-        if typed:
+        builtin = self._builtin_groups()
+        if builtin:
             paths.update(operations.root_path("api"))
             paths.update(operations.root_path("apis"))
         for group, versions in self._server.discovery.groups().items():
-            if group and group in typed:
+            if group and group in builtin:
                 paths.update(operations.group_path(group))
             for version in versions:
                 paths.update(self._served_paths(GroupVersion(group, version), definitions, own))
@@ -110,8 +112,8 @@ class DocumentBuilder:
             merge_documents(document, other)
         return document
 
-    def _typed_groups(self) -> set[str]:
-        """Groups with resources that are not custom ones."""
+    def _builtin_groups(self) -> set[str]:
+        """Return the groups with built-in resources."""
         return {store.resource.group for store in self._server.stores if not store.resource.custom}
 
     def _issuer(self) -> Iterable[tuple[str, Paths]]:
@@ -130,7 +132,7 @@ class DocumentBuilder:
     def _served_paths(
         self, group_version: GroupVersion, definitions: Definitions, own: dict[str, Schema]
     ) -> Paths:
-        """The paths of a group version; definitions of custom kinds are put into `own`."""
+        """Return the paths of a group version; definitions of custom kinds are added to `own`."""
         served = self._served(group_version)
         paths: Paths = {}
         if any(not resource.custom for resource, _ in served):
@@ -149,7 +151,7 @@ class DocumentBuilder:
             operations.definitions_of(paths), own, group_version, custom=custom
         )
         document = self._document(paths, {"schemas": schemas})
-        if custom and self._typed_groups():
+        if custom and self._builtin_groups():
             document["info"] = _CUSTOM_INFO
         else:
             document["components"]["securitySchemes"] = {"BearerToken": _TOKEN}
@@ -170,7 +172,7 @@ class DocumentBuilder:
 
 
 def _common(found: list[OpenAPIOperation]) -> tuple[Parameter, ...]:
-    """Parameters that all operations of a path have: they are written once, for the path."""
+    """Return the parameters of all operations of a path, which are declared once for the path."""
     first, *others = found
     return tuple(
         parameter for parameter in first.parameters if all(parameter in other.parameters for other in others)
@@ -209,7 +211,7 @@ def _item_v3(found: list[OpenAPIOperation]) -> Schema:
             written["requestBody"] = {"content": dict.fromkeys(operation.consumes, shown)}
             if operation.body_required:
                 written["requestBody"]["required"] = True
-        shown = {"schema": _schema(operation.answer, "#/components/schemas/")}
+        shown = {"schema": _schema(operation.response, "#/components/schemas/")}
         content = dict.fromkeys(operation.produces, shown)
         written["responses"] = {
             **{code: {"description": _CODES[code], "content": content} for code in operation.codes},
@@ -239,7 +241,7 @@ def _item_v2(found: list[OpenAPIOperation], shared: dict[str, Schema]) -> Schema
         own += [parameter.v2 for parameter in operation.parameters if parameter not in common]
         if own:
             written["parameters"] = own
-        shown = _schema(operation.answer, "#/definitions/")
+        shown = _schema(operation.response, "#/definitions/")
         written["responses"] = {
             **{code: {"description": _CODES[code], "schema": shown} for code in operation.codes},
             "401": _UNAUTHORIZED,

@@ -1,10 +1,10 @@
-"""What can be done at which path, for OpenAPI, before it is written in one version of it or the other.
+"""OpenAPI operations per path, independent of the OpenAPI version.
 
-The operations of a resource follow from its verbs and subresources. Built-in kinds and custom ones differ in
-manners: built-in ones speak protobuf, take bodies of any media type, have paths of their own for watching,
-and say options when many objects are deleted; custom ones speak JSON and YAML, and a read may name a version.
+The operations of a resource follow from its verbs and subresources. Built-in and custom resources differ:
+built-in ones support protobuf, accept bodies of any media type, have deprecated watch paths and options for
+deletecollection; custom ones use JSON and YAML, and reads have a resourceVersion parameter.
 
-The name of an operation is its verb, group, version, scope, kind and subresource:
+An operation id consists of verb, group, version, scope, kind and subresource:
 `readAppsV1NamespacedDeploymentStatus`.
 """
 
@@ -32,7 +32,7 @@ _ANYTHING: Final = ("*/*",)
 TEXT: Final = "text"
 """In place of a definition: plain text."""
 ANY_OBJECT: Final = "object"
-"""In place of a definition: an object that nothing is known of."""
+"""In place of a definition: an object of unknown type."""
 
 _NAMED: Final = {"get": "get", "put": "update", "delete": "delete", "patch": "patch"}
 _METHODS: Final = {"get": "get", "put": "update", "post": "create", "delete": "delete", "patch": "patch"}
@@ -46,7 +46,7 @@ _TITLES: Final = {
     "update": "replace",
 }
 _NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
-"""Deleting one is answered with it while it is being emptied, but documents promise only a status."""
+"""DELETE returns the namespace, but documents declare a Status."""
 _ACTIONS: Final = {"create": "post", "update": "put"}
 _CODES: Final = {
     "create": ("200", "201", "202"),
@@ -54,13 +54,13 @@ _CODES: Final = {
     "patch": ("200", "201"),
     "delete": ("200", "202"),
 }
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     "create": "create a {}",
     "delete": "delete a {}",
     "deletecollection": "delete many objects of kind {}",
     "get": "read a {}",
     "list": "list or watch objects of kind {}",
-    "patch": "change parts of a {}",
+    "patch": "patch a {}",
     "update": "replace a {}",
 }
 
@@ -73,16 +73,16 @@ class OpenAPIOperation:
     id: str
     tag: str
     description: str
-    answer: str
-    """The definition of what is answered; or `TEXT`, or `ANY_OBJECT`."""
+    response: str
+    """The definition of the response; or `TEXT`, or `ANY_OBJECT`."""
     produces: tuple[str, ...] = TYPED
     consumes: tuple[str, ...] = _ANYTHING
     parameters: tuple[Parameter, ...] = ()
     body: str = ""
-    """The definition of what is sent; or `ANY_OBJECT`."""
+    """The definition of the body; or `ANY_OBJECT`."""
     body_required: bool = True
     codes: tuple[str, ...] = ("200",)
-    """Of answers that have what `answer` says."""
+    """Status codes of responses with `response`."""
     action: str = ""
     kind: GroupVersionKind | None = None
 
@@ -101,7 +101,7 @@ def _capital(text: str) -> str:
 
 
 def group_version_path(group_version: GroupVersion) -> str:
-    """Where a group version is, without the leading slash."""
+    """Return the path of a group version, without the leading slash."""
     prefix = f"apis/{group_version.group}" if group_version.group else "api"
     return f"{prefix}/{group_version.version}"
 
@@ -115,19 +115,19 @@ def _get(path: str, name: str, tag: str, words: str, answer: str, *media: str) -
 def version_path() -> Paths:
     """`/version/`."""
     info = "io.k8s.apimachinery.pkg.version.Info"
-    words = "read which version of the API this server speaks"
+    words = "read the Kubernetes version of the server"
     return _get("/version/", "getCodeVersion", "version", words, info, "application/json")
 
 
 def issuer_paths() -> Iterator[tuple[str, Paths]]:
-    """Paths where the keys are found that service accounts' tokens are signed with."""
+    """Return the paths of the service account issuer discovery."""
     yield (
         "/.well-known/openid-configuration",
         _get(
             "/.well-known/openid-configuration/",
             "getServiceAccountIssuerOpenIDConfiguration",
             "WellKnown",
-            "read who issues tokens of service accounts, and where the keys are",
+            "read the issuer configuration of service account tokens",
             TEXT,
             "application/json",
         ),
@@ -138,7 +138,7 @@ def issuer_paths() -> Iterator[tuple[str, Paths]]:
             "/openid/v1/jwks/",
             "getServiceAccountIssuerOpenIDKeyset",
             "openid",
-            "read the public keys that verify tokens of service accounts",
+            "read the public keys of service account tokens",
             TEXT,
             "application/jwk-set+json",
         ),
@@ -173,7 +173,7 @@ def group_version_operations(group_version: GroupVersion) -> Paths:
 
 
 def resource_paths(resource: Resource, version: Version) -> Paths:
-    """The operations of one version of a resource."""
+    """Return the operations of one version of a resource."""
     return _ResourcePaths(resource, version).all()
 
 
@@ -194,7 +194,7 @@ class _ResourcePaths:
         self.name = Parameter("name", "string", f"name of the {resource.kind}", "path")
 
     def all(self) -> Paths:
-        """Every path, with what can be done there."""
+        """Return all paths with their operations."""
         root, plural, verbs = self.root, self.resource.plural, self.verbs
         base = f"{root}/namespaces/{{namespace}}/{plural}" if self.resource.namespaced else f"{root}/{plural}"
         item = base + "/{name}"
@@ -221,7 +221,7 @@ class _ResourcePaths:
         return "ForAllNamespaces" if self.resource.namespaced and "{namespace}" not in path else ""
 
     def _placed(self, path: str, others: tuple[Parameter, ...], pretty: bool = True) -> tuple[Parameter, ...]:
-        """Parameters with those that the path has."""
+        """Return parameters with those of the path."""
         found = list(others)
         if "{name}" in path:
             found.append(self.name)
@@ -234,7 +234,7 @@ class _ResourcePaths:
         return tuple(sorted(found, key=lambda each: each.key))
 
     def _verb(self, path: str, method: str, verb: str) -> OpenAPIOperation:
-        """One of the verbs that every resource may have."""
+        """Return the operation of a verb."""
         resource = self.resource
         answer, produces, codes = self.definition, self.media, _CODES.get(verb, ("200",))
         name = self._id(_TITLES[verb], path, self._everywhere(path))
@@ -268,7 +268,7 @@ class _ResourcePaths:
             method,
             name,
             self.tag,
-            _WORDS[verb].format(resource.kind),
+            _DESCRIPTIONS[verb].format(resource.kind),
             answer,
             produces,
             consumes,
@@ -281,7 +281,7 @@ class _ResourcePaths:
         )
 
     def _watch(self, path: str) -> OpenAPIOperation:
-        """The paths for watching, from before lists could be watched."""
+        """Return the operation of a deprecated watch path."""
         one = path.endswith("{name}")
         rest = "" if one else "List" + self._everywhere(path)
         what = f"an object of kind {self.resource.kind}" if one else f"objects of kind {self.resource.kind}"
@@ -310,21 +310,21 @@ class _ResourcePaths:
                 continue
             operation = self._verb(path, method, verb)
             operation.id = self._id(_TITLES[verb], path, name.capitalize())
-            operation.description = _WORDS[verb].format(f"{self.resource.kind}'s {name}")
+            operation.description = _DESCRIPTIONS[verb].format(f"{self.resource.kind}'s {name}")
             if options:
                 operation.parameters = self._placed(path, options)
-                operation.answer, operation.produces = TEXT, ("text/plain", *operation.produces)
+                operation.response, operation.produces = TEXT, ("text/plain", *operation.produces)
             if declared.kind is not None and declared.kind != self.gvk:
-                self._speak(operation, declared.kind, verb)
+                self._use_kind(operation, declared.kind, verb)
             operations.append(operation)
         return {path: operations}
 
-    def _speak(self, operation: OpenAPIOperation, kind: GroupVersionKind, verb: str) -> None:
-        """Another kind than that of the resource is sent and answered."""
+    def _use_kind(self, operation: OpenAPIOperation, kind: GroupVersionKind, verb: str) -> None:
+        """Set another kind than that of the resource for body and response."""
         definition = builtin_schemas.definition_name(kind)
         if definition not in builtin_schemas.definitions():
             definition = ANY_OBJECT
-        operation.answer = definition
+        operation.response = definition
         if verb in ("create", "update"):
             operation.body = definition
         if not self.resource.custom:
@@ -333,7 +333,7 @@ class _ResourcePaths:
     def _connection(
         self, path: str, name: str, declared: Subresource, options: tuple[Parameter, ...]
     ) -> Paths:
-        """A subresource that passes everything on."""
+        """Return the operations of a subresource that forwards requests."""
         methods = [method for method, verb in _METHODS.items() if verb in declared.verbs]
         whole = len(methods) == len(_METHODS)
         paths: Paths = {}
@@ -360,10 +360,10 @@ class _ResourcePaths:
 
 
 def definitions_of(paths: Paths) -> set[str]:
-    """The definitions that operations name."""
+    """Return the definitions that operations reference."""
     named: set[Any] = set()
     for operations in paths.values():
         for operation in operations:
-            named.add(operation.answer)
+            named.add(operation.response)
             named.add(operation.body)
     return named - {"", TEXT, ANY_OBJECT}

@@ -1,9 +1,8 @@
-"""Parameters of operations in OpenAPI: their names, types and what they are for, by verb and by subresource.
+"""OpenAPI parameters by verb and subresource.
 
-A parameter has a form for each version of OpenAPI. In version 2 most of them are written once for the whole
-document and referred to by a name that ends in a hash of what they say; `dryRun`, `fieldValidation` and the
-name of the object are written out wherever they belong, since clients look for the first two there and the
-third names the kind.
+A parameter has a form for each OpenAPI version. In version 2, most are declared once per document and
+referenced by a name that ends in a hash; `dryRun`, `fieldValidation` and the object name are written inline:
+clients look for the first two there, and the third names the kind.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _WRITTEN_OUT: Final = frozenset(("dryRun", "fieldValidation", "name"))
 
 
 def shared_name(parameter: Schema) -> str:
-    """Under which name version 2 shares a parameter."""
+    """Return the name of a shared parameter in version 2."""
     digest = blake2b(msgspec.json.encode(parameter), digest_size=6).digest()
     return f"{parameter['name']}-{urlsafe_b64encode(digest).decode()}"
 
@@ -40,14 +39,14 @@ class Parameter:
         self.v3: Schema = {**head, "schema": {"type": type_, "uniqueItems": True}}
         self.v2: Schema = {**head, "type": type_, "uniqueItems": True}
         self.shared: tuple[str, Schema] | None = None
-        """In version 2, the name that is referred to and the parameter itself."""
+        """In version 2, the name and the shared parameter."""
         if name not in _WRITTEN_OUT:
             self.shared = (shared_name(self.v2), self.v2)
             self.v2 = {"$ref": f"#/parameters/{self.shared[0]}"}
 
 
 def _parameters(*lines: str) -> tuple[Parameter, ...]:
-    """From lines of name, type and words."""
+    """Parse lines of name, type and description."""
     return tuple(Parameter(*line.split(" ", 2)) for line in lines)
 
 
@@ -55,63 +54,63 @@ def _sorted(*groups: Iterable[Parameter]) -> tuple[Parameter, ...]:
     return tuple(sorted((each for group in groups for each in group), key=lambda each: each.key))
 
 
-PRETTY: Final = Parameter("pretty", "string", "With 'true', JSON is indented for people to read.")
+PRETTY: Final = Parameter("pretty", "string", "With 'true', JSON is indented.")
 NAMESPACE: Final = Parameter("namespace", "string", "The namespace of the object.", "path")
-PATH: Final = Parameter("path", "string", "The path to ask for behind the proxy.", "path")
+PATH: Final = Parameter("path", "string", "Path of the proxied request.", "path")
 RESOURCE_VERSION: Final = Parameter(
-    "resourceVersion", "string", "Which state to read, or to begin to watch from; the latest when absent."
+    "resourceVersion", "string", "Resource version to read or to watch from; the latest if absent."
 )
 
 _SELECTION: Final = (
     *_parameters(
-        "continue string Where the last page ended: the continue token of its list.",
-        "fieldSelector string Only objects with these values of fields.",
-        "labelSelector string Only objects with these labels.",
-        "limit integer At most so many objects a page.",
-        "resourceVersionMatch string Whether resourceVersion is to be met exactly or is the oldest allowed.",
-        "sendInitialEvents boolean Whether a watch begins with the objects that exist already.",
-        "shardSelector string Only objects of this part of all.",
-        "timeoutSeconds integer How long the request may take, at most.",
+        "continue string Continue token of the previous page.",
+        "fieldSelector string Restrict the response by fields.",
+        "labelSelector string Restrict the response by labels.",
+        "limit integer Maximum number of objects in a page.",
+        "resourceVersionMatch string How resourceVersion is applied: Exact or NotOlderThan.",
+        "sendInitialEvents boolean Whether a watch starts with the existing objects.",
+        "shardSelector string Restrict the response to a shard.",
+        "timeoutSeconds integer Timeout of the request in seconds.",
     ),
     RESOURCE_VERSION,
 )
 LIST: Final = _sorted(
     _SELECTION,
     _parameters(
-        "allowWatchBookmarks boolean Whether a watch may send bookmarks, which tell how far it has come.",
-        "watch boolean Send changes as they happen instead of a list.",
+        "allowWatchBookmarks boolean Whether a watch sends BOOKMARK events.",
+        "watch boolean Stream changes instead of a list.",
     ),
 )
-_DRY_RUN: Final = "dryRun string With 'All', everything is done except storing the result."
+_DRY_RUN: Final = "dryRun string With 'All', the request is processed but not stored."
 WRITE: Final = _parameters(
     _DRY_RUN,
-    "fieldManager string Who makes this change: a name that owns the fields it sets.",
-    "fieldValidation string What happens to unknown or duplicate fields: Ignore, Warn (the default), Strict.",
+    "fieldManager string Name of the manager that owns the changed fields.",
+    "fieldValidation string Handling of unknown and duplicate fields: Ignore, Warn (default) or Strict.",
 )
 PATCH: Final = _sorted(
     (WRITE[0], WRITE[2]),
     _parameters(
-        "fieldManager string Who makes this change; an apply patch has to say it.",
-        "force boolean Whether an apply patch takes fields away from other managers.",
+        "fieldManager string Name of the manager that owns the changed fields; required for apply.",
+        "force boolean Whether apply takes over fields of other managers.",
     ),
 )
 DELETE: Final = _parameters(
     _DRY_RUN,
-    "gracePeriodSeconds integer How long the object may take to end; zero removes it at once.",
-    "ignoreStoreReadErrorWithClusterBreakingPotential boolean Remove an object even if it cannot be read.",
-    "orphanDependents boolean Not for new clients, which use propagationPolicy: leave dependents alone.",
-    "propagationPolicy string What happens to dependents: Orphan, Background or Foreground.",
+    "gracePeriodSeconds integer Grace period in seconds; zero deletes immediately.",
+    "ignoreStoreReadErrorWithClusterBreakingPotential boolean Delete an object even if it cannot be decoded.",
+    "orphanDependents boolean Deprecated: use propagationPolicy.",
+    "propagationPolicy string Deletion of dependents: Orphan, Background or Foreground.",
 )
 DELETE_COLLECTION: Final = _sorted(_SELECTION, DELETE)
 
 _STREAMS: Final = _parameters(
-    "container string Which container of the pod; needed when it has several.",
-    "stderr boolean Whether to receive the error output.",
-    "stdin boolean Whether to send input.",
-    "stdout boolean Whether to receive the output.",
-    "tty boolean Whether the process has a terminal.",
+    "container string Container of the pod; required if there are several.",
+    "stderr boolean Whether to stream standard error.",
+    "stdin boolean Whether to stream standard input.",
+    "stdout boolean Whether to stream standard output.",
+    "tty boolean Whether to allocate a terminal.",
 )
-_PROXY: Final = _parameters("path string The path to ask for behind the proxy.")
+_PROXY: Final = _parameters("path string Path of the proxied request.")
 SUBRESOURCES: Final[dict[tuple[str, str], tuple[Parameter, ...]]] = {
     ("nodes", "proxy"): _PROXY,
     ("services", "proxy"): _PROXY,
@@ -122,22 +121,22 @@ SUBRESOURCES: Final[dict[tuple[str, str], tuple[Parameter, ...]]] = {
     ),
     ("pods", "portforward"): _parameters("ports integer The ports to forward, one parameter each."),
     ("pods", "log"): _parameters(
-        "container string Which container's log; needed when the pod has several.",
-        "follow boolean Whether to go on with what is yet to be written.",
-        "insecureSkipTLSVerifyBackend boolean Whether to read from a node whose certificate is not trusted.",
-        "limitBytes integer At most so many bytes.",
-        "previous boolean The log of the container before its last restart.",
-        "sinceSeconds integer Only what was written in the last so many seconds.",
-        "stream string Which output: All, Stdout or Stderr.",
-        "tailLines integer Only so many lines from the end.",
-        "timestamps boolean Whether lines begin with the time they were written.",
+        "container string Container of the pod; required if there are several.",
+        "follow boolean Whether to stream new lines.",
+        "insecureSkipTLSVerifyBackend boolean Whether to skip verification of the node's certificate.",
+        "limitBytes integer Maximum number of bytes.",
+        "previous boolean Log of the previous container.",
+        "sinceSeconds integer Only lines of the last seconds.",
+        "stream string Stream: All, Stdout or Stderr.",
+        "tailLines integer Number of lines from the end.",
+        "timestamps boolean Whether lines start with a timestamp.",
     ),
 }
 """Parameters of subresources of the core group that are not those of their verbs."""
 
 
 def body(definition: str, required: bool = True) -> tuple[Schema, tuple[str, Schema] | None]:
-    """The body of a request in version 2, and how it is shared if it is."""
+    """Return the body parameter of version 2, and its shared form if it has one."""
     parameter: Schema = {"name": "body", "in": "body", "schema": {"$ref": f"#/definitions/{definition}"}}
     if required:
         parameter["required"] = True

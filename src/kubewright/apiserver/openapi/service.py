@@ -1,9 +1,9 @@
-"""OpenAPI over HTTP: the index, the documents, and what is kept of them.
+"""OpenAPI over HTTP: index, documents and their cache.
 
-Version 3 is one document per group version, found through an index whose links carry a hash: a link that is
-still right may be cached for ever, one that is not redirects to the one that is. Version 2 is one document of
-everything. Both are made when they are first asked for and kept until the resources change, in JSON and, for
-clients that ask for it, in protobuf. What makes them is loaded then, too.
+Version 3 has one document per group version; the links of its index contain a hash, so that documents can be
+cached without expiry, and an outdated link redirects to the current one. Version 2 is one document. Documents
+are built at their first request and cached until the resources change, as JSON and protobuf; the modules that
+build them are imported then.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class OpenAPIService:
         self._v3: dict[str, tuple[bytes, str]] = {}
         self._v2: tuple[bytes, str] | None = None
         self._protobuf: dict[str, bytes] = {}
-        self._made_by: DocumentBuilder | None = None
+        self._builder: DocumentBuilder | None = None
         self.external: Callable[[], Mapping[str, str]] = dict
-        """Group versions served elsewhere: path (`apis/g/v`) to a relative URL."""
+        """Group versions of other servers: path (`apis/g/v`) to a relative URL."""
         self.external_v2: Callable[[], Iterable[Schema]] = tuple
-        """Documents of version 2 from elsewhere, to be added to this server's own."""
+        """Version 2 documents of other servers, which are merged into this server's."""
 
     def invalidate(self, group: str | None = None) -> None:
-        """Forget documents: the resources of a group have changed, or of any when none is named."""
+        """Discard the documents of a group, or all: resources have changed."""
         home = f"apis/{group}" if group else "api"
         for kept in (self._v3, self._protobuf):
             for path in list(kept):
@@ -53,14 +53,14 @@ class OpenAPIService:
 
     @property
     def _documents(self) -> DocumentBuilder:
-        if self._made_by is None:
+        if self._builder is None:
             from .documents import DocumentBuilder
 
-            self._made_by = DocumentBuilder(self._server)
-        return self._made_by
+            self._builder = DocumentBuilder(self._server)
+        return self._builder
 
     async def v3_index(self, request: HTTPRequest) -> HTTPResponse:
-        """`/openapi/v3`: where the documents are."""
+        """Serve `/openapi/v3`, the index."""
         paths: dict[str, Any] = {}
         for path in self._documents.paths():
             found = self._document(path)
@@ -84,7 +84,7 @@ class OpenAPIService:
         return found
 
     async def v3(self, request: HTTPRequest) -> HTTPResponse:
-        """`/openapi/v3/<path>`: one group version, or one of the paths where groups are found."""
+        """Serve `/openapi/v3/<path>`: a group version or a discovery path."""
         path = request.path.removeprefix("/openapi/v3").strip("/")
         found = self._document(path)
         if found is None:
@@ -100,13 +100,13 @@ class OpenAPIService:
                 headers["Location"] = f"/openapi/v3/{path}?hash={digest}"
                 return HTTPResponse(301, headers=headers)
             headers["Cache-Control"] = "public, immutable"
-            headers["Expires"] = _in_a_year()
+            headers["Expires"] = _expires_in_a_year()
         if request.headers.get("If-None-Match") == headers["ETag"]:
             return HTTPResponse(304, headers=headers)
-        return self._answer(path, body, media, headers)
+        return self._respond(path, body, media, headers)
 
     async def v2(self, request: HTTPRequest) -> HTTPResponse:
-        """`/openapi/v2`: everything in one document."""
+        """Serve `/openapi/v2`."""
         media = _negotiate(request, _PROTOBUF_2)
         if not media:
             return _not_acceptable()
@@ -117,12 +117,12 @@ class OpenAPIService:
         headers: dict[str, str | list[str]] = {"ETag": etag, "Vary": "Accept"}
         if request.headers.get("If-None-Match") == etag:
             return HTTPResponse(304, headers=headers)
-        return self._answer("", body, media, headers)
+        return self._respond("", body, media, headers)
 
-    def _answer(
+    def _respond(
         self, path: str, body: bytes, media: str, headers: dict[str, str | list[str]]
     ) -> HTTPResponse:
-        """A document in the form that was asked for; version 2 has no path."""
+        """Respond with a document in the accepted format; version 2 has no path."""
         if media == JSON:
             return HTTPResponse(200, body, headers=headers)
         made = self._protobuf.get(path)
@@ -134,7 +134,8 @@ class OpenAPIService:
 
 
 def _negotiate(request: HTTPRequest, protobuf: str) -> str:
-    """JSON or this kind of protobuf, which some clients spell with an `@`; nothing if neither will do."""
+    """Return JSON or the protobuf type, which some clients spell with an `@`; empty if neither is
+    accepted."""
     header = request.headers.get("Accept")
     for clause in parse_accept(header) if header else ():
         if clause.media in (JSON, "application/*", "*/*"):
@@ -148,7 +149,7 @@ def _not_acceptable() -> HTTPResponse:
     return HTTPResponse(406, headers={"Vary": "Accept"}, content_type="")
 
 
-def _in_a_year() -> str:
+def _expires_in_a_year() -> str:
     from datetime import UTC, datetime, timedelta
     from email.utils import format_datetime
 

@@ -1,10 +1,8 @@
-"""Schemas as version 2 of OpenAPI can say them, and as kubectl reads them there.
+"""Schemas for OpenAPI v2, and merging of v2 documents.
 
-Version 2 knows no alternatives and no `null`; defaults are left to version 3, and a reference may stand
-beside a description. Clients of version 2 take a value without a type for anything, and stumble over arrays
-without items and over properties where others are allowed, so types are left out there.
-
-There is one document for all servers behind this one: theirs are merged into it.
+OpenAPI v2 has no alternatives and no `null`; defaults are only in v3, and a reference can have a description.
+kubectl treats a value without a type as any value and fails on arrays without items and on properties beside
+additionalProperties, so types are omitted there.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ _DROPPED = ("oneOf", "anyOf", "not", "default")
 
 
 def simplify(schema: Schema) -> None:
-    """Take out of a schema, in place, what version 2 does not have."""
+    """Remove what version 2 does not support from a schema, in place."""
     alternatives = [each.get("type") for each in schema.get("oneOf") or ()]
     if "string" in alternatives and "type" not in schema:
         schema["type"] = "string"
@@ -60,9 +58,9 @@ def _untype(schema: Schema, *names: str) -> None:
 
 
 def merge_documents(document: Schema, other: Schema) -> None:
-    """Add the paths of another server's document, and the definitions and parameters that they use.
+    """Merge the paths of another document, and the definitions and parameters that they use.
 
-    Where both have another one of one name, that of the other document gets a number.
+    An entry that differs from one of the same name is renamed.
     """
     renamed: dict[str, str] = {}
     for section in ("definitions", "parameters"):
@@ -81,7 +79,7 @@ def merge_documents(document: Schema, other: Schema) -> None:
 
 
 def _is_free(there: Any, entry: Any) -> bool:
-    """Whether an entry may have a name that this one has, if any."""
+    """Whether an entry can use a name: it is not used, or by an equal entry."""
     return there is None or (msgspec.json.decode(there) if isinstance(there, msgspec.Raw) else there) == entry
 
 

@@ -1,4 +1,4 @@
-"""The options that come in queries (and, for deletions, in bodies): read and checked."""
+"""Options of requests in queries and, for deletions, in bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ META = "meta.k8s.io"
 
 
 class ListOptions(NamedTuple):
-    """What a list, watch or deletecollection asks for."""
+    """ListOptions of a list, watch or deletecollection."""
 
     labels: Selector | None = None
     fields: FieldSelector | None = None
@@ -35,7 +35,7 @@ EVERYTHING = ListOptions()
 
 
 def parse_list_options(request: HTTPRequest, *, watch: bool = False) -> ListOptions:
-    """Read and check the query of a collection request."""
+    """Parse and validate the query of a collection request."""
     query = request.query
     if not query:
         return EVERYTHING
@@ -65,7 +65,7 @@ def parse_list_options(request: HTTPRequest, *, watch: bool = False) -> ListOpti
 
 
 def integer(text: str) -> int:
-    """A number in a query."""
+    """Parse an integer of a query."""
     sign = text[1:] if text[:1] in ("+", "-") else text
     if not (sign.isascii() and sign.isdigit()):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
@@ -138,12 +138,12 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def _starts_over(options: ListOptions) -> bool:
-    """Whether a watch begins with the current state because it names no version to begin after."""
+    """Whether a watch starts with existing objects because it has no resource version."""
     return options.resource_version in ("", "0") and not options.match
 
 
 class WriteOptions(NamedTuple):
-    """What a create, update or patch asks for."""
+    """Options of a create, update or patch."""
 
     dry_run: bool = False
     field_manager: str = ""
@@ -151,7 +151,7 @@ class WriteOptions(NamedTuple):
     force: bool | None = None
 
     def to_object(self, kind: str) -> dict[str, Any]:
-        """CreateOptions, UpdateOptions or PatchOptions, as admission sees them."""
+        """Return CreateOptions, UpdateOptions or PatchOptions for admission."""
         options: dict[str, Any] = {"kind": kind, "apiVersion": f"{META}/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -168,7 +168,7 @@ DEFAULT_WRITE = WriteOptions()
 
 
 def parse_write_options(request: HTTPRequest, kind: str, *, apply: bool | None = None) -> WriteOptions:
-    """Read and check the query of a write. `apply` says, for patches, whether it is an apply patch."""
+    """Parse and validate the query of a write. `apply`, for patches: whether it is an apply patch."""
     query = request.query
     if not query and not apply:
         return DEFAULT_WRITE
@@ -191,12 +191,12 @@ def parse_write_options(request: HTTPRequest, kind: str, *, apply: bool | None =
 
 
 def dry_run_errors(dry_run: list[str]) -> list[FieldError]:
-    """`All` is the only thing that may be said."""
+    """Validate `dryRun`, which can only be `All`."""
     return [fe.not_supported("dryRun", dry_run, ("All",))] if set(dry_run) - {"All"} else []
 
 
 class DeletionOptions(NamedTuple):
-    """What a deletion asks for."""
+    """DeleteOptions of a request."""
 
     grace_period: int | None = None
     uid: str | None = None
@@ -206,7 +206,7 @@ class DeletionOptions(NamedTuple):
     dry_run: bool = False
 
     def to_object(self) -> dict[str, Any]:
-        """DeleteOptions, as admission sees them."""
+        """Return DeleteOptions for admission."""
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": f"{META}/v1"}
         if self.grace_period is not None:
             options["gracePeriodSeconds"] = self.grace_period
@@ -224,7 +224,7 @@ class DeletionOptions(NamedTuple):
 
 
 def parse_delete_options(request: HTTPRequest, body: dict[str, Any] | None) -> DeletionOptions:
-    """Check the options of a deletion: the body (read as DeleteOptions) if there is one, or the query."""
+    """Validate the options of a delete: those of the body if there is one, otherwise of the query."""
     grace: int | None
     if body is not None:
         preconditions = body.get("preconditions") or {}
@@ -256,7 +256,7 @@ def parse_delete_options(request: HTTPRequest, body: dict[str, Any] | None) -> D
 
 
 def parse_version(text: str, wrap: str = "") -> int:
-    """A resourceVersion in a query. `wrap` is how a list words the complaint; others answer 500."""
+    """Parse a resourceVersion of a query. `wrap` is the prefix of the 400 of lists; others return 500."""
     if not text or text == "0":
         return 0
     if text.isascii() and text.isdigit():

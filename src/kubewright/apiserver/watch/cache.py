@@ -450,7 +450,7 @@ class WatchCache:
             if not group:
                 del self._watchers[watcher.scope]
             self.active -= 1
-            self.dispatcher.timer.forget(watcher)
+            self.dispatcher.timer.remove(watcher)
             if self.on_count is not None:
                 self.on_count(-1)
 

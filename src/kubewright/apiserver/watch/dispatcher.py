@@ -50,8 +50,8 @@ class WatchTimer:
         heapq.heappush(self._order, slot)
         self._arm()
 
-    def forget(self, watcher: Watcher) -> None:
-        """Let go of a watcher that has ended: its time may be an hour away, and it holds a window."""
+    def remove(self, watcher: Watcher) -> None:
+        """Remove a watcher that has ended."""
         self._slots.get(watcher.slot, {}).pop(watcher, None)
 
     def _arm(self) -> None:
@@ -67,7 +67,7 @@ class WatchTimer:
         self._handle = asyncio.get_running_loop().call_later(delay, self.tick)
 
     def tick(self) -> None:
-        """Serve everything that is due; a test with its own clock calls it."""
+        """Call all watchers that are due; tests with their own clock call it."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -88,26 +88,26 @@ class WatchTimer:
 
 
 class EventListener(Protocol):
-    """A part of the server that follows every resource, also those that are yet to come."""
+    """Receives the events of all resources, also of those that are added later."""
 
     def on_resource_added(self, cache: WatchCache) -> None:
-        """A resource is served from now on."""
+        """Called when a resource is added."""
 
     def on_resource_removed(self, cache: WatchCache) -> None:
-        """A resource is no longer served."""
+        """Called when a resource is removed."""
 
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
-        """An object was written or removed."""
+        """Called for every event."""
 
     def on_watch_lost(self) -> None:
-        """The watch on storage is interrupted: the known state may be out of date."""
+        """Called when the watch on storage is interrupted: the known state may be stale."""
 
     def on_watch_restarted(self) -> None:
-        """The watch on storage goes on, or another has begun: list every resource again."""
+        """Called when the watch on storage continues or was restarted: list every resource again."""
 
 
 class EventDispatcher:
-    """Follows storage and knows how far it has come (`revision`).
+    """Watches storage and dispatches its events; `revision` is that of the last one.
 
     An event that a watch cache or a listener cannot handle is logged and counted (`failures`); the stream
     goes on.
@@ -124,7 +124,7 @@ class EventDispatcher:
         self.failures = 0
         """Events whose dispatch raised an exception."""
         self._caches: dict[str, tuple[WatchCache, ...]] = {}
-        """By the beginning of their keys; resources of two groups may share one (events)."""
+        """By key prefix; resources of two groups can share one (events)."""
         self._task: asyncio.Task[None] | None = None
         self._watch: Any = None
         self._lost = False
@@ -134,7 +134,7 @@ class EventDispatcher:
         """Replaced, and set, after each batch and each change of the connection."""
 
     def register(self, cache: WatchCache) -> None:
-        """Hand events under the cache's prefix to it."""
+        """Dispatch events with the cache's prefix to it."""
         key = cache.prefix[len(self.prefix) : -1]
         self._caches[key] = (*self._caches.get(key, ()), cache)
         if self.running:
@@ -143,7 +143,7 @@ class EventDispatcher:
             listener.on_resource_added(cache)
 
     def unregister(self, cache: WatchCache) -> None:
-        """Stop doing so."""
+        """Stop dispatching events to a cache."""
         key = cache.prefix[len(self.prefix) : -1]
         caches = self._caches.get(key, ())
         if cache in caches:
@@ -154,7 +154,7 @@ class EventDispatcher:
                 listener.on_resource_removed(cache)
 
     async def start(self) -> None:
-        """Begin to follow."""
+        """Start to watch storage."""
         self.revision = await self.storage.revision()
         self.running = True
         for cache in self._all():
@@ -163,7 +163,7 @@ class EventDispatcher:
         self._task = asyncio.create_task(self._follow(watch))
 
     async def stop(self) -> None:
-        """Stop following."""
+        """Stop watching storage."""
         self.running = False
         self.timer.stop()
         for cache in self._all():
@@ -189,7 +189,7 @@ class EventDispatcher:
         return watch
 
     def _connection_changed(self, watch: Any, connected: bool) -> None:
-        """Have listeners list again after an interruption; watches of clients go on without a gap."""
+        """Make listeners list again after an interruption; watches of clients continue without a gap."""
         if watch is not self._watch or self._lost or not self.running:
             return
         if not connected:
@@ -230,7 +230,7 @@ class EventDispatcher:
                 )
 
     async def _restart(self) -> Any:
-        """Begin another watch at the current revision; every listener reads its state anew."""
+        """Start another watch at the current revision; every listener lists again."""
         self._lost, self._interrupted = True, False
         for cache in self._all():
             cache.close_watchers()
