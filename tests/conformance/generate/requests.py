@@ -282,7 +282,7 @@ def _watch(kind: BuiltinKind) -> tuple[Steps, Steps]:
         {
             "do": f"PATCH {kind.object_path}",
             "type": "merge",
-            "body": {"metadata": {"labels": {"a": "b"}}},
+            "body": {"metadata": {"labels": {"changed": "yes"}}},
         },
         {"do": _delete(kind)},
     ]
