@@ -25,7 +25,7 @@ from kubewright.cli import main
             "'a=https://localhost': expected SERVICE.NAMESPACE=URL",
         ),
         (("--service-cluster-ip-range", "x"), "'--service-cluster-ip-range': 'x' does not appear to be"),
-        (("--client-ca-file", "empty"), "empty holds no certificates in PEM"),
+        (("--client-ca-file", "empty"), "empty contains no PEM certificates"),
         (("--token-auth-file", "missing"), "missing: No such file or directory"),
         (("--store", "foo:bar"), "there is no storage 'foo'; use memory:"),
         (("--port", "99999"), "99999 is not in the range"),

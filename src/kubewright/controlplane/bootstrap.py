@@ -1,7 +1,7 @@
-"""The objects that a cluster has from the start.
+"""Bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own service.
 
-Written only where they are missing, straight to storage: they are known to be right, and a start must be
-cheap. What an administrator has changed stays as it is.
+Missing objects are created directly in storage, without validation, to keep the start cheap. Existing objects
+are not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def write_missing(server: APIServer, group: str, plural: str, objects: Iterable[Object]) -> None:
-    """Create those objects (without type, uid and times) that are not there yet."""
+    """Create the objects that do not exist. They have no type, uid and creation time yet."""
     store = server.store(group, plural)
     if store is None:
         return
@@ -49,7 +49,7 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
 async def bootstrap(
     server: APIServer, *, service_range: str, address: str, port: int, rbac: bool, identity: str
 ) -> None:
-    """Write everything that is missing. `address` and `port` are where the server can be reached."""
+    """Create all missing objects. `address` and `port` are the endpoint of the server."""
     first = str(next(ipaddress.ip_network(service_range).hosts()))
     await asyncio.gather(
         write_missing(server, "", "namespaces", _namespaces()),
@@ -176,7 +176,7 @@ _FLOWS: tuple[tuple[str, int, str, str, str, tuple[_FlowRule, ...] | None], ...]
     ("global-default", 9900, "global-default", "ByUser", _EVERYBODY, None),
     ("catch-all", 10000, "catch-all", "ByUser", _EVERYBODY, None),
 )
-"""Flow schemas: precedence, level, how flows are told apart, subjects, resource rules (`None`: everything,
+"""Flow schemas: precedence, level, flow distinguisher, subjects, resource rules (`None`: everything,
 `()`: the health paths)."""
 
 

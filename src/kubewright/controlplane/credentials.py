@@ -1,8 +1,7 @@
-"""The secrets of a control plane: its authority, its serving certificate, the keys of service-account tokens.
+"""Credentials of a control plane: certificate authorities, certificates, the signing key of tokens.
 
-They are kept in the store itself, under a prefix that no resource has, so a store that is opened again comes
-with the same identity: kubeconfigs, tokens and trust survive a restart. With `--cert-dir`, files in that
-directory win over what is stored.
+They are stored in the storage under a prefix that no resource uses, so that kubeconfigs and tokens remain
+valid after a restart. Files in `--cert-dir` take precedence.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ _RENEW = timedelta(days=30)
 
 
 class CredentialStore:
-    """Small secrets in the store, by name. Processes that start at once agree on the first one written."""
+    """Credentials in storage, by name. Replicas that start concurrently use the first one written."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     async def get(self, name: str) -> dict[str, bytes] | None:
-        """A secret's parts, or `None`."""
+        """Return the parts of a credential, or `None`."""
         item = await self.storage.get(PRIVATE + name)
         if item is None:
             return None
         return {key: b64decode(value) for key, value in msgspec.json.decode(item.value).items()}
 
     async def put(self, name: str, parts: dict[str, bytes], *, replace: bool = False) -> dict[str, bytes]:
-        """Keep a secret; if there is one already and `replace` is not set, that one is returned."""
+        """Store a credential and return it; return an existing one unless `replace` is set."""
         value = msgspec.json.encode({key: b64encode(part).decode() for key, part in parts.items()})
         try:
             await self.storage.create(PRIVATE + name, value)
@@ -55,7 +54,7 @@ class CredentialStore:
 async def load_or_create_ca(
     credentials: CredentialStore, name: str, common_name: str
 ) -> CertificateAuthority:
-    """The authority of that name, made at the first start."""
+    """Return a certificate authority, created at the first start."""
     kept = await credentials.get(name)
     if kept is None:
         pair = CertificateAuthority.create(common_name).pair
@@ -73,17 +72,17 @@ async def load_or_issue_certificate(
     hosts: Iterable[str] = (),
     server: bool = False,
 ) -> KeyPair:
-    """A certificate of that name; made anew when it soon expires, has another issuer or lacks a host."""
+    """Return a certificate; issue another if it expires soon, has another issuer or lacks a host."""
     kept = await credentials.get(name)
     wanted = list(dict.fromkeys(hosts))
-    if kept is not None and _still_good(kept["crt"], authority, wanted):
+    if kept is not None and _is_valid(kept["crt"], authority, wanted):
         return KeyPair(kept["crt"], kept["key"])
     pair = authority.issue(common_name, groups=groups, hosts=wanted, server=server)
     kept = await credentials.put(name, {"crt": pair.certificate, "key": pair.key}, replace=True)
     return KeyPair(kept["crt"], kept["key"])
 
 
-def _still_good(pem: bytes, authority: CertificateAuthority, hosts: list[str]) -> bool:
+def _is_valid(pem: bytes, authority: CertificateAuthority, hosts: list[str]) -> bool:
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(pem)
@@ -116,24 +115,24 @@ def _plain(host: str) -> str:
 
 
 def read_certificates(path: Path) -> bytes:
-    """A file of certificates (PEM); raises `OSError`, or `ValueError` if there is none in it."""
+    """Read a file of certificates (PEM); raises `OSError`, or `ValueError` if it has none."""
     from cryptography import x509
 
     data = path.read_bytes()
     try:
         x509.load_pem_x509_certificates(data)
     except ValueError:
-        raise ValueError(f"{path} holds no certificates in PEM (-----BEGIN CERTIFICATE-----)") from None
+        raise ValueError(f"{path} contains no PEM certificates (-----BEGIN CERTIFICATE-----)") from None
     return data
 
 
 def read_key_pair(certificate: Path, key: Path) -> KeyPair:
-    """A certificate and key from files; raises `OSError` with the path."""
+    """Read a certificate and its key; raises `OSError` with the path."""
     return KeyPair(certificate.read_bytes(), key.read_bytes())
 
 
 async def load_or_create_signing_key(credentials: CredentialStore) -> bytes:
-    """The private key (PEM) that signs service-account tokens."""
+    """Return the private key (PEM) that signs service account tokens."""
     kept = await credentials.get("service-account")
     if kept is None:
         from cryptography.hazmat.primitives import serialization
@@ -147,7 +146,7 @@ async def load_or_create_signing_key(credentials: CredentialStore) -> bytes:
 
 
 def public_key_of(pem: bytes) -> Any:
-    """The public key in a PEM of a certificate, a private or a public key."""
+    """Return the public key of a PEM certificate, private key or public key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
@@ -159,7 +158,7 @@ def public_key_of(pem: bytes) -> Any:
 
 
 def key_id(key: Any) -> str:
-    """The `kid` of a public key: the hash of its DER form."""
+    """Return the `kid` of a public key: the hash of its DER encoding."""
     from cryptography.hazmat.primitives import serialization
 
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

@@ -1,11 +1,11 @@
-"""The control plane as one object: storage, API server, identity, access, admission, controllers.
+"""`ControlPlane`: storage, API server, authentication, authorization, admission and controllers together.
 
     async with ControlPlane(store="sqlite:state.db", kubeconfig="kubeconfig") as plane:
         await plane.stopped()
 
-It starts in this order: the store is opened, the secrets are read or made, who may come in and what they may
-do is set up, the objects that every cluster has are written, the port is opened, the controllers start. With
-`port=None` nothing listens: requests come through `plane.server.handle`.
+Start order: open the storage, load or create credentials, set up authentication and admission, serve custom
+resources, listen, write bootstrap objects, start the controllers. With `port=None` nothing listens;
+requests are passed to `plane.server.handle`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SERVICE_NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxy:
-    """Who may say, in headers, on whose behalf a request is made (`--requestheader-...`)."""
+    """Authenticating proxy that names users in request headers (`--requestheader-...`)."""
 
     client_ca: bytes
     allowed_names: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class FrontProxy:
 
 
 class ControlPlane:
-    """Kubernetes' control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
+    """A Kubernetes control plane in this process. Use it with `async with`, or `start()` and `stop()`."""
 
     def __init__(
         self,
@@ -146,29 +146,29 @@ class ControlPlane:
         self._authorize()
         self._declare()
 
-    # What there is
+    # Addresses and credentials
 
     @property
     def url(self) -> str:
-        """Where the server listens."""
+        """The URL of the server."""
         if self.front is None:
             raise RuntimeError("this control plane does not listen; use server.handle")
         return self.front.url
 
     @property
     def ca(self) -> bytes:
-        """The certificate (PEM) that clients verify the server with."""
+        """The certificate authority (PEM) of the server."""
         return self.authority.certificate
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig file of an administrator, readable by its owner only."""
+        """The kubeconfig file of an administrator, readable only by its owner."""
         if self._kubeconfig is None:
             raise RuntimeError("this control plane does not listen; use server.handle")
         return self._kubeconfig
 
     def write_kubeconfig(self, path: str | Path, *, user: str, groups: Iterable[str] = ()) -> None:
-        """Write a kubeconfig for another user, with a certificate of their own."""
+        """Write a kubeconfig with a client certificate for another user."""
         if self.front is None:
             raise RuntimeError("this control plane does not listen; use server.handle")
         self.front.write_kubeconfig(path, client=self.authority.issue(user, groups=groups))
@@ -262,7 +262,7 @@ class ControlPlane:
 
     @property
     def client_authorities(self) -> bytes:
-        """Who may vouch for clients: this control plane's own authority, and `client_ca_file`'s (PEM)."""
+        """The CAs of client certificates (PEM): the control plane's own and those of `client_ca_file`."""
         return self.authority.certificate + (b"\n" + self.client_ca if self.client_ca else b"")
 
     def _admit(self) -> None:
@@ -288,7 +288,7 @@ class ControlPlane:
         await self.definitions.start()
 
     def _assemble(self) -> None:
-        """Make what reacts to changes: the server's own upkeep, and the controllers if they are wanted."""
+        """Create the aggregator and, if enabled, the controllers."""
         from .aggregation import Aggregator
         from .controllers import ControllerManager, default_components
 
@@ -312,7 +312,7 @@ class ControlPlane:
             )
 
     async def _control(self) -> None:
-        """Start what reacts to changes."""
+        """Write the APIServices and the authentication config map, then start the controllers."""
         from .aggregation.authentication_config import publish
 
         await self.aggregator.local.write()
@@ -321,7 +321,7 @@ class ControlPlane:
         self._parts.append(self.controllers)
 
     async def wait_until_idle(self) -> None:
-        """Wait until the controllers have nothing to do."""
+        """Wait until the controllers have no request that is due."""
         await self.controllers.wait_until_idle()
 
     async def _listen(self) -> None:
@@ -361,10 +361,10 @@ class ControlPlane:
             identity=f"apiserver-{name}_{uuid.uuid4()}",
         )
 
-    # Life
+    # Lifecycle
 
     async def start(self) -> None:
-        """Start everything; returns when requests are answered."""
+        """Start everything; return when the control plane is ready."""
         await self.server.start()
         ready = Readiness(self.server.health, self.informers)
         try:
@@ -391,7 +391,7 @@ class ControlPlane:
             raise
 
     async def stop(self) -> None:
-        """End watches and connections, stop controllers, close the store."""
+        """Stop controllers, end watches and connections, close the storage."""
         self._stopping.set()
         while self._parts:
             await self._parts.pop().stop()
@@ -409,7 +409,7 @@ class ControlPlane:
             self._scratch = self._kubeconfig = None
 
     async def stopped(self) -> None:
-        """Wait until somebody calls `stop`."""
+        """Wait until `stop` is called."""
         await self._stopping.wait()
 
     async def __aenter__(self) -> Self:

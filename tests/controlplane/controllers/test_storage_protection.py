@@ -51,11 +51,11 @@ async def test_a_claim_waits_for_pods_on_nodes(server: TestServer) -> None:
     await client.create(pod("waiting", "wanted"))
     await client.create(pod("running", "used", nodeName="n1"))
     for name in ("unused", "wanted", "used"):
-        await client.delete("persistentvolumeclaims", name, "default")
+        await client.delete("persistentvolumeclaims", name, namespace="default")
     assert await gone(server, "persistentvolumeclaims", "unused")
     assert await gone(server, "persistentvolumeclaims", "wanted")
     assert not await gone(server, "persistentvolumeclaims", "used")
-    await client.delete("pods", "running", "default", grace_period=0)
+    await client.delete("pods", "running", namespace="default", grace_period=0)
     assert await gone(server, "persistentvolumeclaims", "used")
 
 
@@ -90,7 +90,7 @@ async def test_a_class_of_attributes_waits_for_claims(server: TestServer) -> Non
     await server.plane.wait_until_idle()
     left = await client.list("volumeattributesclasses.storage.k8s.io")
     assert [each.raw["metadata"]["name"] for each in left] == ["used"]
-    await client.delete("persistentvolumeclaims", "user", "default")
+    await client.delete("persistentvolumeclaims", "user", namespace="default")
     await server.plane.wait_until_idle()
     assert not list(await client.list("volumeattributesclasses.storage.k8s.io"))
 

@@ -1,7 +1,7 @@
-"""Who may do what: RBAC over the Role and Binding objects that are stored, and the questions about it.
+"""RBAC authorization from the stored roles and bindings, and access reviews.
 
-`RuleResolver` keeps the objects indexed by subject as they change. `RBACAuthorizer` answers requests with it,
-`EscalationCheck` refuses to let anybody grant more than they have, `AccessReviews` answers the review kinds.
+`RuleResolver` indexes bindings by subject and `RBACAuthorizer` authorizes requests with it. `EscalationCheck`
+rejects roles and bindings that grant more than their author has. `AccessReviews` serves the review kinds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Nobody may grant more than they have.
+"""Privilege escalation prevention: users can grant only permissions that they have.
 
-Whoever writes a Role must hold every permission in it, or the verb `escalate`; whoever writes a Binding must
-hold every permission of the role it refers to, or the verb `bind` on that role. `system:masters` may do as it
-likes. Rules are compared in their smallest pieces: one group, one resource, one verb, one name at a time.
+To write a Role, a user needs every permission in it, or the verb `escalate`. To write a Binding, a user needs
+every permission of the role it refers to, or the verb `bind` on that role. `system:masters` is exempt. Rules
+are split into single groups, resources, verbs and names for the comparison.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FULL = (
 
 
 class EscalationCheck(AdmissionPlugin):
-    """Refuses writes of roles and bindings that grant what the writer does not have."""
+    """Rejects roles and bindings that grant permissions that the user does not have."""
 
     name = "RBACEscalation"
     mutating = True
@@ -39,7 +39,7 @@ class EscalationCheck(AdmissionPlugin):
         self._authorizer = authorizer
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Creates and updates of the four kinds by anybody but the masters."""
+        """Handle creates and updates of roles and bindings, except by system:masters."""
         return (
             request.resource.group == RBAC_GROUP
             and request.operation in ("CREATE", "UPDATE")
@@ -48,7 +48,7 @@ class EscalationCheck(AdmissionPlugin):
         )
 
     async def mutate(self, request: AdmissionAttributes) -> bool:
-        """Changes nothing; runs where Kubernetes checks, after the other plug-ins have changed the object."""
+        """Check the object; runs after the other mutating plug-ins, as in kube-apiserver."""
         obj, old = request.object, request.old_object
         assert obj is not None
         if old is not None and _only_for_collection(obj, old):
@@ -117,7 +117,7 @@ class EscalationCheck(AdmissionPlugin):
 
 
 def _only_for_collection(obj: Object, old: Object) -> bool:
-    """Whether only owners and finalizers differ, which the garbage collector must be able to change."""
+    """Whether only owner references and finalizers differ, which the garbage collector changes."""
 
     def rest(value: Object) -> Object:
         metadata = {
@@ -145,7 +145,7 @@ def _pieces(rule: Object) -> Iterator[Object]:
 
 
 def covers(owned: PolicyRule, piece: Object) -> bool:
-    """Whether a rule gives everything that a single piece asks for."""
+    """Whether a rule grants everything that a single-verb rule grants."""
     if piece["verbs"][0] not in owned.verbs and "*" not in owned.verbs:
         return False
     path = piece.get("nonResourceURLs")
@@ -166,7 +166,7 @@ def covers(owned: PolicyRule, piece: Object) -> bool:
 
 
 def _combined(pieces: list[Object]) -> Iterator[Object]:
-    """Pieces that differ by their verb alone become one rule."""
+    """Combine rules that differ only by verb."""
     found: dict[tuple[str, str, str | None], Object] = {}
     for piece in pieces:
         if "nonResourceURLs" in piece:

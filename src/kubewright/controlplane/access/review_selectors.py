@@ -1,7 +1,7 @@
-"""The selectors of access reviews: given as text or as requirements, passed on to authorizers as text.
+"""Selectors of access reviews: text or requirements, given to authorizers as text.
 
-A requirement that this server cannot read is left out rather than refused: what remains selects more, so
-leave for it is leave for less. The answer says that something was ignored.
+An unknown requirement is ignored, not rejected: the remaining selector matches more objects, so that allowing
+it also allows the original. The response reports ignored requirements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXISTS = ("Exists", "DoesNotExist")
 
 
 def selector_errors(selector: Object, path: str) -> list[FieldError]:
-    """What is wrong with the selector at `path`. Operators may be unknown: newer clients have more."""
+    """Return validation errors of the selector at `path`; unknown operators of newer clients are valid."""
     raw, requirements = selector.get("rawSelector"), selector.get("requirements")
     errors = []
     if raw and requirements:
@@ -56,12 +56,12 @@ def _requirement_errors(requirement: Object, path: str, labels: bool) -> list[Fi
 
 
 def read_label_selector(selector: Object | None) -> tuple[str, str]:
-    """The selector as text, and what of it was ignored."""
+    """Return the selector as text, and the requirements that were ignored."""
     return _read(selector, "labelSelector", parse_selector, _label_term)
 
 
 def read_field_selector(selector: Object | None) -> tuple[str, str]:
-    """The selector as text, and what of it was ignored."""
+    """Return the selector as text, and the requirements that were ignored."""
     return _read(selector, "fieldSelector", parse_field_selector, _field_term)
 
 

@@ -1,6 +1,6 @@
-"""The kinds that ask about access: SubjectAccessReview and its relatives.
+"""SubjectAccessReview, LocalSubjectAccessReview, SelfSubjectAccessReview and SelfSubjectRulesReview.
 
-They are created and answered in one request and never stored.
+Reviews are evaluated within the create request and never stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MANAGED = ManagedFieldsEntry.__struct_encode_fields__
 
 
 class AccessReviews:
-    """Answers the four review kinds."""
+    """Serves access reviews."""
 
     def __init__(self, authorizer: Authorizer, rules: RuleResolver | None) -> None:
         self._authorizer = authorizer
@@ -37,7 +37,7 @@ class AccessReviews:
 
     @property
     def handlers(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """For `builtin_resources`."""
+        """Handlers for `builtin_resources`."""
         return {
             (GROUP, "subjectaccessreviews"): {"create": self.subject},
             (GROUP, "localsubjectaccessreviews"): {"create": self.local},
@@ -46,7 +46,7 @@ class AccessReviews:
         }
 
     async def subject(self, asked: SubresourceRequest) -> Object:
-        """May that user?"""
+        """Serve SubjectAccessReview."""
         review = asked.body or {}
         spec = review.get("spec") or {}
         errors = _spec_errors(spec) + _user_errors(spec) + _metadata_errors(review)
@@ -54,7 +54,7 @@ class AccessReviews:
         return await self._answer(review, spec, _subject_of(spec))
 
     async def local(self, asked: SubresourceRequest) -> Object:
-        """May that user, in this namespace?"""
+        """Serve LocalSubjectAccessReview."""
         review = asked.body or {}
         spec = review.get("spec") or {}
         metadata = review["metadata"]
@@ -79,7 +79,7 @@ class AccessReviews:
         return await self._answer(review, spec, _subject_of(spec))
 
     async def own(self, asked: SubresourceRequest) -> Object:
-        """May I?"""
+        """Serve SelfSubjectAccessReview."""
         review = asked.body or {}
         spec = review.get("spec") or {}
         _refuse(_spec_errors(spec) + _metadata_errors(review))
@@ -119,7 +119,7 @@ class AccessReviews:
         return {**review, "status": status}
 
     async def rules(self, asked: SubresourceRequest) -> Object:
-        """What may I do in a namespace?"""
+        """Serve SelfSubjectRulesReview."""
         review = asked.body or {}
         namespace = (review.get("spec") or {}).get("namespace") or ""
         if not namespace:
@@ -194,7 +194,7 @@ def _metadata_errors(review: Object) -> list[FieldError]:
 
 
 def _ordered(metadata: Object) -> GoStruct:
-    """Metadata in the order in which it is written."""
+    """Return metadata with the field order of kube-apiserver."""
     shown = GoStruct({name: metadata[name] for name in _METADATA if metadata.get(name)})
     if "managedFields" in shown:
         shown["managedFields"] = [

@@ -22,7 +22,7 @@ _MAX_USERS = 4096
 
 
 class ResolvedRules(NamedTuple):
-    """Everything that applies to a user in a namespace."""
+    """The rules of a user in a namespace."""
 
     rules: tuple[tuple[PolicyRule, str, Object], ...]
     """Each rule with the reason shown when it allows a request, and as it is stored."""
@@ -167,13 +167,13 @@ def _granted_by(name: str, namespace: str, reference: Object, subject: tuple[str
 
 
 class RBACAuthorizer:
-    """RBAC: allows, or has no opinion."""
+    """Allows requests by RBAC rules, or has no opinion."""
 
     def __init__(self, rules: RuleResolver) -> None:
         self.rules = rules
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Allow if any rule does; a role that is missing is the reason why not."""
+        """Allow if any rule does; otherwise report roles that do not exist as the reason."""
         # Health checks and discovery must work while storage is unreachable.
         outdated = not attributes.resource
         resolved = await self.rules.rules_for(attributes.user, attributes.namespace, allow_outdated=outdated)

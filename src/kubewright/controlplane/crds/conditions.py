@@ -1,15 +1,14 @@
-"""What the status of a definition says: conditions, and the names that it was granted.
+"""Status of a definition: conditions and accepted names.
 
-All functions work on a definition in place; `review` is the whole judgement about a definition as far as it
-can be made without touching instances:
+All functions change a definition in place; `review` sets everything that does not depend on instances:
 
-    names in the group that others have already    -> status.acceptedNames, condition NamesAccepted
+    names that other definitions of the group have   -> status.acceptedNames, condition NamesAccepted
     names accepted for the first time              -> condition Established, which stays
     a protected group                              -> condition KubernetesAPIApprovalPolicyConformant
     an old schema that is not structural           -> condition NonStructuralSchema
 
-Names are given to whoever comes first. A definition whose names are taken waits; it is looked at again when
-another definition of its group changes or goes.
+The first definition gets a name. A definition whose names conflict is reviewed again when another definition
+of its group is changed or deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _APPROVAL_LINK: Final = "see https://github.com/kubernetes/enhancements/pull/111
 
 
 def find(crd: Definition, kind: str) -> dict[str, Any] | None:
-    """The condition of that type, if there is one."""
+    """Return the condition of a type, or `None`."""
     for condition in (crd.get("status") or {}).get("conditions") or ():
         if condition.get("type") == kind:
             return condition  # type: ignore[no-any-return]
@@ -38,13 +37,13 @@ def find(crd: Definition, kind: str) -> dict[str, Any] | None:
 
 
 def is_true(crd: Definition, kind: str) -> bool:
-    """Whether the condition of that type is there and true."""
+    """Whether a condition has status True."""
     condition = find(crd, kind)
     return condition is not None and condition.get("status") == "True"
 
 
 def put(crd: Definition, kind: str, status: str, reason: str, message: str) -> None:
-    """Set a condition; its time changes with its status."""
+    """Set a condition; lastTransitionTime changes with its status."""
     moment = format_time(now())
     condition = find(crd, kind)
     if condition is None:
@@ -57,7 +56,7 @@ def put(crd: Definition, kind: str, status: str, reason: str, message: str) -> N
 
 
 def is_terminating(crd: Definition) -> bool:
-    """Whether a definition is on its way out."""
+    """Whether a definition is being deleted."""
     return "deletionTimestamp" in crd["metadata"] or is_true(crd, "Terminating")
 
 
@@ -67,7 +66,7 @@ def is_served(crd: Definition) -> bool:
 
 
 def review(crd: Definition, siblings: Iterable[Definition]) -> None:
-    """Bring names and conditions up to date. `siblings` are the other definitions of the group."""
+    """Update accepted names and conditions. `siblings` are the other definitions of the group."""
     _accept_names(crd, siblings)
     _judge_approval(crd)
     _judge_structure(crd)
@@ -102,7 +101,7 @@ def _shown(names: dict[str, Any]) -> list[Any]:
 
 
 def _taken(siblings: Iterable[Definition]) -> tuple[set[str], set[str]]:
-    """Resource names and kinds that others of the group have been granted."""
+    """Return resource names and kinds that other definitions of the group have."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for sibling in siblings:
@@ -117,7 +116,7 @@ def _taken(siblings: Iterable[Definition]) -> tuple[set[str], set[str]]:
 def _grant(
     wanted: dict[str, Any], accepted: dict[str, Any], resources: set[str], kinds: set[str]
 ) -> tuple[dict[str, Any], tuple[str, str] | None]:
-    """The names that can be had, and the last conflict as reason and message."""
+    """Return the names that are free, and reason and message of the last conflict."""
     granted = {name: accepted[name] for name in NAMES if accepted.get(name)}
     conflict: tuple[str, str] | None = None
     for name, taken, reason in (
@@ -180,7 +179,7 @@ def _judge_approval(crd: Definition) -> None:
 
 
 def _judge_structure(crd: Definition) -> None:
-    """Only definitions from before schemas had to be structural can break this; new ones are refused."""
+    """Only definitions from before schemas had to be structural violate this; new ones are rejected."""
     if not crd["spec"].get("preserveUnknownFields"):
         if find(crd, "NonStructuralSchema") is not None:
             kept = [each for each in crd["status"]["conditions"] if each.get("type") != "NonStructuralSchema"]

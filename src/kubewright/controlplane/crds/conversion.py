@@ -28,7 +28,7 @@ _TIMEOUT: Final = 30.0
 
 
 class WebhookConverter:
-    """Converts between the versions of one definition by asking its webhook."""
+    """Converts between the versions of one definition by its webhook."""
 
     def __init__(self, client: WebhookClient, crd: Definition) -> None:
         spec = crd["spec"]
@@ -41,7 +41,7 @@ class WebhookConverter:
         self._review: str = known[0] if known else ""
 
     async def convert(self, objects: list[Object], from_version: str, to_version: str) -> list[Object]:
-        """New objects in `to_version`, in order."""
+        """Return new objects in `to_version`, in order."""
         if not objects:
             return []
         if not self._review:
@@ -131,7 +131,7 @@ _IN_LIST: Final = {
 
 
 def _problem(before: Object, after: Any, wanted: GroupVersion) -> tuple[str, str] | None:
-    """What is wrong with a converted object: which part, and why. A good one gets its metadata back."""
+    """Return field and message of an invalid converted object; restore the metadata of a valid one."""
     if not isinstance(after, dict) or not after.get("kind"):
         return "type", "Object 'Kind' is missing"
     if after.get("apiVersion") != str(wanted):

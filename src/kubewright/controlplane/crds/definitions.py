@@ -1,14 +1,14 @@
-"""CustomResourceDefinitions at work: what they define is served as soon as they are accepted.
+"""Serving of custom resources: a definition is served as soon as it is established.
 
-    definitions = CustomResourceDefinitions(server, client)
-    await definitions.start()        # after the server: serves what is in storage
+    definitions = CustomResourceDefinitions(server, informers, client)
+    await definitions.start()        # after the server: serves the stored definitions
 
-Every write of a definition ends here (`written`), still inside its request: names are granted, conditions
-set, and the resource is put on the server, so that a client that has its answer finds what it defined. A
-definition whose spec or names change is served anew: watches of its instances end and clients start them
-again. A deleted one is kept by a finalizer until its instances are gone (see `finalization`).
+A write of a definition calls `definition_stored` within its request: names are accepted, conditions set, and
+the resource is served before the client receives the response. A definition whose spec or names change is
+served anew: watches of its instances end and clients start them again. A deleted definition has a finalizer
+until its instances are deleted (see `finalization`).
 
-Definitions that another process wrote to the same storage arrive through the hub and are served the same way.
+Definitions that another process has stored arrive through the informer and are served the same way.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ logger = logging.getLogger("kubewright.controlplane")
 GROUP: Final = "apiextensions.k8s.io"
 PLURAL: Final = "customresourcedefinitions"
 CONTROLLER: Final = User("system:apiserver", (MASTERS, AUTHENTICATED))
-"""Who sets the status of definitions. Its writes are recognised by being this very user."""
+"""The user that writes the status of definitions; its writes are recognized by identity."""
 _RETRY: Final = 1.0
 
 
 @dataclass(slots=True)
 class Served:
-    """A definition and the resource that was made of it."""
+    """A definition and the resource that serves its instances."""
 
     crd: Definition
     resource: Resource
@@ -59,7 +59,7 @@ class Served:
 
 
 class CustomResourceDefinitions:
-    """Serves what the definitions of a server define. The server must have the definitions' own resource."""
+    """Serves the custom resources of a server, which must serve `customresourcedefinitions`."""
 
     def __init__(self, server: APIServer, informers: Informers, client: WebhookClient) -> None:
         store = server.store(GROUP, PLURAL)
@@ -81,7 +81,7 @@ class CustomResourceDefinitions:
         store.resource.hashed_group_version = "apiextensions.k8s.io/v1beta1"
 
     async def start(self) -> None:
-        """Serve every definition in storage, and finish what was interrupted."""
+        """Serve every stored definition, and resume interrupted deletions."""
         found, _ = await self.store.list_objects(self._version)
         for crd in found:
             crd["metadata"].pop("managedFields", None)
@@ -109,17 +109,17 @@ class CustomResourceDefinitions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # What happens to definitions
+    # Changes of definitions
 
     async def definition_stored(self, op: Operation, crd: Definition) -> None:
-        """A definition has been stored by this process."""
+        """Serve a definition that this process has stored."""
         metadata = {key: value for key, value in crd["metadata"].items() if key != "managedFields"}
         if self._note(deep_copy({**crd, "metadata": metadata})) and op.user is not CONTROLLER:
             await self._review(crd["metadata"]["name"])
             self._finish_deletion(crd)
 
     async def definition_deleted(self, crd: Definition) -> None:
-        """A definition has been removed; others of its group may have its names."""
+        """Stop serving a deleted definition; others of its group may now get its names."""
         name = crd["metadata"]["name"]
         known = self._known.get(name)
         if known is None or known["metadata"]["uid"] != crd["metadata"]["uid"]:
@@ -152,7 +152,7 @@ class CustomResourceDefinitions:
             self._finish_deletion(crd)
 
     def _note(self, crd: Definition) -> bool:
-        """Remember a definition, unless a newer state of it is known."""
+        """Record a definition, unless a newer version is known."""
         metadata = crd["metadata"]
         known = self._known.get(metadata["name"])
         if known is not None and int(known["metadata"]["resourceVersion"]) > int(metadata["resourceVersion"]):
@@ -161,11 +161,11 @@ class CustomResourceDefinitions:
         return True
 
     def known(self, name: str) -> Definition | None:
-        """A definition as it was last seen."""
+        """Return the last known version of a definition."""
         return self._known.get(name)
 
     def store_of(self, name: str) -> ResourceStore | None:
-        """Where the instances of a definition are, while it is served."""
+        """Return the store of a definition's instances while it is served."""
         served = self._served.get(name)
         if served is None:
             return None
@@ -174,7 +174,7 @@ class CustomResourceDefinitions:
     # Names and conditions
 
     async def _review(self, name: str) -> None:
-        """Grant names, set conditions, serve; then look again at those who wait for a name."""
+        """Accept names, set conditions, serve; then review definitions that wait for a name."""
         async with self._lock:
             crd = self._known.get(name)
             if crd is None:
@@ -200,7 +200,9 @@ class CustomResourceDefinitions:
         try:
             return await self.write_status(name, lambda live: conditions.review(live, siblings))
         except (APIError, StorageError) as error:
-            logger.warning("the status of definition %s could not be written: %s", name, error)
+            logger.warning(
+                "cannot write definition status; retrying", extra={"definition": name, "error": str(error)}
+            )
             self._run_in_background(self._try_again(name))
             return None
 
@@ -214,7 +216,7 @@ class CustomResourceDefinitions:
                 await self._review(name)
 
     async def write_status(self, name: str, change: Callable[[Definition], None]) -> Definition | None:
-        """Change a definition as its controllers do; `None` if it is gone, or goes by this."""
+        """Update a definition as its controller; `None` if it does not exist afterwards."""
 
         async def compute(live: Definition | None) -> Definition:
             new: Definition = deep_copy(live)
@@ -244,7 +246,7 @@ class CustomResourceDefinitions:
     # Serving
 
     def _serve(self, crd: Definition) -> None:
-        """Put a definition on the server as it is now."""
+        """Serve the current version of a definition."""
         name = crd["metadata"]["name"]
         served = self._served.get(name)
         if not conditions.is_served(crd):
@@ -254,7 +256,9 @@ class CustomResourceDefinitions:
             group, plural = crd["spec"]["group"], crd["status"]["acceptedNames"]["plural"]
             existing = self.server.store(group, plural)
             if existing is not None and (served is None or existing.resource is not served.resource):
-                logger.warning("definition %s is not served: the resource is a built-in one", name)
+                logger.warning(
+                    "definition overlaps a built-in resource; not served", extra={"definition": name}
+                )
                 return
             revision = max(
                 int(crd["metadata"]["resourceVersion"]), self.server.dispatcher.revision if served else 0
@@ -309,7 +313,7 @@ class CustomResourceDefinitions:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            logger.error("work on definitions failed", exc_info=task.exception())
+            logger.error("definition controller failed", exc_info=task.exception())
 
 
 def _same_service(old: Definition, new: Definition) -> bool:

@@ -1,7 +1,7 @@
-"""From a definition to a resource that is served: versions, schemas, subresources, columns, conversion.
+"""The resource of a definition: versions, schemas, subresources, columns, conversion.
 
-A definition is a plain object, so everything here is a reading of it. Schemas are compiled when the first
-request needs them: a server that starts with hundreds of definitions compiles the ones that are used.
+Schemas are compiled at the first request that needs them: a server with hundreds of definitions compiles only
+those that are used.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from . import conditions
 from .conditions import Definition
 
 SERVED_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""What discovery shows of a custom resource."""
+"""Verbs of a custom resource in discovery."""
 TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
-"""What discovery shows of a resource whose definition is being deleted."""
+"""Verbs in discovery of a resource whose definition is being deleted."""
 _STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
 
 
@@ -54,7 +54,7 @@ class CustomVersion(Version):
         )
 
     def __post_init__(self) -> None:
-        """Nothing is compiled ahead."""
+        """Compile at first use only."""
 
     @property
     def checks(self) -> SchemaVersion:
@@ -114,19 +114,19 @@ def _subresources(declared: dict[str, Any]) -> dict[str, Subresource]:
 
 
 class CustomResourceStrategy(Strategy):
-    """The manners of custom resources; creates are refused while the definition is being deleted."""
+    """Strategy of custom resources; rejects creates while the definition is being deleted."""
 
     def __init__(self) -> None:
         self.terminating = False
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """Nothing new for a definition that is about to go."""
+        """Reject creates while the definition is being deleted."""
         if self.terminating:
             text = "create not allowed while custom resource definition is terminating"
             raise forbidden(op.resource.group_resource, op.name, text)
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """Finalizers that may clash with somebody else's."""
+        """Warn about finalizers without a domain."""
         finalizers = obj["metadata"].get("finalizers")
         if not finalizers:
             return
@@ -146,7 +146,7 @@ class CustomResourceStrategy(Strategy):
 def resource_of_definition(
     crd: Definition, *, schema_revision: int, converter: Callable[[Definition], VersionConverter | None]
 ) -> Resource:
-    """The resource that a definition declares, under the names that it was granted.
+    """Return the resource of a definition, with its accepted names.
 
     Objects written up to `schema_revision` are brought up to the present schema when they are read.
     """

@@ -1,7 +1,6 @@
-"""How definitions themselves are written: defaults, validation, what clients may set, deletion.
+"""Strategy of `customresourcedefinitions`: defaults, validation, deletion.
 
-A definition goes through the API like any object of Kubernetes. What happens to the resource that it defines
-is up to `CustomResourceDefinitions`, which is told after every write.
+`CustomResourceDefinitions` is notified after every write and serves the defined resource.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
     from .definitions import CustomResourceDefinitions
 
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer that keeps a definition until its instances are gone."""
+"""The finalizer of a definition until its instances are deleted."""
 
 
 _NOT_KEPT: Final = (CLEANUP, "orphan", "foregroundDeletion")
-"""The policy of a deletion does not matter for definitions: their instances always go with them."""
+"""Propagation policies do not apply to definitions: their instances are always deleted first."""
 
 
 class DefinitionStrategy(Strategy):
-    """The rules of `customresourcedefinitions`."""
+    """Strategy of `customresourcedefinitions`."""
 
     custom_delete_preconditions = True
 
@@ -37,15 +36,15 @@ class DefinitionStrategy(Strategy):
         self._owner = owner
 
     def validate_name(self, name: str, *, prefix: bool = False) -> list[str]:
-        """The whole name follows from the spec; `validate` says how."""
+        """Accept any name; `validate` checks that it matches the spec."""
         return []
 
     def default(self, version: Version, obj: Object) -> None:
-        """Names, conversion and stored versions that can be told from the rest."""
+        """Default names, conversion and stored versions."""
         rules.default_crd(obj)
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
-        """A new definition has no history."""
+        """Reset the status of a new definition."""
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
@@ -54,28 +53,28 @@ class DefinitionStrategy(Strategy):
         _remember_storage_version(obj)
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
-        """Through `status` nothing of the spec changes; otherwise the storage version is remembered."""
+        """Ignore spec changes through `status`; otherwise record the storage version."""
         if op.subresource == "status":
             obj["spec"] = old["spec"]
         else:
             _remember_storage_version(obj)
 
     def generation_changes(self, op: Operation, obj: Object, old: Object) -> bool:
-        """A new spec is a new generation."""
+        """Whether the spec has changed."""
         return bool(obj.get("spec") != old.get("spec"))
 
     def validate(self, op: Operation, obj: Object) -> Iterable[FieldError]:
-        """Everything that is wrong with a new definition and its name."""
+        """Validate a new definition and its name."""
         return rules.validate_crd(obj, metadata=False)
 
     def validate_update(self, op: Operation, obj: Object, old: Object) -> Iterable[FieldError]:
-        """Everything that is wrong with a change."""
+        """Validate an update."""
         if op.subresource == "status":
             return rules.validate_crd_status(obj)
         return rules.validate_crd(obj, old)
 
     def warnings(self, op: Operation, obj: Object, old: Object | None) -> Iterable[str]:
-        """What a definition says in vain."""
+        """Return warnings about fields without effect."""
         return () if op.subresource == "status" else rules.crd_warnings(obj, old)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
@@ -83,7 +82,7 @@ class DefinitionStrategy(Strategy):
         return ("spec",) if subresource == "status" else ("status",)
 
     def before_delete(self, op: Operation, obj: Object) -> None:
-        """The first deletion leaves the definition to the clean-up of its instances."""
+        """Add the finalizer and the Terminating condition at the first deletion."""
         if conditions.find(obj, "Terminating") is not None:
             return
         metadata = obj["metadata"]
@@ -101,11 +100,11 @@ class DefinitionStrategy(Strategy):
         )
 
     async def after_store(self, op: Operation, obj: Object, old: Object | None) -> None:
-        """Serve what is defined before the client hears that it is."""
+        """Serve the resource before the client receives the response."""
         await self._owner.definition_stored(op, obj)
 
     async def after_delete(self, op: Operation, obj: Object) -> None:
-        """Serve it no more."""
+        """Stop serving the resource."""
         await self._owner.definition_deleted(obj)
 
 

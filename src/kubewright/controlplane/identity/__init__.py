@@ -1,8 +1,8 @@
-"""Who somebody is: service-account tokens and the kinds that ask about identity.
+"""Service account tokens and identity reviews.
 
-`TokenIssuer` signs tokens and publishes its keys, `TokenRequests` answers `serviceaccounts/token`,
-`token_invalidity` says why a token counts no more (its account or what it is bound to is gone), and
-`IdentityReviews` answers TokenReview and SelfSubjectReview.
+`TokenIssuer` signs tokens and publishes its keys, `TokenRequests` serves `serviceaccounts/token`,
+`token_invalidity` checks that the account and the bound object of a token exist, and `IdentityReviews` serves
+TokenReview and SelfSubjectReview.
 """
 
 from __future__ import annotations

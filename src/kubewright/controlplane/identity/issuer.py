@@ -1,7 +1,7 @@
-"""Signing service-account tokens, and telling the world how to verify them.
+"""Signing of service account tokens, and OIDC discovery of the keys that verify them.
 
 Tokens are JSON web tokens. The issuer's keys are published as a JSON web key set at `/openid/v1/jwks`, found
-through `/.well-known/openid-configuration`, so that others can verify tokens without asking.
+through `/.well-known/openid-configuration`, so that other services can verify tokens offline.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 
 class TokenIssuer:
-    """Signs with one key; `keys` (PEM) are all that tokens may be verified with."""
+    """Signs with one key; `keys` (PEM) are further keys that verify tokens."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TokenIssuer:
         bound: Object | None = None,
         warn_after: int = 0,
     ) -> str:
-        """A token for a service account; `bound` are further private claims (`pod`, `secret`, `node`)."""
+        """Return a token for a service account; `bound` has private claims (`pod`, `secret`, `node`)."""
         import jwt
 
         now = int(self.clock())
@@ -85,7 +85,7 @@ class TokenIssuer:
         return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": kid})
 
     def sign_legacy(self, namespace: str, name: str, uid: str, secret: str) -> str:
-        """The token of a `kubernetes.io/service-account-token` secret: it does not expire."""
+        """Return the token of a `kubernetes.io/service-account-token` secret, which does not expire."""
         import jwt
 
         prefix = "kubernetes.io/serviceaccount/"
@@ -101,7 +101,7 @@ class TokenIssuer:
         return jwt.encode(claims, key, algorithm=algorithm, headers={"kid": kid})
 
     def publish(self, server: APIServer, url: Callable[[], str]) -> None:
-        """Serve the key set and the document that leads to it. `url` is where clients reach the server."""
+        """Serve the OIDC discovery document and the key set. `url` returns the URL of the server."""
 
         async def keys(request: HTTPRequest) -> HTTPResponse:
             require(request, _KEY_SET)

@@ -1,4 +1,4 @@
-"""The kinds that ask who somebody is: TokenReview and SelfSubjectReview."""
+"""TokenReview and SelfSubjectReview."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP = "authentication.k8s.io"
 
 
 class IdentityReviews:
-    """Answers the identity kinds. Token authenticators are set once the server knows its keys."""
+    """Serves identity reviews. Token authenticators are set when the server has its keys."""
 
     def __init__(self) -> None:
         self.static: Sequence[StaticTokenAuthenticator] = ()
@@ -27,14 +27,14 @@ class IdentityReviews:
 
     @property
     def handlers(self) -> Mapping[tuple[str, str], Mapping[str, Any]]:
-        """For `builtin_resources`."""
+        """Handlers for `builtin_resources`."""
         return {
             (GROUP, "tokenreviews"): {"create": self.token},
             (GROUP, "selfsubjectreviews"): {"create": self.own},
         }
 
     async def token(self, asked: SubresourceRequest) -> Object:
-        """Whose token is this?"""
+        """Authenticate the token of a TokenReview."""
         review = asked.body or {}
         spec = review.get("spec") or {}
         token = spec.get("token") or ""
@@ -87,7 +87,7 @@ class IdentityReviews:
         return None
 
     async def own(self, asked: SubresourceRequest) -> Object:
-        """Who am I?"""
+        """Return the attributes of the requesting user."""
         return {
             "kind": "SelfSubjectReview",
             "apiVersion": f"{GROUP}/v1",

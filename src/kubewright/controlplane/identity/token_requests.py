@@ -1,6 +1,6 @@
-"""`serviceaccounts/<name>/token`: a token on request, and whether a token still counts.
+"""`serviceaccounts/<name>/token`: issue tokens on request, and check that they are still valid.
 
-A token may be bound to a pod, a secret or a node: when that object goes, the token does.
+A token may be bound to a pod, a secret or a node; it is invalid when that object is deleted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .issuer import TokenIssuer
 GROUP = "authentication.k8s.io"
 _LEAST, _MOST = 600, 1 << 32
 _PROJECTED = 3607
-"""What kubelets ask for projected tokens; those live for a year and are only warned about after an hour."""
+"""Requested lifetime of projected tokens; they are extended to a year, with warnings after an hour."""
 _YEAR = 365 * 24 * 3600
 _WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 _LEEWAY = 60.0
 
 
 class TokenRequests:
-    """Answers token requests."""
+    """Serves token requests."""
 
     def __init__(self, server: APIServer, issuer: Callable[[], TokenIssuer]) -> None:
         self._server = server
@@ -40,7 +40,7 @@ class TokenRequests:
         return self._find_issuer()
 
     def subresource(self) -> Subresource:
-        """The declaration of `token`."""
+        """Return the `token` subresource."""
         return Subresource(
             handler=self.create,
             prepare=self.prepare,
@@ -50,7 +50,7 @@ class TokenRequests:
         )
 
     async def prepare(self, asked: SubresourceRequest) -> None:
-        """Say for whom and for what the token will be: the account's identity and the defaults."""
+        """Set metadata of the account and default fields of the request."""
         request: Object = asked.body or {}
         metadata, spec = dict(request.get("metadata") or {}), dict(request.get("spec") or {})
         name, namespace = asked.name, asked.namespace
@@ -175,8 +175,8 @@ class TokenRequests:
 
 
 def token_invalidity(server: APIServer, clock: Callable[[], float]) -> Callable[[Claims], Awaitable[str]]:
-    """Why a token counts no more: its account, or the pod, secret or node it is bound to, is not the one that
-    it was made for."""
+    """Return a function that reports why a token is invalid: its account or bound object was deleted or
+    replaced."""
 
     async def find(plural: str, namespace: str, name: str) -> Object | None:
         store = server.store("", plural)

@@ -1,7 +1,7 @@
-"""A token that a client sends on purpose counts for more than the certificate of its connection.
+"""Bearer tokens take precedence over client certificates.
 
-`kubectl --token` with a kubeconfig that also has a certificate then acts as the token's user, and a wrong
-token is refused instead of being forgiven silently.
+`kubectl --token` with a kubeconfig that also has a certificate acts as the token's user, and an invalid token
+is rejected.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from kubewright.apiserver.http.messages import HTTPRequest
 
 
 class TokenlessAuthenticator:
-    """Asks another authenticator about requests that carry no bearer token."""
+    """Delegates requests without a bearer token to another authenticator."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """The other's answer, or nothing."""
+        """Return the user of a request without a token, or `None`."""
         if "Authorization" in request.headers and bearer_token(request):
             return None
         return await self._authenticator.authenticate(request)
