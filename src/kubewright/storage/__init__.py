@@ -1,8 +1,15 @@
-"""A revisioned key-value store with watch, in memory, in SQLite or in etcd.
+"""Revisioned key-value store with watch: in memory, in SQLite or in etcd.
 
-`Storage` is the contract: one counter for all writes, reads at a revision, writes that lose if somebody else
-was first, a stream of changes without gaps. `open_storage` makes one from a URL. The laws that every
-implementation keeps are written as tests (tests/storage/test_laws.py).
+    async with open_storage("sqlite:state.db") as store:
+        revision = await store.create("/notes/a", b"hello")
+        await store.update("/notes/a", b"world", expected=revision)
+
+- `contract`: `Storage` and `StorageWatch`, which every implementation provides.
+- `memory`, `sqlite`, `etcd`: the implementations; `url` opens one by URL.
+- `local`, `keyspace`, `sorted_keys`: what memory and SQLite share.
+- `logfile`: the SQLite file; `etcd_connection`, `etcd_watch`: the parts of etcd.
+
+The tests of the contract for every implementation are in tests/storage/test_laws.py.
 """
 
 from kubewright.lazy import attach_stub

@@ -1,11 +1,12 @@
-"""What a store must do: a revisioned key-value map with history and watch.
+"""The storage contract: a revisioned key-value store with history and watch.
 
-Every successful write takes the next *revision*: one counter for all keys, decimal, strictly growing, never
-reused, not even after a crash. A key remembers the revision that created it and the one that last changed
-it; a writer says which one it has seen and loses if the key has moved on. History is kept until it is
-compacted: a list at a compacted revision, or a watch that starts before it, raises `Compacted`.
+Every successful write gets the next *revision*: one counter for all keys, strictly increasing, never reused,
+not even after a crash. A key has the revision that created it and the one that last changed it; a writer
+names the one it has read and fails if the key has changed since. History is available until it is compacted:
+a list at a compacted revision, or a watch that starts before it, raises `Compacted`.
 
-Values are opaque bytes. Keys are text, ordered by code point, in paths (`/registry/pods/default/web`).
+Values are opaque bytes. Keys are text in the form of paths (`/registry/pods/default/web`), ordered by code
+point.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Literal, NamedTuple, Self
 
 
 class KeyValue(NamedTuple):
-    """One key as of some revision."""
+    """A key and its value at a revision."""
 
     key: str
     value: bytes
@@ -25,18 +26,18 @@ class KeyValue(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Part of a range. `revision` is the revision at which the whole range is being read."""
+    """A page of a range. `revision` is that of the whole range."""
 
     items: list[KeyValue]
     revision: int
     more: bool
-    """Whether keys of the range follow the last item."""
+    """Whether the range has further keys."""
     remaining: int
-    """How many follow."""
+    """Number of further keys."""
 
 
 class StorageEvent(NamedTuple):
-    """One change. A delete carries the last value in `previous` and no `value`."""
+    """One change. A delete has no `value`, and the last value in `previous`."""
 
     type: Literal["put", "delete"]
     key: str
@@ -51,7 +52,7 @@ class StorageError(Exception):
 
 
 class KeyExists(Exception):
-    """A create found the key taken; `current` is what is there."""
+    """The key of a create exists; `current` is its value."""
 
     def __init__(self, current: KeyValue) -> None:
         super().__init__(current.key)
@@ -59,7 +60,8 @@ class KeyExists(Exception):
 
 
 class RevisionMismatch(Exception):
-    """An update or delete expected another revision; `current` is what is there, `None` if nothing is."""
+    """The key of an update or delete has another revision; `current` is its value, `None` if it does not
+    exist."""
 
     def __init__(self, key: str, current: KeyValue | None) -> None:
         super().__init__(key)
@@ -67,7 +69,7 @@ class RevisionMismatch(Exception):
 
 
 class Compacted(Exception):
-    """The revision asked for is gone; `oldest` is the oldest that can still be asked for."""
+    """The requested revision is compacted; `oldest` is the oldest that can be read."""
 
     def __init__(self, revision: int, oldest: int) -> None:
         super().__init__(f"revision {revision} has been compacted; the oldest is {oldest}")
@@ -76,7 +78,7 @@ class Compacted(Exception):
 
 
 class FutureRevision(Exception):
-    """The revision asked for has not happened yet."""
+    """The requested revision is in the future."""
 
     def __init__(self, revision: int, current: int) -> None:
         super().__init__(f"revision {revision} is in the future; the current one is {current}")
@@ -85,16 +87,16 @@ class FutureRevision(Exception):
 
 
 class StorageWatch(ABC):
-    """A stream of changes, in revision order, nothing missing and nothing twice.
+    """A stream of all changes, in revision order, each exactly once.
 
-    Iterate over it for batches: everything that has happened since the last batch, never an empty list. It
-    ends when it is closed; it raises `Compacted` when history it still needs is gone (a reader that was far
-    too slow), `StorageError` when the store is lost.
+    Iterate over it for batches: all changes since the last batch, never an empty list. It ends when it is
+    closed; it raises `Compacted` when the reader is too slow for the history, `StorageError` when the storage
+    is lost.
     """
 
     @abstractmethod
     def __aiter__(self) -> AsyncIterator[list[StorageEvent]]:
-        """The batches."""
+        """Return the batches."""
 
     @abstractmethod
     async def progress(self) -> int:
@@ -117,11 +119,11 @@ class StorageWatch(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End the stream."""
+        """End the watch."""
 
 
 class Storage(ABC):
-    """A revisioned store. Open it with `async with`, or `open()` and `close()`."""
+    """A revisioned storage. Open it with `async with`, or `open()` and `close()`."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -129,7 +131,7 @@ class Storage(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Flush and release; every watch ends."""
+        """Flush and release; all watches end."""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -140,39 +142,39 @@ class Storage(ABC):
 
     @abstractmethod
     async def revision(self) -> int:
-        """The current revision: that of the last write that any reader can see."""
+        """Return the current revision: that of the last visible write."""
 
     @abstractmethod
     async def get(self, key: str) -> KeyValue | None:
-        """The current value of a key."""
+        """Return the current value of a key."""
 
     @abstractmethod
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
-        """Keys that begin with `prefix`, in order, from `start` (a whole key, inclusive) on.
+        """Return the keys with a prefix, in order, from `start` (a key, inclusive) on.
 
-        `limit` 0 means all. `revision` 0 means now; otherwise the range as it was at that revision.
+        `limit` 0 is no limit. `revision` 0 is the current one.
         """
 
     @abstractmethod
     async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
-        """Write a key that must not exist; returns the new revision. Raises `KeyExists`."""
+        """Write a key that does not exist; return the new revision. Raises `KeyExists`."""
 
     @abstractmethod
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
-        """Replace a key last changed at revision `expected`; returns the new revision."""
+        """Replace a key last changed at revision `expected`; return the new revision."""
 
     @abstractmethod
     async def delete(self, key: str, *, expected: int) -> int:
-        """Remove a key last changed at revision `expected`; returns the revision of the deletion."""
+        """Delete a key last changed at revision `expected`; return the revision of the deletion."""
 
     @abstractmethod
     def watch(self, prefix: str, revision: int) -> StorageWatch:
-        """Changes of keys under `prefix` with a revision greater than `revision` (0: from now on)."""
+        """Watch the changes of keys with a prefix after `revision` (0: from now on)."""
 
     @abstractmethod
     async def compact(self, revision: int) -> None:
-        """Forget history before `revision`; current values stay."""
+        """Remove the history before `revision`; current values stay."""
 
     async def size(self) -> int | None:
-        """Bytes that the store takes on disk; `None` if it is on none."""
+        """Return the bytes on disk; `None` if there is no file."""
         return None

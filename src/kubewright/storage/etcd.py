@@ -1,11 +1,11 @@
-"""The store in etcd, for several API servers on one state.
+"""Storage in etcd, for several API servers on one state.
 
-Nothing is kept here but connections: every read is a linearizable read of etcd, every write one transaction
-that compares the key's revision. Revisions are etcd's own, shared by everything in that etcd. Keys get a
-prefix, so that several stores can live side by side.
+Every read is a linearizable read of etcd, every write one transaction that compares the revision of the key;
+only connections are held here. Revisions are those of etcd, shared by everything in it. Keys have a prefix,
+so that several storages can use one etcd.
 """
 
-# ruff: noqa: D102 (the contract says what the methods do)
+# ruff: noqa: D102 (documented in the contract)
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .etcd_connection import EtcdConnection, EtcdOptions, RevisionUnreadable
 from .etcd_watch import EtcdWatch
 
 _PAGE = 5000
-"""Keys in one answer: a list without limit is put together from pages at one revision."""
+"""Keys per response: a list without limit consists of pages at one revision."""
 
 _LEASE_KEYS = 1000
 """Keys that share a lease."""
@@ -42,7 +42,7 @@ class _Lease:
 
 
 class EtcdStorage(Storage):
-    """Keeps everything in etcd. `EtcdOptions` documents the options of the URL."""
+    """Storage in etcd. `EtcdOptions` documents the options of the URL."""
 
     def __init__(self, options: EtcdOptions) -> None:
         self.options = options
@@ -56,7 +56,7 @@ class EtcdStorage(Storage):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """A store for an `etcd:` URL; options given by name win over those in the URL."""
+        """Return the storage of an `etcd:` URL; keyword options override those of the URL."""
         try:
             return cls(replace(EtcdOptions.parse(url), **options))
         except TypeError as error:
@@ -86,11 +86,12 @@ class EtcdStorage(Storage):
         await self._connection.close()
 
     async def _version(self) -> tuple[int, ...]:
-        """Etcd's version: before 3.5.13 an answer to a progress request may overtake events."""
+        """Return the version of etcd: before 3.5.13 the response to a progress request can overtake
+        events."""
         try:
             status = await self._status()
         except StorageError:
-            return (0,)  # A user without the right to ask.
+            return (0,)  # The user is not allowed to read the status.
         return tuple(int(part) for part in status.version.split("-")[0].split(".") if part.isdecimal())
 
     async def _status(self) -> Any:
@@ -106,7 +107,7 @@ class EtcdStorage(Storage):
         return self._prefix + key.encode()
 
     def _span(self, prefix: str) -> tuple[bytes, bytes]:
-        """The etcd range of a prefix. Keys are paths, so all of them are what begins with a slash."""
+        """Return the etcd range of a prefix. Keys are paths: all of them start with a slash."""
         low = self._key(prefix or "/")
         for index in range(len(low) - 1, -1, -1):
             if low[index] != 0xFF:
@@ -123,13 +124,13 @@ class EtcdStorage(Storage):
         )
 
     async def revision(self) -> int:
-        answer = await self._range(key=self._key("/"), count_only=True)
-        revision: int = answer.header.revision
+        response = await self._range(key=self._key("/"), count_only=True)
+        revision: int = response.header.revision
         return revision
 
     async def get(self, key: str) -> KeyValue | None:
-        answer = await self._range(key=self._key(key))
-        return self._decode(answer.kvs[0]) if answer.kvs else None
+        response = await self._range(key=self._key(key))
+        return self._decode(response.kvs[0]) if response.kvs else None
 
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         low, high = self._span(prefix)
@@ -139,16 +140,16 @@ class EtcdStorage(Storage):
         while True:
             wanted = min(_PAGE, limit - len(items)) if limit else _PAGE
             try:
-                answer = await self._range(key=low, range_end=high, limit=wanted, revision=revision)
+                response = await self._range(key=low, range_end=high, limit=wanted, revision=revision)
             except RevisionUnreadable as error:
                 raise await self._unreadable(revision) from error
-            # Every later page is read at the revision of the first.
-            revision = revision or answer.header.revision
-            items.extend(map(self._decode, answer.kvs))
-            left = answer.count - len(answer.kvs)
-            if not answer.more or (limit and len(items) >= limit):
+            # Later pages are read at the revision of the first.
+            revision = revision or response.header.revision
+            items.extend(map(self._decode, response.kvs))
+            left = response.count - len(response.kvs)
+            if not response.more or (limit and len(items) >= limit):
                 return Page(items, revision, left > 0, left)
-            low = answer.kvs[-1].key + b"\0"
+            low = response.kvs[-1].key + b"\0"
 
     async def _unreadable(self, revision: int) -> Exception:
         current = await self.revision()
@@ -157,7 +158,7 @@ class EtcdStorage(Storage):
         return Compacted(revision, await self._oldest())
 
     async def _oldest(self) -> int:
-        """The compacted revision: only a watch that starts too early is told."""
+        """Return the compacted revision, which only a watch that starts too early receives."""
         low, high = self._span("")
         watch = EtcdWatch(self._connection, low, high, 0, self._decode, progress_requests=False)
         try:
@@ -174,7 +175,7 @@ class EtcdStorage(Storage):
         if revision is not None:
             return revision
         if current is None:  # pragma: no cover - the key was there when the comparison failed
-            raise StorageError(f"etcd refused to create {key} but does not have it")
+            raise StorageError(f"etcd did not create {key}, which does not exist")
         raise KeyExists(current)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
@@ -207,13 +208,13 @@ class EtcdStorage(Storage):
             except StorageError as error:
                 if ttl is None or attempt == 2 or "lease not found" not in str(error):
                     raise
-                self._leases.pop(ttl, None)  # It ran out on the way: take a new one.
+                self._leases.pop(ttl, None)  # It expired meanwhile: use a new one.
         raise AssertionError("unreachable")
 
     async def _if_unchanged(
         self, key: str, expected: int, operation: Any
     ) -> tuple[KeyValue | None, int | None]:
-        """Do `operation` if the key is at `expected`: the new revision, or else what is there."""
+        """Run `operation` if the key is at `expected`; return the current value or the new revision."""
         rpc = self._connection.rpc
         name = self._key(key)
         request = rpc.TxnRequest(
@@ -223,26 +224,26 @@ class EtcdStorage(Storage):
             success=[operation],
             failure=[rpc.RequestOp(request_range=rpc.RangeRequest(key=name))],
         )
-        answer = await self._connection.call("kv", "Txn", request, repeat=False)
-        if answer.succeeded:
-            return None, answer.header.revision
-        found = answer.responses[0].response_range.kvs
+        response = await self._connection.call("kv", "Txn", request, repeat=False)
+        if response.succeeded:
+            return None, response.header.revision
+        found = response.responses[0].response_range.kvs
         return (self._decode(found[0]) if found else None), None
 
     async def _lease(self, ttl: int) -> int:
-        """A lease that runs at least `ttl` seconds; keys written close together share one."""
+        """Return a lease of at least `ttl` seconds; keys written at about the same time share one."""
         async with self._lease_lock:
             lease = self._leases.get(ttl)
             if lease is None or lease.keys >= _LEASE_KEYS or time.monotonic() > lease.reusable_until:
                 slack = min(60, ttl // 20)
-                begun = time.monotonic()
-                answer = await self._connection.call(
+                started = time.monotonic()
+                response = await self._connection.call(
                     "lease",
                     "LeaseGrant",
                     self._connection.rpc.LeaseGrantRequest(TTL=ttl + slack),
                     repeat=True,
                 )
-                lease = self._leases[ttl] = _Lease(answer.ID, begun + slack, 0)
+                lease = self._leases[ttl] = _Lease(response.ID, started + slack, 0)
             lease.keys += 1
             return lease.id
 
@@ -270,9 +271,9 @@ class EtcdStorage(Storage):
                 raise FutureRevision(revision, current) from error
 
     async def _compact_regularly(self) -> None:
-        """Compact to where the store was one period ago.
+        """Compact to the revision of one period ago.
 
-        Every server tries; a key that counts the compactions lets one of them win each period.
+        Every server tries; a key that counts the compactions elects one of them per period.
         """
         rpc = self._connection.rpc
         name = self._prefix + (b"\0" if self._prefix else b"") + b"compact_rev_key"
@@ -286,15 +287,15 @@ class EtcdStorage(Storage):
                 failure=[rpc.RequestOp(request_range=rpc.RangeRequest(key=name))],
             )
             try:
-                answer = await self._connection.call("kv", "Txn", request, repeat=False)
-                if answer.succeeded:
+                response = await self._connection.call("kv", "Txn", request, repeat=False)
+                if response.succeeded:
                     count += 1
                     if revision:
                         await self.compact(revision)
                 else:
-                    found = answer.responses[0].response_range.kvs
+                    found = response.responses[0].response_range.kvs
                     count = found[0].version if found else 0
-                revision = answer.header.revision
+                revision = response.header.revision
             except (StorageError, FutureRevision):
-                pass  # Etcd is away, or this user may not compact; the next period tries again.
+                pass  # Etcd is unreachable or the user is not allowed to compact; retried in the next period.
             await asyncio.sleep(self.options.compact_every)

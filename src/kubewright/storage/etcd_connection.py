@@ -1,11 +1,11 @@
-"""How etcd is reached: the URL, several members, TLS, users, and what its errors mean.
+"""Connection to etcd: URL, members, TLS, authentication and errors.
 
-Any member of a cluster answers any request. Calls go to one member until it cannot be reached, then to the
-next. A read is repeated there; a write only if it has certainly not been sent, because a write that was
-repeated after it had succeeded would look like a lost race.
+Every member of a cluster serves every request. Calls use one member until it is unreachable, then the next.
+Reads are retried there; a write only if it was certainly not sent, because a retry of a successful write
+would look like a conflict.
 
-The generated gRPC stubs of aetcd are called directly: its client has no read at a revision, no limit, no
-progress request, and takes a watch apart into single events.
+The generated gRPC stubs of aetcd are called directly: its client has no reads at a revision, limits or
+progress requests.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DEFAULT_PORT = 2379
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdOptions:
-    """Where etcd is and how to speak to it. The names are those of the URL's query."""
+    """Addresses and options of etcd. The names are those of the URL's query."""
 
     endpoints: tuple[str, ...]
     prefix: str = ""
     tls: bool = False
-    """Speak TLS; implied by `cacert` and `cert`."""
+    """Use TLS; implied by `cacert` and `cert`."""
     cacert: str | None = None
     """File with the certificates that the server's must be signed by."""
     cert: str | None = None
@@ -44,11 +44,11 @@ class EtcdOptions:
     password_file: str | None = None
     """File that holds the password of `user`; read again at every login."""
     password_env: str | None = None
-    """Environment variable that holds it."""
+    """Environment variable that contains the password."""
     timeout: float = 5.0
-    """Seconds before a request is given up, with all its repetitions."""
+    """Timeout of a request with all its retries, in seconds."""
     compact_every: float = 300.0
-    """Seconds between compactions; history is kept at least that long. 0: leave it to others."""
+    """Seconds between compactions, the minimum age of compacted history; 0 disables them."""
 
     @classmethod
     def parse(cls, url: str) -> EtcdOptions:
@@ -56,13 +56,12 @@ class EtcdOptions:
         parts = urlsplit(url)
         if "@" in parts.netloc:
             raise StorageError(
-                "a storage URL carries no user and password before the host: "
-                "use ?user=NAME&password_file=FILE"
+                "a storage URL cannot contain user and password: use ?user=NAME&password_file=FILE"
             )
         endpoints = tuple(_endpoint(host) for host in parts.netloc.split(",") if host)
         if not endpoints:
             raise StorageError(
-                "the storage URL names no etcd member; use etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
+                "the storage URL has no etcd address; use etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
             )
         known = {option.name for option in fields(cls)} - {"endpoints", "prefix"}
         values: dict[str, Any] = {}
@@ -73,14 +72,14 @@ class EtcdOptions:
                     "use password_file=FILE or password_env=NAME"
                 )
             if name not in known:
-                raise StorageError(f"etcd has no option {name!r}; there are {', '.join(sorted(known))}")
+                raise StorageError(f"unknown etcd option {name!r}; use one of {', '.join(sorted(known))}")
             values[name] = _value(name, text)
         prefix = parts.path.rstrip("/")
         return cls(endpoints=endpoints, prefix=prefix, **values)
 
     def __post_init__(self) -> None:
         if bool(self.cert) != bool(self.key):
-            raise StorageError("etcd options cert and key go together: give both files or none")
+            raise StorageError("etcd options cert and key must be used together")
         if self.user is not None and not (self.password_file or self.password_env):
             raise StorageError("etcd option user needs password_file=FILE or password_env=NAME")
 
@@ -109,7 +108,7 @@ def _value(name: str, text: str) -> object:
 
 
 def load_rpc() -> Any:
-    """The generated messages and stubs."""
+    """Import the generated messages and stubs."""
     try:
         from aetcd import rpc
     except ImportError as error:
@@ -148,14 +147,14 @@ class EtcdConnection:
         return ",".join(self.options.endpoints)
 
     async def open(self) -> None:
-        """Make the channels and log in."""
+        """Open the channels and authenticate."""
         self.rpc = rpc = load_rpc()
         credentials = self._credentials()
         settings: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 2000),  # also the time that a connection may take
+            ("grpc.min_reconnect_backoff_ms", 2000),  # also the timeout of a connection attempt
             ("grpc.max_reconnect_backoff_ms", 2000),
             ("grpc.keepalive_time_ms", 30_000),
             ("grpc.keepalive_timeout_ms", 10_000),
@@ -199,13 +198,13 @@ class EtcdConnection:
         for member in members:
             await member.channel.close()
 
-    def leave(self, member: _Member) -> None:
-        """Go to the next member, unless somebody has already left this one."""
+    def switch_from(self, member: _Member) -> None:
+        """Use the next member, unless another call has already switched."""
         if self._members and self.member is member:
             self._at = (self._at + 1) % len(self._members)
 
     async def login(self) -> None:
-        """Get a token for the user."""
+        """Request a token for the user."""
         options = self.options
         if options.password_file:
             password = (_read("password_file", options.password_file) or b"").decode().rstrip("\r\n")
@@ -216,20 +215,20 @@ class EtcdConnection:
             password = os.environ[name]
         self.metadata = ()
         request = self.rpc.AuthenticateRequest(name=options.user, password=password)
-        answer = await self.call("auth", "Authenticate", request, repeat=True)
-        self.metadata = (("token", answer.token),)
+        response = await self.call("auth", "Authenticate", request, repeat=True)
+        self.metadata = (("token", response.token),)
 
     def token_expired(self, error: Any) -> bool:
-        """Whether a new login would help."""
+        """Whether the token has expired and a new login is needed."""
         if self.options.user is None:
             return False
         text = error.details() or ""
         return "invalid auth token" in text or "revision of auth store is old" in text
 
     async def call(self, service: str, method: str, request: Any, *, repeat: bool) -> Any:
-        """Send a request; `repeat` says that sending it twice does no harm."""
+        """Send a request; `repeat`: whether it can be sent twice."""
         if not self._members:
-            raise StorageError("the store is not open")
+            raise StorageError("storage is not open")
         unavailable = self.rpc.StatusCode.UNAVAILABLE
         failures = 0
         logins = 0
@@ -252,37 +251,37 @@ class EtcdConnection:
                 pause = backoff(failures // len(self._members))
                 if time.monotonic() + pause >= deadline:
                     raise self.explain(error, sent=False) from error
-            self.leave(member)
+            self.switch_from(member)
             await asyncio.sleep(pause)
 
     def explain(self, error: Any, *, sent: bool = False) -> Exception:
-        """The error to raise for one of gRPC's."""
+        """Return the error for a gRPC error."""
         code = error.code()
         text = error.details() or code.name
         codes = self.rpc.StatusCode
         if "has been compacted" in text or "is a future revision" in text:
             return RevisionUnreadable(text)
         if code is codes.UNAVAILABLE and not sent:
-            advice = "check that it runs there, and that both sides agree about TLS"
+            hint = "check that it is running, and the TLS options"
         elif code in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED) and sent:
-            advice = "the answer to a write was lost, so it may or may not have happened"
+            hint = "the response to a write was lost; it may or may not have been applied"
         elif code is codes.DEADLINE_EXCEEDED:
-            advice = "it did not answer in time; check that a majority of its members is up"
+            hint = "timeout; check that a majority of its members is running"
         elif "database space exceeded" in text:
-            advice = "compact and defragment it, then disarm its alarm"
+            hint = "compact and defragment it, then disarm its alarm"
         elif code in (codes.UNAUTHENTICATED, codes.PERMISSION_DENIED):
-            advice = "check the user, its password and its role"
+            hint = "check the user, its password and its role"
         else:
-            advice = ""
-        return StorageError(f"etcd at {self.where}: {text}" + (f" ({advice})" if advice else ""))
+            hint = ""
+        return StorageError(f"etcd at {self.where}: {text}" + (f" ({hint})" if hint else ""))
 
 
 class RevisionUnreadable(Exception):
-    """Etcd says that a revision is compacted or in the future; the store finds out which it may be."""
+    """A revision is compacted or in the future; the storage finds out which."""
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, jittered so that servers do not return in step."""
+    """Return the delay after a number of failures in seconds, with jitter."""
     return float(min(5.0, 0.05 * 2 ** min(failures, 10)) * random.uniform(0.5, 1.0))  # noqa: S311
 
 

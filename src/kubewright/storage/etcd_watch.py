@@ -1,11 +1,11 @@
-"""A watch on etcd that outlives its connection.
+"""A watch on etcd that survives its connection.
 
-One task reads the stream and queues events; it stops reading when the queue is full, and etcd holds the rest.
-When the stream breaks, it begins again, at another member if there is one, right after the last revision that
-it has seen: no event is lost or repeated. Only history that was compacted meanwhile ends it.
+One task reads the stream and queues events; it stops reading while the queue is full. When the stream breaks,
+it starts again after the last received revision, at another member if there is one: no event is lost or
+repeated. Only compaction of the history that it needs ends it.
 """
 
-# ruff: noqa: D102 (the contract says what the methods of a watch do)
+# ruff: noqa: D102 (documented in the contract)
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .contract import Compacted, KeyValue, StorageError, StorageEvent, StorageWa
 from .etcd_connection import EtcdConnection, backoff
 
 QUEUE_LIMIT = 10_000
-"""Events queued before the stream is left unread."""
+"""Maximum number of queued events; the stream is not read above it."""
 
-_ASK_AGAIN = 0.1
-"""Seconds between progress requests: etcd leaves them unanswered while it still has events to send."""
+_PROGRESS_INTERVAL = 0.1
+"""Seconds between progress requests: etcd ignores them while it has events to send."""
 
 
 class EtcdWatch(StorageWatch):
-    """Changes of the keys in [low, high) of an etcd after `revision`; `None` means from now on."""
+    """Watch of the keys in [low, high) after `revision`; `None`: from now on."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class EtcdWatch(StorageWatch):
                             )
                         )
                     except (self._connection.rpc.AioRpcError, asyncio.InvalidStateError):
-                        pass  # The stream broke; the next one will be asked.
+                        pass  # The stream broke; retried on the next one.
                 try:
-                    async with asyncio.timeout(_ASK_AGAIN), self._changed:
+                    async with asyncio.timeout(_PROGRESS_INTERVAL), self._changed:
                         await self._changed.wait_for(lambda: self._progress_count != seen or self._ended)
                 except TimeoutError:
                     pass
@@ -114,7 +114,7 @@ class EtcdWatch(StorageWatch):
                 before = self._position
                 member = self._connection.member
                 try:
-                    await self._follow()
+                    await self._read_stream()
                 except rpc.AioRpcError as error:
                     codes = rpc.StatusCode
                     if self._connection.token_expired(error):
@@ -122,19 +122,19 @@ class EtcdWatch(StorageWatch):
                     elif error.code() in (codes.PERMISSION_DENIED, codes.UNAUTHENTICATED):
                         raise self._connection.explain(error) from error
                 failures = 0 if self._position != before else failures + 1
-                self._connection.leave(member)
+                self._connection.switch_from(member)
                 await asyncio.sleep(backoff(failures))
         except Exception as error:
             self._error = error
         finally:
             self._ended = True
-            await asyncio.shield(self._announce())
+            await asyncio.shield(self._notify())
 
-    async def _announce(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
-    async def _follow(self) -> None:
+    async def _read_stream(self) -> None:
         """Read one stream to its end."""
         rpc = self._connection.rpc
         call = self._connection.member.watch.Watch(metadata=self._connection.metadata or None)
@@ -152,13 +152,13 @@ class EtcdWatch(StorageWatch):
                 response = await call.read()
                 if not isinstance(response, rpc.WatchResponse):
                     return
-                await self._take(call, response)
+                await self._handle_response(call, response)
         finally:
             self._call = None
             self._set_connected(False)
             call.cancel()
 
-    async def _take(self, call: Any, response: Any) -> None:
+    async def _handle_response(self, call: Any, response: Any) -> None:
         if response.compact_revision:
             raise Compacted(self._position or 0, response.compact_revision)
         if response.canceled:

@@ -1,16 +1,15 @@
-"""The state of a store in memory: current values, recent history, and who watches what.
+"""State of a storage in memory: current values, recent history and watches.
 
-Everything here is synchronous and runs in one event-loop step, so there are no locks. `apply` takes changes
-in revision order; what it has taken is visible to every reader and queued for every interested watch before
-it returns. History is a log of events. An event carries the value that it replaced, so the state at an older
-revision is the current state with the later events undone, and a write costs nothing for history but one
-append.
+Everything here is synchronous and runs in one step of the event loop, without locks. `apply` receives changes
+in revision order; a change is visible to readers and queued for watches when it returns. History is a log of
+events. An event has the value that it replaced, so the state at an earlier revision is the current state
+without the later events, and a write costs one append.
 
-A watch has a queue of its own. A reader that falls too far behind loses the queue, not its place: it goes on
-from the log, and gets `Compacted` only when the log no longer reaches back that far.
+A watch has its own queue. A reader that is too slow loses the queue and continues from the log; it gets
+`Compacted` only when the log no longer reaches back.
 """
 
-# ruff: noqa: D102 (the contract says what the methods of a watch do)
+# ruff: noqa: D102 (documented in the contract)
 
 from __future__ import annotations
 
@@ -25,17 +24,17 @@ from .contract import Compacted, FutureRevision, KeyValue, Page, StorageEvent, S
 from .sorted_keys import SortedKeys, prefix_end
 
 QUEUE_LIMIT = 10_000
-"""Events queued for one watch before it is sent back to read the log."""
+"""Maximum number of queued events of one watch; above it, the watch continues from the log."""
 
 _revision_of = attrgetter("revision")
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How much history is kept without anyone asking for a compaction.
+    """Limits of the history that is retained without explicit compaction.
 
-    An event is forgotten once it is older than `seconds` and more than `min_events` came after it, or
-    earlier when the log outgrows `max_events` or the values that it alone still holds outgrow `max_bytes`.
+    An event is removed once it is older than `seconds` and followed by more than `min_events`, or earlier
+    when the log exceeds `max_events` or its replaced values exceed `max_bytes`.
     """
 
     seconds: float = 300.0
@@ -57,7 +56,7 @@ class KeyspaceWatch(StorageWatch):
         self._closed = False
 
     def offer(self, event: StorageEvent) -> None:
-        """Queue an event under this prefix."""
+        """Queue an event."""
         if self._lagging or event.revision <= self._position:
             return
         if len(self._queue) >= QUEUE_LIMIT:
@@ -106,7 +105,7 @@ class KeyspaceWatch(StorageWatch):
 
 
 class Keyspace:
-    """Keys, history and watches as of `revision`; `compacted` is the oldest revision that can be read."""
+    """Keys, history and watches at `revision`; `compacted` is the oldest revision that can be read."""
 
     def __init__(self, history: History) -> None:
         self.revision = 0
@@ -123,7 +122,7 @@ class Keyspace:
     def restore(
         self, live: Iterable[KeyValue], events: Iterable[StorageEvent], revision: int, compacted: int
     ) -> None:
-        """Take over a recovered state: the current values and the events since `compacted`."""
+        """Restore the current values and the events since `compacted`."""
         self.live = {item.key: item for item in live}
         self._keys = SortedKeys(self.live)
         self._log = list(events)
@@ -132,7 +131,7 @@ class Keyspace:
         self.compacted = compacted
 
     def apply(self, event: StorageEvent) -> None:
-        """Make the next change visible."""
+        """Apply the next change."""
         key = event.key
         if event.value is not None:
             if key not in self.live:
@@ -182,7 +181,7 @@ class Keyspace:
         return Page(items, revision, left > 0, left)
 
     def events_after(self, revision: int, prefix: str) -> list[StorageEvent]:
-        """Events under `prefix` later than `revision`."""
+        """Return the events with a prefix after `revision`."""
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
         if revision >= self.revision:
@@ -208,7 +207,7 @@ class Keyspace:
         return watch
 
     def unregister(self, watch: KeyspaceWatch) -> None:
-        """Forget a watch that was closed."""
+        """Remove a closed watch."""
         group = self._watches[watch.prefix]
         del group[watch]
         if not group:
@@ -222,7 +221,7 @@ class Keyspace:
                 watch.close()
 
     def _count_prefix(self, length: int, change: int) -> None:
-        """Note that a watched prefix of this length came or went."""
+        """Count the watched prefixes of a length."""
         count = self._prefix_lengths.get(length, 0) + change
         if count:
             self._prefix_lengths[length] = count
@@ -230,11 +229,11 @@ class Keyspace:
             del self._prefix_lengths[length]
 
     def mark(self, now: float) -> None:
-        """Remember which revision was current at `now`; ages of events are judged by these marks."""
+        """Record the current revision at `now`, to determine the age of events."""
         self._marks.append((now, self.revision))
 
     def compaction_due(self, now: float) -> int:
-        """The revision up to which history may be forgotten now; not above `compacted` if none may."""
+        """Return the revision up to which history can be compacted; at most `compacted` if none can."""
         rules = self._history
         due = self.compacted
         while self._marks and self._marks[0][0] <= now - rules.seconds:
@@ -250,16 +249,16 @@ class Keyspace:
 
     @property
     def overgrown(self) -> bool:
-        """Whether the log is past the limits that do not depend on time (with some slack)."""
+        """Whether the log exceeds the limits that do not depend on time, by 10 %."""
         length = len(self._log)
         if length <= self._history.min_events * 1.1:
             return False
         return length > self._history.max_events * 1.1 or self._history_bytes > self._history.max_bytes * 1.1
 
     def compact(self, revision: int) -> list[int]:
-        """Forget events up to `revision`.
+        """Remove events up to `revision`.
 
-        Returns the revisions whose records nobody needs any more: replaced values, and deletions.
+        Returns the revisions whose records are obsolete: replaced values and deletions.
         """
         if revision <= self.compacted:
             return []
@@ -277,5 +276,5 @@ class Keyspace:
 
 
 def _weight(event: StorageEvent) -> int:
-    """Bytes that only history keeps alive."""
+    """Return the bytes that only history references."""
     return 0 if event.previous is None else len(event.previous.value)

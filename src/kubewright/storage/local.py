@@ -1,13 +1,12 @@
-"""What the stores that live in this process share: everything but where a write is kept.
+"""Base of the storages in this process: everything except durability.
 
-Reads, watches, history and expiry work on a `Keyspace`. A write is checked against the visible state and
-handed to `_commit`, which makes it durable, applies it and returns: at once in memory, with the next group
-on disk. While a key has a write under way, the next writer of that key first fails if it has already lost
-against the visible state, and otherwise waits and looks again. So nobody ever sees, or is refused because
-of, a value that may yet be lost.
+Reads, watches, history and expiry use a `Keyspace`. A write is checked against the visible state and passed
+to `_commit`, which makes it durable and applies it: immediately in memory, with the next group on disk. While
+a write of a key is pending, the next writer of that key fails if it already conflicts with the visible state;
+otherwise it waits and checks again. Values that may still be lost are never visible.
 """
 
-# ruff: noqa: D102 (the contract says what the methods do)
+# ruff: noqa: D102 (documented in the contract)
 
 from __future__ import annotations
 
@@ -30,48 +29,48 @@ from .contract import (
 from .keyspace import History, Keyspace, KeyspaceWatch
 
 _TICK = 5.0
-"""Seconds between looks at the age of history."""
+"""Seconds between compactions of expired history."""
 
 
 class LocalStorage(Storage):
-    """A store whose readable state is in this process.
+    """A storage whose readable state is in this process.
 
-    `clock` gives seconds since the epoch; it dates expiry and history. Keys are removed by `expire`, which a
-    timer calls; a test with its own clock calls it itself.
+    `clock` returns seconds since the epoch, for expiry and history. `expire` deletes expired keys; a timer
+    calls it, and tests with their own clock.
     """
 
     def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._keyspace = Keyspace(history or History())
         self._deadlines: list[tuple[float, int, str]] = []
-        self._upkeep: asyncio.Task[None] | None = None
-        self._upkeep_due = asyncio.Event()
+        self._maintenance: asyncio.Task[None] | None = None
+        self._maintenance_due = asyncio.Event()
         self._pending: dict[str, list[asyncio.Future[None]]] = {}
         self._opened = False
 
     @abstractmethod
     async def _commit(self, event: StorageEvent, expires: float | None) -> None:
-        """Make a change durable and apply it; `_next_revision` has given it its revision."""
+        """Make a change durable and apply it; its revision is from `_next_revision`."""
 
     @abstractmethod
     def _next_revision(self) -> int:
-        """Take the next revision."""
+        """Return the next revision."""
 
     @abstractmethod
-    async def _forget(self, revision: int) -> None:
-        """Compact the keyspace and whatever is below it."""
+    async def _compact(self, revision: int) -> None:
+        """Compact the keyspace and its file."""
 
     async def open(self) -> None:
         self._opened = True
         self._keyspace.mark(self._clock())
-        self._upkeep = asyncio.create_task(self._keep_up(), name="storage upkeep")
+        self._maintenance = asyncio.create_task(self._maintain(), name="storage maintenance")
 
     async def close(self) -> None:
         self._opened = False
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.wait({self._upkeep})
-            self._upkeep = None
+        if self._maintenance is not None:
+            self._maintenance.cancel()
+            await asyncio.wait({self._maintenance})
+            self._maintenance = None
         self._keyspace.close_watches()
 
     async def revision(self) -> int:
@@ -94,7 +93,7 @@ class LocalStorage(Storage):
                 event = StorageEvent("put", key, value, None, revision, revision)
                 await self._commit(event, self._expiry(ttl))
                 return revision
-            await self._settled(key)
+            await self._wait_for_pending(key)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
         while True:
@@ -106,7 +105,7 @@ class LocalStorage(Storage):
                 event = StorageEvent("put", key, value, current, current.create_revision, revision)
                 await self._commit(event, self._expiry(ttl))
                 return revision
-            await self._settled(key)
+            await self._wait_for_pending(key)
 
     async def delete(self, key: str, *, expected: int) -> int:
         while True:
@@ -119,7 +118,7 @@ class LocalStorage(Storage):
                     StorageEvent("delete", key, None, current, current.create_revision, revision), None
                 )
                 return revision
-            await self._settled(key)
+            await self._wait_for_pending(key)
 
     def _expiry(self, ttl: int | None) -> float | None:
         return None if ttl is None else self._clock() + ttl
@@ -129,13 +128,13 @@ class LocalStorage(Storage):
         if expires is not None:
             self._expire_at(expires, event.revision, event.key)
         if self._keyspace.overgrown:
-            self._upkeep_due.set()
+            self._maintenance_due.set()
 
-    async def _settled(self, key: str) -> None:
-        """Wait until the write of `key` that is under way has succeeded or failed."""
-        follower = asyncio.get_running_loop().create_future()
-        self._pending[key].append(follower)
-        await follower
+    async def _wait_for_pending(self, key: str) -> None:
+        """Wait until the pending write of a key has succeeded or failed."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._pending[key].append(waiter)
+        await waiter
 
     def watch(self, prefix: str, revision: int) -> KeyspaceWatch:
         return self._keyspace.watch(prefix, revision)
@@ -143,15 +142,15 @@ class LocalStorage(Storage):
     async def compact(self, revision: int) -> None:
         if revision > self._keyspace.revision:
             raise FutureRevision(revision, self._keyspace.revision)
-        await self._forget(revision)
+        await self._compact(revision)
 
     def _expire_at(self, expires: float, revision: int, key: str) -> None:
         heapq.heappush(self._deadlines, (expires, revision, key))
         if self._deadlines[0][1] == revision:
-            self._upkeep_due.set()
+            self._maintenance_due.set()
 
     async def expire(self) -> int:
-        """Delete every key whose time has come; returns how many there were."""
+        """Delete all expired keys; return their number."""
         now = self._clock()
         removed = 0
         due: list[tuple[float, int, str]] = []
@@ -159,7 +158,7 @@ class LocalStorage(Storage):
             due.append(heapq.heappop(self._deadlines))
         while due:
             try:
-                # A key that has been written since carries another revision, and its own deadline if any.
+                # A key that was written since has another revision, and its own deadline if any.
                 await self.delete(due[-1][2], expected=due[-1][1])
                 removed += 1
             except RevisionMismatch:
@@ -171,24 +170,24 @@ class LocalStorage(Storage):
             due.pop()
         return removed
 
-    async def _keep_up(self) -> None:
-        """Expire keys in time, and let history go when it is old enough."""
-        next_look = self._clock() + _TICK
+    async def _maintain(self) -> None:
+        """Delete expired keys and compact history."""
+        next_compaction = self._clock() + _TICK
         while True:
             now = self._clock()
-            until = min(next_look, self._deadlines[0][0]) if self._deadlines else next_look
-            self._upkeep_due.clear()
+            until = min(next_compaction, self._deadlines[0][0]) if self._deadlines else next_compaction
+            self._maintenance_due.clear()
             try:
                 async with asyncio.timeout(min(_TICK, max(0.01, until - now))):
-                    await self._upkeep_due.wait()
+                    await self._maintenance_due.wait()
             except TimeoutError:
                 pass
             try:
                 await self.expire()
-                if self._clock() >= next_look or self._keyspace.overgrown:
-                    next_look = self._clock() + _TICK
-                    await self._forget(self._keyspace.compaction_due(self._clock()))
+                if self._clock() >= next_compaction or self._keyspace.overgrown:
+                    next_compaction = self._clock() + _TICK
+                    await self._compact(self._keyspace.compaction_due(self._clock()))
                     self._keyspace.mark(self._clock())
             except StorageError:
-                # The writers are told the same; the next look tries again.
+                # Writers get the same error; retried in the next round.
                 await asyncio.sleep(1.0)

@@ -1,11 +1,10 @@
-"""The file below a SQLite store: an append-only table of changes, and what may be forgotten of it.
+"""The SQLite file of a storage: an append-only table of changes.
 
-One row is one change, and its row id is its revision, so a commit is a plain append without any index. The
-current state is what remains when the rows are replayed in order; rows that a later one replaced are history
-and go when they are compacted. `facts` holds the format, the oldest readable revision and the highest
-revision ever used (which may lie above every row left).
+A row is a change and its row id the revision, so a commit is an append without an index. Replaying the rows
+in order gives the current state; replaced rows are history and are deleted by compaction. `facts` has the
+format, the oldest readable revision and the highest revision ever used (which can be above every row).
 
-These functions block. A store calls them from its one writer thread.
+These functions block; the storage calls them from its writer thread.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import NamedTuple
 from .contract import KeyValue, StorageError, StorageEvent
 
 FORMAT = 1
-"""The layout that this version writes. A file with a higher number is refused."""
+"""The format that this version writes. Files with a higher number are rejected."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -56,7 +55,7 @@ class Row(NamedTuple):
 
 
 class LogContents(NamedTuple):
-    """What a file held when it was opened."""
+    """The contents of a file when it was opened."""
 
     live: dict[str, KeyValue]
     events: list[StorageEvent]
@@ -64,7 +63,7 @@ class LogContents(NamedTuple):
     revision: int
     compacted: int
     obsolete: list[int]
-    """Rows that a compaction interrupted by a crash has left behind."""
+    """Rows that an interrupted compaction did not delete."""
 
 
 class LogFile:
@@ -78,7 +77,7 @@ class LogFile:
         self._suspect = False
 
     def size(self) -> int:
-        """Bytes on disk, with what has yet to be moved into the main file."""
+        """Return the bytes on disk, including the write-ahead log."""
         found = 0
         for path in (self.path, self.path.with_name(self.path.name + "-wal")):
             try:
@@ -88,9 +87,9 @@ class LogFile:
         return found
 
     def open(self) -> LogContents:
-        """Lock the file, make it if it is new, and read it."""
+        """Lock the file, create it if it does not exist, and read it."""
         try:
-            self._take_lock()
+            self._lock_file()
             self._connect()
             return self._recover()
         except BaseException as error:
@@ -99,13 +98,13 @@ class LogFile:
                 raise self._explain("cannot open", error) from error
             raise
 
-    def _take_lock(self) -> None:
+    def _lock_file(self) -> None:
         lock = self.path.with_name(self.path.name + ".lock")
         try:
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             if error.errno == errno.EROFS or (error.errno == errno.EACCES and self.path.exists()):
-                return  # Nobody can write here, so there is nothing to guard.
+                return  # The directory is read-only: no lock is needed.
             raise StorageError(f"cannot open the store {self.path}: {error.strerror} ({lock})") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -122,14 +121,14 @@ class LogFile:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
         except OSError:
-            pass  # A full disk: the lock holds all the same, only its owner stays unnamed.
+            pass  # A full disk: the lock is held, only its owner is not recorded.
 
     def _make_private(self) -> None:
-        """A new file is its owner's alone, and so is what SQLite puts beside it: they hold keys."""
+        """Create a new file with mode 0600, which SQLite's other files inherit: they contain secrets."""
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError:
-            pass  # It is there already, or SQLite will say what is wrong.
+            pass  # It exists, or SQLite reports the error.
 
     def _connect(self) -> None:
         self._make_private()
@@ -142,7 +141,7 @@ class LogFile:
             if not _name(error).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) or not self.path.exists():
                 raise
             database.close()
-            # `immutable` does without the files beside the database, which cannot be made here.
+            # `immutable` needs no other files, which cannot be created here.
             left = self.path.with_name(self.path.name + "-wal").exists()
             mode = "mode=ro" if left else "mode=ro&immutable=1"
             self._database = sqlite3.connect(
@@ -163,7 +162,7 @@ class LogFile:
             database.execute(f"INSERT OR IGNORE INTO facts VALUES ('format', {FORMAT})")  # noqa: S608
             database.execute("COMMIT")
         else:
-            # Shows at once whether the file can be written.
+            # Fails now if the file is not writable.
             database.execute("BEGIN IMMEDIATE")
             database.execute("UPDATE facts SET value = value WHERE name = 'format'")
             database.execute("COMMIT")
@@ -217,7 +216,7 @@ class LogFile:
         return LogContents(live, events, expiries, revision, compacted, obsolete)
 
     def _check_unchanged(self) -> None:
-        """Raise if somebody else wrote while this process held no lock, because the file was read-only."""
+        """Raise if another process wrote while this one had no lock because the file was read-only."""
         assert self._database is not None
         (last,) = self._database.execute(
             "SELECT max(coalesce((SELECT max(revision) FROM changes), 0),"
@@ -232,13 +231,13 @@ class LogFile:
             )
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Make changes durable, all or none."""
+        """Write changes durably, all or none."""
         with self._transaction() as database:
             database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", rows)
         self._committed = rows[-1].revision
 
     def forget(self, compacted: int, obsolete: Iterable[int]) -> None:
-        """Record the oldest readable revision and drop rows that are not needed any more."""
+        """Record the oldest readable revision and delete obsolete rows."""
         with self._transaction() as database:
             facts = [("compacted", compacted), ("revision", self._committed)]
             database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
@@ -265,10 +264,10 @@ class LogFile:
 
 
 class _Transaction:
-    """A transaction that explains its failure and leaves the file as it was.
+    """A transaction that reports failures as `StorageError`.
 
-    A commit that fails may still have reached the disk. Its writers have been told that it failed, so the
-    next transaction begins by removing whatever lies above the last revision that succeeded.
+    A failed commit may still have reached the disk. Its writers got an error, so the next transaction first
+    deletes the rows above the last successful revision.
     """
 
     def __init__(self, log: LogFile) -> None:
@@ -278,12 +277,12 @@ class _Transaction:
         log = self._log
         try:
             if log._suspect:
-                # A fresh connection: the failure may have been of the old one, or of a file since replaced.
+                # A new connection: the old one, or its file, may be invalid.
                 if log._database is not None:
                     log._database.close()
                     log._database = None
                 if log._lock is None:
-                    log._take_lock()
+                    log._lock_file()
                     log._connect()
                     log._check_unchanged()
                 else:
@@ -321,5 +320,5 @@ class _Transaction:
 
 
 def _name(error: sqlite3.Error) -> str:
-    """SQLite's name of the error, such as SQLITE_FULL."""
+    """Return SQLite's name of the error, such as SQLITE_FULL."""
     return getattr(error, "sqlite_errorname", None) or ""

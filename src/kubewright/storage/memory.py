@@ -1,4 +1,4 @@
-"""A store in memory: complete, fast, and gone with the process."""
+"""Storage in memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from .local import LocalStorage
 
 
 class MemoryStorage(LocalStorage):
-    """Keeps everything in this process."""
+    """Storage in memory; its contents are lost with the process."""
 
     def _next_revision(self) -> int:
         if not self._opened:
-            raise StorageError("the store is not open")
+            raise StorageError("storage is not open")
         return self._keyspace.revision + 1
 
     async def _commit(self, event: StorageEvent, expires: float | None) -> None:
         self._apply(event, expires)
 
-    async def _forget(self, revision: int) -> None:
+    async def _compact(self, revision: int) -> None:
         self._keyspace.compact(revision)

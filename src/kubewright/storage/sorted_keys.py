@@ -1,8 +1,8 @@
-"""A sorted set of keys that stays sorted while it grows.
+"""A sorted set of keys.
 
-Keys lie in chunks of bounded length, and each chunk's last key is kept aside: finding a place costs two
-binary searches, adding a key moves at most one chunk. A range is a few slices, and counting one needs only
-the chunk lengths.
+Keys are in chunks of bounded length; the last key of each chunk is also in a separate list. A lookup is two
+binary searches, an insertion moves at most one chunk, a range is a few slices, and its count needs only chunk
+lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CHUNK = 512
 
 
 def prefix_end(prefix: str) -> str | None:
-    """The smallest text above everything that begins with `prefix`; `None` when there is no such text."""
+    """Return the smallest text above all texts with a prefix; `None` if there is none."""
     for index in range(len(prefix) - 1, -1, -1):
         if prefix[index] != "\U0010ffff":
             return prefix[:index] + chr(ord(prefix[index]) + 1)
@@ -33,7 +33,7 @@ class SortedKeys:
         self._lasts = [chunk[-1] for chunk in self._chunks]
 
     def add(self, key: str) -> None:
-        """Add a key that is not there."""
+        """Add a key that is not in the set."""
         if not self._chunks:
             self._chunks.append([key])
             self._lasts.append(key)
@@ -51,7 +51,7 @@ class SortedKeys:
             self._lasts.insert(at, chunk[CHUNK - 1])
 
     def remove(self, key: str) -> None:
-        """Remove a key that is there."""
+        """Remove a key that is in the set."""
         at = bisect_left(self._lasts, key)
         chunk = self._chunks[at]
         del chunk[bisect_left(chunk, key)]
@@ -61,14 +61,14 @@ class SortedKeys:
             self._lasts[at] = chunk[-1]
 
     def _place(self, key: str | None) -> tuple[int, int]:
-        """Chunk and offset of the first key that is not below `key`; `None` means the end."""
+        """Return chunk and offset of the first key not below `key`; `None` is the end."""
         at = len(self._lasts) if key is None else bisect_left(self._lasts, key)
         if key is None or at == len(self._lasts):
             return at, 0
         return at, bisect_left(self._chunks[at], key)
 
     def count(self, low: str, high: str | None) -> int:
-        """How many keys lie in [low, high)."""
+        """Return the number of keys in [low, high)."""
         if high is not None and low >= high:
             return 0
         first, begin = self._place(low)
@@ -76,7 +76,7 @@ class SortedKeys:
         return sum(map(len, self._chunks[first:last])) - begin + end
 
     def slice(self, low: str, high: str | None, limit: int | None = None) -> list[str]:
-        """Keys in [low, high), at most `limit` of them."""
+        """Return the keys in [low, high), at most `limit`."""
         first, begin = self._place(low)
         last, end = self._place(high)
         if (first, begin) >= (last, end):

@@ -1,15 +1,14 @@
-"""The store on disk: SQLite below, memory above.
+"""Storage in a SQLite file, served from memory.
 
-Reads and watches never touch the file. Writes queue up in the event loop; one thread takes everything that
-is queued, commits it as one transaction that is on the disk when it returns, and only then are the changes
-visible, in revision order, and their writers answered. While it commits, the next group gathers. The busier
-the store, the larger the groups: one flush serves them all.
+Reads and watches never use the file. Writes are queued in the event loop; one thread commits all queued
+writes as one durable transaction. Only then are the changes visible, in revision order, and their writers
+continue. Meanwhile the next group is queued: the higher the load, the larger the groups.
 
-When a commit fails (disk full, file read-only) its writers, and those who queued up behind it, get a
-`StorageError`; reads go on, and the next write tries again.
+When a commit fails (disk full, file read-only), its writers and those queued behind it get a `StorageError`;
+reads continue, and the next write tries again.
 """
 
-# ruff: noqa: D102 (the contract says what the methods do)
+# ruff: noqa: D102 (documented in the contract)
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from .local import LocalStorage
 from .logfile import LogFile, Row
 
 _COMPACTION_BATCH = 1000
-"""Rows removed in one transaction, so that writers never wait long behind a compaction."""
+"""Rows deleted per transaction, to limit how long writers wait for a compaction."""
 
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -41,7 +40,7 @@ class _Write(NamedTuple):
 
 
 class SQLiteStorage(LocalStorage):
-    """Keeps everything in one SQLite file, for one server at a time."""
+    """Storage in one SQLite file, which one server uses at a time."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class SQLiteStorage(LocalStorage):
             try:
                 await self._drop(found.compacted, found.obsolete)
             except StorageError:
-                pass  # Left for the next start; whoever writes will hear why.
+                pass  # Retried at the next start; writers get the error.
 
     async def close(self) -> None:
         if self._thread is None:
@@ -100,7 +99,7 @@ class SQLiteStorage(LocalStorage):
 
     def _next_revision(self) -> int:
         if not self._opened:
-            raise StorageError(f"the store {self.path} is not open")
+            raise StorageError(f"storage {self.path} is not open")
         self._last_revision += 1
         return self._last_revision
 
@@ -113,7 +112,7 @@ class SQLiteStorage(LocalStorage):
         await done
 
     def _start_group(self) -> None:
-        """Hand everything that is queued to the writer thread."""
+        """Pass all queued writes to the writer thread."""
         assert self._thread is not None
         self._committing, self._queue = self._queue, []
         self._idle.clear()
@@ -131,26 +130,26 @@ class SQLiteStorage(LocalStorage):
             for event, expires, _ in group:
                 self._apply(event, expires)
         else:
-            # What queued up behind a failed group carries revisions that follow it, so it fails with it.
+            # Writes queued behind a failed group have later revisions, so they fail, too.
             group += self._queue
             self._queue = []
             self._last_revision = self._keyspace.revision
         for event, _, done in group:
-            followers = self._pending.pop(event.key)
+            waiters = self._pending.pop(event.key)
             if not done.done():
                 if error is None:
                     done.set_result(None)
                 else:
                     done.set_exception(error)
-            for follower in followers:
-                if not follower.done():
-                    follower.set_result(None)
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
         if self._queue:
             self._start_group()
         else:
             self._idle.set()
 
-    async def _forget(self, revision: int) -> None:
+    async def _compact(self, revision: int) -> None:
         if revision > self._keyspace.compacted:
             await self._drop(revision, self._keyspace.compact(revision))
 
