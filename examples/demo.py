@@ -1,8 +1,8 @@
-"""`make demo`: a control plane and an operator, broken on purpose and healed before your eyes.
+"""`make demo`: runs a control plane and an operator, and shows how the operator restores its desired state.
 
-Two real processes, `kubewright up` and `kubewright run`, and this one, which plays the user. Each step says
-what it does and checks that it came true. With `CI=1`, or without a terminal, the demo ends by itself, with
-exit code 0 only if all of it did; otherwise it leaves everything running until Ctrl-C.
+It starts two processes, `kubewright up` and `kubewright run`, and acts as a client. Each step prints what it
+does and checks the result. With `CI=1`, or without a terminal, the demo exits at the end, with code 0 if
+every step succeeded; otherwise the processes keep running until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kubewright.client.wait import condition
 
 HERE = Path(__file__).parent / "guestbook"
 CI = os.environ.get("CI", "") not in ("", "0", "false") or not sys.stdout.isatty()
-PATIENCE = 30.0
+STEP_TIMEOUT = 30.0
 
 console = Console(highlight=False)
 
 
 class Demo:
-    """The running parts and what has come true so far."""
+    """The running processes and the number of failed steps."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -49,7 +49,7 @@ class Demo:
         self.client: Client
 
     async def start(self, name: str, *arguments: str) -> asyncio.subprocess.Process:
-        """Start a part of Kubewright as a process of its own; its output goes to a file."""
+        """Start a kubewright command as a process; its output is written to a file."""
         log = (self.scratch / f"{name}.log").open("ab")
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -78,33 +78,33 @@ class Demo:
         )
 
     async def stop(self) -> None:
-        """Stop what still runs."""
+        """Stop the running processes."""
         for process in self.processes.values():
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)
         await asyncio.gather(*(process.wait() for process in self.processes.values()))
 
-    async def step(self, title: str, true: Callable[[], Awaitable[Any]]) -> None:
-        """Try until something is true, or patience runs out; say which."""
+    async def step(self, title: str, condition_met: Callable[[], Awaitable[Any]]) -> None:
+        """Wait until a condition is met, and print the result."""
         started = time.monotonic()
-        why = ""
+        reason = ""
         with console.status(title):
             while True:
                 try:
-                    if await true():
+                    if await condition_met():
                         break
-                    why = "it is not so"
+                    reason = "the condition is not met"
                 except (APIError, OSError) as error:
-                    why = str(error)
-                if time.monotonic() - started > PATIENCE:
+                    reason = str(error)
+                if time.monotonic() - started > STEP_TIMEOUT:
                     self.failures += 1
-                    console.print(f"  [red]✗[/] {title}: {why}")
+                    console.print(f"  [red]✗[/] {title}: {reason}")
                     return
                 await asyncio.sleep(0.02)
         console.print(f"  [green]✓[/] {title} [dim]{(time.monotonic() - started) * 1000:.0f} ms[/]")
 
-    async def refused(self, title: str, write: Awaitable[Any]) -> None:
-        """A write that must be refused; show what the server says."""
+    async def rejected(self, title: str, write: Awaitable[Any]) -> None:
+        """Send a write that must be rejected, and print the message of the API server."""
         try:
             await write
         except Invalid as error:
@@ -112,20 +112,20 @@ class Demo:
             console.print(f"    [dim]{error.message}[/]", soft_wrap=True)
             return
         self.failures += 1
-        console.print(f"  [red]✗[/] {title}: it was accepted")
+        console.print(f"  [red]✗[/] {title}: the request was accepted")
 
     async def show(self, *kinds: str) -> None:
-        """Print objects as kubectl would: the server makes the table."""
+        """Print objects as kubectl does, with the table of the API server."""
         for kind in kinds:
             for line in await table(self.client, kind):
                 console.print(f"    [cyan]{line}[/]")
 
 
 async def table(client: Client, kind: str) -> list[str]:
-    """The table that the server makes of a kind in the default namespace."""
-    made = await client.table(kind, namespace="default")
-    columns = [each["name"].upper() for each in made["columnDefinitions"] if not each.get("priority")]
-    rows = [[str(cell) for cell in row["cells"][: len(columns)]] for row in made["rows"]]
+    """Return the table of a kind in the default namespace, formatted by the API server."""
+    response = await client.table(kind, namespace="default")
+    columns = [each["name"].upper() for each in response["columnDefinitions"] if not each.get("priority")]
+    rows = [[str(cell) for cell in row["cells"][: len(columns)]] for row in response["rows"]]
     widths = [max(len(row[n]) for row in [columns, *rows]) for n in range(len(columns))]
     return [
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -133,20 +133,20 @@ async def table(client: Client, kind: str) -> list[str]:
     ]
 
 
-async def play(demo: Demo) -> None:
-    """The whole piece."""
-    console.rule("a control plane")
+async def run_steps(demo: Demo) -> None:
+    """Run all steps."""
+    console.rule("start a control plane")
     await demo.start("control-plane", "up", "--kubeconfig", str(demo.kubeconfig))
 
-    async def answers() -> bool:
+    async def is_ready() -> bool:
         if not demo.kubeconfig.exists():
             return False
         demo.client = Client.connect(demo.kubeconfig)
         return bool((await demo.client.version())["gitVersion"])
 
-    await demo.step("kubewright up: Kubernetes answers, with no Docker and no etcd", answers)
+    await demo.step("kubewright up: the API server is ready, without Docker or etcd", is_ready)
 
-    console.rule("an operator")
+    console.rule("start an operator")
     await demo.start_operator()
     client = demo.client
     sample = yaml.safe_load((HERE / "sample.yaml").read_text())
@@ -171,65 +171,65 @@ async def play(demo: Demo) -> None:
     async def available() -> Any:
         return condition("Available")(await client.get(Guestbook, "visitors", namespace="default"))
 
-    await demo.step("kubewright run: the operator installs its API", defined)
-    await demo.step("apply a guestbook; the defaulting webhook fills in its type", applied)
-    await demo.step("the controller makes a Deployment of 3", lambda: deployment_has(3))
-    await demo.step("and a ConfigMap", lambda: settings_are("Name"))
-    await demo.step("and says so in the status", available)
+    await demo.step("kubewright run: the operator installs its CRD", defined)
+    await demo.step("apply a Guestbook: the defaulting webhook sets its type", applied)
+    await demo.step("the controller creates a Deployment with 3 replicas", lambda: deployment_has(3))
+    await demo.step("the controller creates a ConfigMap", lambda: settings_are("Name"))
+    await demo.step("the controller sets the condition Available", available)
     await demo.show("guestbooks", "deployments", "configmaps")
 
-    console.rule("break things")
+    console.rule("change objects of the operator")
     old = await client.get(Deployment, "visitors", namespace="default")
     await client.delete(Deployment, "visitors", namespace="default")
 
-    async def remade() -> bool:
+    async def recreated() -> bool:
         new = await client.get(Deployment, "visitors", namespace="default")
         return new.metadata.uid != old.metadata.uid
 
-    await demo.step("delete the Deployment: it is made again", remade)
+    await demo.step("delete the Deployment: it is created again", recreated)
     change = patches.merge_patch({"spec": {"replicas": 9}})
     await client.patch(Deployment, change, name="visitors", namespace="default")
-    await demo.step("scale it by hand to 9: it is put back to 3", lambda: deployment_has(3))
+    await demo.step("scale the Deployment to 9: it is scaled back to 3", lambda: deployment_has(3))
     await client.patch(
         ConfigMap,
         patches.merge_patch({"data": {"type": "Nonsense"}}),
         name="visitors-conf",
         namespace="default",
     )
-    await demo.step("edit the ConfigMap by hand: it is put right", lambda: settings_are("Name"))
+    await demo.step("edit the ConfigMap: the change is reverted", lambda: settings_are("Name"))
 
     def edit(spec: dict[str, Any]) -> Awaitable[Any]:
         return client.patch(
             Guestbook, patches.merge_patch({"spec": spec}), name="visitors", namespace="default"
         )
 
-    await demo.refused("size 11 is refused by the schema", edit({"size": 11}))
-    await demo.refused("another type is refused by the schema", edit({"type": "Fax"}))
-    await demo.refused("moving the settings is refused by the webhook", edit({"configMapName": "other"}))
+    await demo.rejected("size 11 is rejected by the schema", edit({"size": 11}))
+    await demo.rejected("an unknown type is rejected by the schema", edit({"type": "Fax"}))
+    await demo.rejected("another configMapName is rejected by the webhook", edit({"configMapName": "other"}))
 
     console.rule("kill the operator")
     operator = demo.processes["operator"]
     operator.kill()
     await operator.wait()
     await client.delete(ConfigMap, "visitors-conf", namespace="default")
-    console.print("  killed it, and deleted the ConfigMap behind its back")
+    console.print("  killed the operator and deleted the ConfigMap")
     await demo.start_operator()
-    await demo.step("started again, it puts right what happened meanwhile", lambda: settings_are("Name"))
+    await demo.step("after a restart the operator creates the ConfigMap again", lambda: settings_are("Name"))
 
-    async def grown() -> Any:
+    async def resized() -> Any:
         return await edit({"size": 5})
 
-    await demo.step("change the guestbook to size 5", grown)
-    await demo.step("the Deployment follows", lambda: deployment_has(5))
+    await demo.step("change the size of the Guestbook to 5", resized)
+    await demo.step("the Deployment is scaled to 5", lambda: deployment_has(5))
     await demo.show("guestbooks", "deployments", "configmaps")
 
 
 async def main() -> int:
-    """Play; stay if somebody is watching."""
+    """Run the demo; on a terminal, keep the processes running."""
     with tempfile.TemporaryDirectory(prefix="kubewright-demo-") as scratch:
         demo = Demo(Path(scratch))
         try:
-            await play(demo)
+            await run_steps(demo)
             console.rule()
             if demo.failures:
                 console.print(f"[red]{demo.failures} steps failed.[/] Logs:")
@@ -238,12 +238,12 @@ async def main() -> int:
                         f"[bold]{name}[/]\n{(demo.scratch / f'{name}.log').read_text()[-3000:]}", markup=False
                     )
             elif not CI:
-                console.print("Everything is still running. In another terminal:\n")
+                console.print("The processes are still running. In another terminal:\n")
                 console.print(f"  export KUBECONFIG={demo.kubeconfig}")
                 console.print("  kubectl get guestbooks,deployments,configmaps")
                 console.print("  kubectl edit guestbook visitors")
-                console.print("  kubectl delete guestbook visitors   # and what it owns goes with it")
-                console.print(f"  tail -f {demo.scratch}/operator.log\n\nCtrl-C ends it.")
+                console.print("  kubectl delete guestbook visitors   # deletes owned objects as well")
+                console.print(f"  tail -f {demo.scratch}/operator.log\n\nPress Ctrl-C to stop.")
                 await asyncio.Event().wait()
             return 1 if demo.failures else 0
         finally:

@@ -67,14 +67,14 @@ def pod_for(at: At) -> Pod:
 
 
 class AtReconciler:
-    """Moves objects from phase to phase."""
+    """Reconciles objects through their phases."""
 
     def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
         self.now = now
 
     async def reconcile(self, at: At, ctx: Context[At]) -> Result | None:
         """Wait for the time, run the Pod, wait for its end."""
-        phase = at.status.phase if at.status is not None else None
+        phase = at.status.phase
         if phase is None:
             phase = await self._move(at, Phase.PENDING, ctx)
         if phase is Phase.PENDING:
@@ -86,11 +86,10 @@ class AtReconciler:
             pod = await self._pod(at, ctx)
             if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
                 await self._move(at, Phase.DONE, ctx)
-                ctx.event("Normal", "Done", f"the pod {pod.metadata.name} has {pod.status.phase.lower()}")
+                ctx.event("Normal", "Done", f"Pod {pod.metadata.name} has {pod.status.phase.lower()}")
         return None
 
     async def _move(self, at: At, phase: Phase, ctx: Context[At]) -> Phase:
-        at.status = at.status or AtStatus()
         at.status.phase = phase
         await ctx.update_status()
         return phase
@@ -106,15 +105,15 @@ class AtReconciler:
             except AlreadyExists:
                 pod = await ctx.client.uncached.get(Pod, name, namespace=namespace)
         if not is_controlled_by(pod, at):
-            raise RuntimeError(f"the pod {pod.metadata.name} belongs to somebody else")
+            raise RuntimeError(f"pod {pod.metadata.name} has another owner")
         return pod
 
 
 def make_operator(now: Callable[[], datetime] = utc_now) -> Operator:
-    """The operator, going by a clock."""
-    made = Operator("at")
-    made.reconcile(At, owns=(Pod,))(AtReconciler(now).reconcile)
-    return made
+    """Return the operator with a clock."""
+    at_operator = Operator("at")
+    at_operator.reconcile(At, owns=(Pod,))(AtReconciler(now).reconcile)
+    return at_operator
 
 
 operator = make_operator()

@@ -154,7 +154,6 @@ class Autoscaling:
         if not found:
             await self._say(autoscaler, "False", "NoMetrics", "nothing is known of its containers", ctx)
             return Result(requeue_after=EVERY)
-        autoscaler.status = autoscaler.status or AutoscalerStatus()
         autoscaler.status.recommendations = found
         await self._say(autoscaler, "True", "FromMetrics", f"for {len(found)} containers", ctx)
         if self._may_change(autoscaler, deployment) and _give(deployment, found):
@@ -188,7 +187,6 @@ class Autoscaling:
         message: str,
         ctx: Context[VerticalAutoscaler],
     ) -> None:
-        autoscaler.status = autoscaler.status or AutoscalerStatus()
         provided = Condition(type="RecommendationProvided", status=status, reason=reason, message=message)
         set_condition(autoscaler.status, provided)
         await ctx.update_status()

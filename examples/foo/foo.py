@@ -1,6 +1,6 @@
-"""Foo: a Deployment kept in shape, in the manner of Kubernetes' sample-controller.
+"""Foo: a controller for a Deployment, after Kubernetes' sample-controller.
 
-A Deployment of that name which belongs to somebody else is not touched: an event and an error say so.
+A Deployment of the same name with another owner is not changed; an event and an error report it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kubewright.api.owners import is_controlled_by
 
 
 class FooSpec(Spec):
-    """A deployment to keep."""
+    """Desired state of a Foo."""
 
     deployment_name: str
     replicas: Annotated[Int32, Ge(1), Le(10)]
 
 
 class FooStatus(Status):
-    """What the deployment has."""
+    """Observed state of a Foo."""
 
     available_replicas: Int32 | None = None
 
@@ -35,18 +35,18 @@ class FooStatus(Status):
     annotations={"api-approved.kubernetes.io": "unapproved, experimental-only"},
 )
 class Foo(CustomResource[FooSpec, FooStatus]):
-    """Keeps a deployment."""
+    """Manages a Deployment."""
 
 
 class ResourceExists(Exception):
-    """The Deployment belongs to somebody else."""
+    """The Deployment has another owner."""
 
 
 operator = Operator("foo")
 
 
 def deployment_for(foo: Foo) -> Deployment:
-    """The Deployment that a Foo wants."""
+    """Return the desired Deployment of a Foo."""
     labels = {"app": "nginx", "controller": foo.name}
     return Deployment(
         metadata=ObjectMeta(name=foo.spec.deployment_name, namespace=foo.metadata.namespace),
@@ -63,9 +63,9 @@ def deployment_for(foo: Foo) -> Deployment:
 
 @operator.reconcile(Foo, owns=(Deployment,), workers=2)
 async def reconcile(foo: Foo, ctx: Context[Foo]) -> None:
-    """Make the Deployment, keep its size, and tell how much of it is there."""
+    """Create the Deployment, set its replicas, and report the available ones."""
     if not foo.spec.deployment_name:
-        ctx.log.error("spec.deploymentName is empty; nothing to do until it is not")
+        ctx.log.error("spec.deploymentName is empty, not reconciling")
         return
     try:
         deployment = await ctx.client.get(
@@ -82,7 +82,6 @@ async def reconcile(foo: Foo, ctx: Context[Foo]) -> None:
         deployment.spec.replicas = foo.spec.replicas
         await ctx.client.update(deployment)
     available = (deployment.status.available_replicas if deployment.status is not None else None) or 0
-    foo.status = foo.status or FooStatus()
     if foo.status.available_replicas != available:
         foo.status.available_replicas = available
         await ctx.update_status()

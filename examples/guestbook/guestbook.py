@@ -1,4 +1,4 @@
-"""Guestbook: the quick start. A kind, a controller that keeps a Deployment and a ConfigMap, two webhooks.
+"""Guestbook, the quick start: a kind, a controller for a Deployment and a ConfigMap, and two webhooks.
 
 kubewright up --kubeconfig kubeconfig
 KUBECONFIG=kubeconfig kubewright run guestbook --development
@@ -31,29 +31,29 @@ FORBIDDEN_NAMES = ("admin", "root")
 
 
 class GuestbookSpec(Spec):
-    """What the guestbook should be."""
+    """Desired state of a guestbook."""
 
     size: Annotated[int, Ge(1), Le(10)]
-    """How many instances to run."""
+    """Number of replicas."""
 
     config_map_name: Annotated[str, MinLen(1), MaxLen(15)]
-    """The ConfigMap that holds the settings."""
+    """Name of the ConfigMap with the settings."""
 
     type: Literal["Phone", "Address", "Name"] | None = None
-    """What guests write down; names, if nothing is said."""
+    """What guests enter; Name by default."""
 
 
 class GuestbookStatus(Status):
-    """What was seen of the guestbook."""
+    """Observed state of a guestbook."""
 
     active: str | None = None
-    """The Deployment that serves it."""
+    """Name of the Deployment."""
 
     standby: list[str] | None = None
-    """Instances that are not serving yet."""
+    """Names of instances that are not ready."""
 
     conditions: Annotated[list[Condition] | None, ListMap("type")] = None
-    """What is the matter with it."""
+    """Current conditions."""
 
 
 @resource(
@@ -75,7 +75,7 @@ operator = Operator("guestbook")
 
 
 def labels_of(guestbook: Guestbook) -> dict[str, str]:
-    """The labels of everything that belongs to a guestbook."""
+    """Return the labels of the objects of a guestbook."""
     return {
         "app.kubernetes.io/name": "guestbook",
         "app.kubernetes.io/instance": guestbook.name,
@@ -83,7 +83,7 @@ def labels_of(guestbook: Guestbook) -> dict[str, str]:
 
 
 def settings_for(guestbook: Guestbook) -> ConfigMap:
-    """The settings that the instances read."""
+    """Return the desired ConfigMap."""
     return ConfigMap(
         metadata=ObjectMeta(name=guestbook.spec.config_map_name, labels=labels_of(guestbook)),
         data={"type": guestbook.spec.type or "Name"},
@@ -91,7 +91,7 @@ def settings_for(guestbook: Guestbook) -> ConfigMap:
 
 
 def deployment_for(guestbook: Guestbook) -> Deployment:
-    """The instances."""
+    """Return the desired Deployment."""
     labels = labels_of(guestbook)
     container = Container(
         name="guestbook",
@@ -112,12 +112,13 @@ def deployment_for(guestbook: Guestbook) -> Deployment:
 
 @operator.reconcile(Guestbook, owns=(Deployment, ConfigMap))
 async def reconcile(guestbook: Guestbook, ctx: Context[Guestbook]) -> None:
-    """Keep the Deployment and the ConfigMap of a guestbook, and say so in its status."""
-    changes = await ctx.ensure([settings_for(guestbook), deployment_for(guestbook)])
-    if changes:
-        ctx.log.info("wrote %s", ", ".join(changes.applied + changes.deleted))
-        ctx.event("Normal", "Synced", f"wrote {', '.join(changes.applied + changes.deleted)}")
-    status = guestbook.status = guestbook.status or GuestbookStatus()
+    """Apply the Deployment and the ConfigMap of a guestbook, and update its status."""
+    result = await ctx.ensure([settings_for(guestbook), deployment_for(guestbook)])
+    if result:
+        changed = ", ".join(result.applied + result.deleted)
+        ctx.log.info("synced owned objects", extra={"changed": changed})
+        ctx.event("Normal", "Synced", f"Updated {changed}")
+    status = guestbook.status
     status.active = guestbook.metadata.name
     status.conditions = status.conditions or []
     set_condition(
@@ -126,7 +127,7 @@ async def reconcile(guestbook: Guestbook, ctx: Context[Guestbook]) -> None:
             type="Available",
             status="True",
             reason="Synced",
-            message="the Deployment and its settings are as they should be",
+            message="The Deployment and the ConfigMap are up to date",
             observed_generation=guestbook.metadata.generation,
         ),
     )
@@ -134,20 +135,18 @@ async def reconcile(guestbook: Guestbook, ctx: Context[Guestbook]) -> None:
 
 
 @operator.default(Guestbook)
-def fill(guestbook: Guestbook) -> None:
-    """Guests leave their names unless something else is asked for."""
+def set_defaults(guestbook: Guestbook) -> None:
+    """Set the type to Name if it is missing."""
     if guestbook.spec.type is None:
         guestbook.spec.type = "Name"
 
 
 @operator.validate(Guestbook)
-def check(new: Guestbook, old: Guestbook | None) -> Iterable[FieldError]:
-    """Some names are taken, and settings do not move once they have a place."""
+def validate(new: Guestbook, old: Guestbook | None) -> Iterable[FieldError]:
+    """Reject reserved names and changes of the ConfigMap name."""
     if new.metadata.name in FORBIDDEN_NAMES:
         yield FieldError.invalid(
             "metadata.name", new.metadata.name, f"must not be {' or '.join(FORBIDDEN_NAMES)}"
         )
     if old is not None and new.spec.config_map_name != old.spec.config_map_name:
-        yield FieldError.forbidden(
-            "spec.configMapName", "settings stay where they are; make another guestbook"
-        )
+        yield FieldError.forbidden("spec.configMapName", "field is immutable; create another guestbook")

@@ -65,13 +65,13 @@ operator = Operator("memcached")
 
 
 def version_of(image: str) -> str:
-    """The tag of an image; a registry may have a port, and an image no tag."""
+    """Return the tag of an image, or latest."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     return tag or "latest"
 
 
 def deployment_for(memcached: Memcached) -> Deployment:
-    """The instances, with as few rights as they need."""
+    """Return the desired Deployment, with a restricted security context."""
     image = os.environ.get("MEMCACHED_IMAGE") or IMAGE
     selector = {
         "app.kubernetes.io/name": "memcached",
@@ -108,9 +108,8 @@ def deployment_for(memcached: Memcached) -> Deployment:
     )
 
 
-def say(memcached: Memcached, type: str, status: str, reason: str, message: str) -> None:
+def report(memcached: Memcached, type: str, status: str, reason: str, message: str) -> None:
     """Set a condition."""
-    memcached.status = memcached.status or MemcachedStatus()
     generation = memcached.metadata.generation
     set_condition(
         memcached.status,
@@ -120,9 +119,9 @@ def say(memcached: Memcached, type: str, status: str, reason: str, message: str)
 
 @operator.reconcile(Memcached, owns=(Deployment,))
 async def reconcile(memcached: Memcached, ctx: Context[Memcached]) -> Result | None:
-    """Have as many instances as asked for."""
-    if memcached.status is None or not memcached.status.conditions:
-        say(memcached, "Available", "Unknown", "Reconciling", "the first look has begun")
+    """Scale the Deployment to the desired size."""
+    if not memcached.status.conditions:
+        report(memcached, "Available", "Unknown", "Reconciling", "Starting the first reconcile")
         await ctx.update_status()
     name = memcached.name
     try:
@@ -131,25 +130,25 @@ async def reconcile(memcached: Memcached, ctx: Context[Memcached]) -> Result | N
         await ctx.client.create(ctx.own(deployment_for(memcached)))
         return Result(requeue_after=60)
     if not is_controlled_by(deployment, memcached):
-        say(memcached, "Available", "False", "Conflict", f"a Deployment {name} of somebody else exists")
+        report(memcached, "Available", "False", "Conflict", f"Deployment {name} has another owner")
         await ctx.update_status()
         return None
     assert deployment.spec is not None
     if deployment.spec.replicas != memcached.spec.size:
         deployment.spec.replicas = memcached.spec.size
         await ctx.client.update(deployment)
-    message = f"the Deployment {name} has {memcached.spec.size} replicas"
-    say(memcached, "Available", "True", "Reconciling", message)
+    message = f"Deployment {name} has {memcached.spec.size} replicas"
+    report(memcached, "Available", "True", "Reconciling", message)
     await ctx.update_status()
     return None
 
 
 @operator.finalize(Memcached)
 async def finalize(memcached: Memcached, ctx: Context[Memcached]) -> None:
-    """Say goodbye; the object stays until this has succeeded."""
+    """Report the deletion; the object is deleted when this has succeeded."""
     name = memcached.metadata.name
-    say(memcached, "Degraded", "Unknown", "Finalizing", f"clean-up of {name} has begun")
+    report(memcached, "Degraded", "Unknown", "Finalizing", f"Cleanup of {name} has started")
     await ctx.update_status()
     ctx.event("Warning", "Deleting", f"{name} is being deleted from {memcached.metadata.namespace}")
-    say(memcached, "Degraded", "True", "Finalizing", f"clean-up of {name} is done")
+    report(memcached, "Degraded", "True", "Finalizing", f"Cleanup of {name} is finished")
     await ctx.update_status()

@@ -303,7 +303,7 @@ async def test_a_job_of_somebody_else_with_its_name_is_left_alone(world):
 async def test_an_object_that_is_gone_is_nothing_to_do(world):
     async with world.running(alone(world)):
         await world.client.create(cron_job(world))
-        await world.wait_for(v1.CronJob, "hello", lambda obj: obj.status is not None)
+        await world.wait_for(v1.CronJob, "hello", lambda obj: obj.status.conditions)
         await world.client.delete(v1.CronJob, "hello")
         other = await world.client.create(cron_job(world, "other"))
         await first_run(world, other)

@@ -24,7 +24,7 @@ from kubewright.api.times import now as utc_now
 from kubewright.controller import generation_changed
 
 from .schedule import Schedule, ScheduleError
-from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, CronJobStatus, TemplateMetadata
+from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, TemplateMetadata
 
 SCHEDULED_AT = f"{GROUP}/scheduled-at"
 """On Jobs: the time that the run was due at."""
@@ -100,9 +100,8 @@ class CronJobReconciler:
 
     async def reconcile(self, cron_job: CronJob, ctx: Context[CronJob]) -> Result | None:
         """Start what is due, and say what runs."""
-        cron_job.status = cron_job.status or CronJobStatus()
         if not cron_job.status.conditions:
-            self._say(cron_job, "Progressing", "Unknown", "Reconciling", "the first look has begun")
+            self._say(cron_job, "Progressing", "Unknown", "Reconciling", "Starting the first reconcile")
             await ctx.update_status()
         status = cron_job.status
         jobs = await self._jobs(cron_job, ctx)
@@ -191,7 +190,6 @@ class CronJobReconciler:
                 await ctx.client.delete(job, propagation="Background", missing_ok=True)
         job = ctx.own(job_for(cron_job, due))
         status = cron_job.status
-        assert status is not None
         try:
             await ctx.client.create(job)
         except AlreadyExists:
@@ -214,7 +212,6 @@ class CronJobReconciler:
         await ctx.update_status()
 
     def _say(self, cron_job: CronJob, type: str, status: str, reason: str, message: str) -> None:
-        assert cron_job.status is not None
         condition = Condition(
             type=type,
             status=status,
