@@ -27,7 +27,7 @@ from kubewright.cli import main
         (("--service-cluster-ip-range", "x"), "'--service-cluster-ip-range': 'x' does not appear to be"),
         (("--client-ca-file", "empty"), "empty contains no PEM certificates"),
         (("--token-auth-file", "missing"), "missing: No such file or directory"),
-        (("--store", "foo:bar"), "there is no storage 'foo'; use memory:"),
+        (("--store", "foo:bar"), "unknown storage 'foo'; use memory:"),
         (("--port", "99999"), "99999 is not in the range"),
     ],
 )
@@ -84,4 +84,4 @@ def test_a_kubeconfig_of_ours_is_replaced(text: str, tmp_path: Path, monkeypatch
     (tmp_path / "kubeconfig").write_text(text)
     # It gets as far as the next problem.
     result = CliRunner().invoke(main, ["up", "--store", "foo:bar"])
-    assert "there is no storage" in result.output
+    assert "unknown storage" in result.output

@@ -110,7 +110,7 @@ async def test_anybody_may_do_anything_without_rbac() -> None:
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("--store", "foo:bar"), "there is no storage 'foo'"),
+        (("--store", "foo:bar"), "unknown storage 'foo'"),
         (("--token-auth-file", "/nosuch/file"), "/nosuch/file: No such file"),
         (("--client-ca-file", __file__), "contains no PEM certificates"),
         (("--service-cluster-ip-range", "foo"), "'foo' does not appear to be"),
