@@ -1,10 +1,11 @@
-"""A small frame for measuring CPU per operation.
+"""Measure CPU per operation.
 
 A topic is a module in this folder with a function `benchmarks() -> list[Benchmark]`. Each benchmark is a
-callable that does `operations` operations; it is called until the clock can be trusted, several times over,
-and the best round counts, because everything else that runs on a machine only ever adds. CPU time is
-measured, not the time on the wall, unless the name says so, and the garbage collector is set as the process
-entry points set it. What needs something that is not there raises `Unavailable` and is skipped by name.
+callable that does `operations` operations; it is repeated until a round is long enough for the clock's
+resolution, and the best of several rounds counts, because other load on the machine only adds time. CPU time
+is measured, not wall time, unless the name says so; the garbage collector is configured as in the entry
+points of the process. A benchmark whose dependency is missing raises `Unavailable` and is reported as
+skipped.
 
     python -m bench              every topic
     python -m bench api builtins these topics
@@ -25,16 +26,16 @@ SELF_TIMED_SECONDS = 4.0
 
 
 class Unavailable(Exception):
-    """Something that a measurement needs is not installed or cannot run here; says what."""
+    """A dependency of the benchmark is not installed or cannot run here; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """One thing to measure.
+    """One measurement.
 
-    `run` may be a coroutine function. With `self_timed` it returns the CPU seconds it wants counted, for work
-    that happens in another process; with `target_mb` or `memory` it returns megabytes. Give a target in the
-    unit that reads best.
+    `run` may be a coroutine function. With `self_timed` it returns the CPU seconds to count, for work
+    that happens in another process; with `target_mb` or `memory` it returns megabytes. Set one target, in
+    the most readable unit.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Benchmark:
 
     @property
     def reports(self) -> bool:
-        """Whether `run` says what it measured."""
+        """Whether `run` returns the measured value."""
         return self.self_timed or self.in_megabytes
 
     @property
@@ -68,7 +69,7 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a benchmark cost, in CPU seconds per operation, or in megabytes."""
+    """Cost of a benchmark in CPU seconds per operation, or in megabytes."""
 
     benchmark: Benchmark
     cost: float
@@ -129,7 +130,7 @@ async def _measure_async(benchmark: Benchmark, run: Callable[[], Awaitable[objec
 
 
 def _repeats(seconds: float) -> int:
-    """How often what took so long on the wall is done again."""
+    """Number of rounds for a benchmark of this wall time."""
     return min(ROUNDS - 1, int(SELF_TIMED_SECONDS / max(seconds, 1e-6)))
 
 
@@ -144,7 +145,8 @@ def _calls_per_round(one_call: float) -> int:
 
 
 def raise_gc_thresholds() -> None:
-    """Cyclic collection costs more than parsing; long-running processes make it rare, and so do we here."""
+    """Set the collector's thresholds as long-running processes do: collection would cost more than
+    parsing."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

@@ -1,7 +1,7 @@
 """`python -m bench [topic ...]`: print CPU per operation beside its target.
 
-A topic or a figure that needs something that is not there says so and is passed over; the last lines count
-what was measured and name what is over its target.
+Topics and benchmarks with missing dependencies are reported as skipped; the last lines count the results and
+name those over their target.
 """
 
 from __future__ import annotations

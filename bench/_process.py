@@ -1,7 +1,7 @@
 """A server in a process of its own: its CPU time, its memory, and requests to it over TLS.
 
-What a server costs is read from outside, before and after, so that the client's work is not counted. The
-bytecode cache is on in the processes started here, whatever this process was told, because users have it.
+The cost of a server is the difference of its process's CPU time, so that the client's work is not counted.
+The bytecode cache is enabled in the processes started here, as it is for users.
 """
 
 # ruff: noqa: ASYNC240 (files around a measurement may block)
@@ -47,7 +47,7 @@ class Process:
 
     def cpu(self) -> float:
         """CPU seconds so far."""
-        # Linux numbers the CPU clock of a process so; see clock_getcpuclockid(3).
+        # Clock id of another process's CPU clock on Linux; see clock_getcpuclockid(3).
         return time.clock_gettime((~self.popen.pid << 3) | 2)
 
     def rss(self) -> float:
@@ -108,7 +108,7 @@ async def together(numbers: range, one: Callable[[int], Awaitable[object]]) -> N
 
 @contextlib.asynccontextmanager
 async def session(context: ssl.SSLContext) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client that keeps its connections and asks for no compression."""
+    """An aiohttp session with keep-alive and without compression."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=context, limit=0),
         timeout=aiohttp.ClientTimeout(total=None),

@@ -1,4 +1,4 @@
-"""The words of the API: quantities, selectors, JSONPath, metadata-only reading, list splitting, imports."""
+"""API types: quantities, selectors, JSONPath, metadata-only reading, list splitting, imports."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ async def create(server: Server, name: str, size: int = 1000) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one server's process cost: CPU seconds per operation, and its memory in MB before and after."""
+    """Cost of one server process: CPU seconds per operation, and its memory in MB before and after."""
 
     get: float
     create: float
@@ -209,7 +209,7 @@ async def fanout_cost(watchers: int = 100, burst: int = 20, bursts: int = 30) ->
 
 
 def benchmarks() -> list[Benchmark]:
-    """What is measured: all but the last in one run of the server, the better of two."""
+    """The benchmarks: all but the last in one run of the server, the better of two."""
     runs = [asyncio.run(_costs()) for _ in range(2)]
 
     def best(field: str) -> Callable[[], float]:

@@ -1,4 +1,4 @@
-"""Built-in types: what reading, writing and importing them costs."""
+"""Built-in types: decoding, encoding and importing them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The cache: what it costs to follow 10,000 custom resources of about 2.3 KB, beside other Python libraries.
+"""The cache: cost of watching 10,000 custom resources of about 2.3 KB, compared with other Python libraries.
 
-A server is started (`kubewright up`, or the one of `BENCH_KUBECONFIG`) and loaded. Then programs that hold
-the state of the kind (`bench/peers`, ours and those of the libraries that are installed) are started one
-after the other, and CPU time and resident memory are read from outside, process start included, when they
-say that they are in sync. Then objects are changed, and each program says when its handler sees that.
+A server is started (`kubewright up`, or the one of `BENCH_KUBECONFIG`) and loaded. Then programs that cache
+the objects of the kind (`bench/peers`: Kubewright and the other libraries that are installed) are started one
+after the other. CPU time and resident memory of each process, including its start, are read when it reports
+that it has synced. Then objects are changed, and each program reports when its handler is called.
 
-What programs print: `synced COUNT TIME`, then `seen SEQUENCE TIME` for each change of `spec.seq`; times are
-of the monotonic clock, which all processes share.
+Output of the programs: `synced COUNT TIME`, then `seen SEQUENCE TIME` for each change of `spec.seq`; times
+are of the monotonic clock, which all processes share.
 """
 
 # ruff: noqa: ASYNC220 (processes and files around a measurement may block)
@@ -42,7 +42,7 @@ START_TIMEOUT = 120.0
 
 
 class WidgetSpec(Spec):
-    """What the load is made of."""
+    """Spec of the objects of the load."""
 
     image: str = ""
     replicas: int = 0
@@ -130,7 +130,7 @@ def server() -> Iterator[str]:
 
 
 async def load(kubeconfig: str) -> None:
-    """Make sure that the objects are there."""
+    """Create the objects that do not exist yet."""
     async with Client.connect(kubeconfig, metrics=False) as client:
         if await client.list(DEFINITION, fields={"metadata.name": "widgets.bench.example.dev"}) == []:
             await client.create(definition())
@@ -155,7 +155,7 @@ async def load(kubeconfig: str) -> None:
 
 @dataclass(slots=True)
 class Program:
-    """A running program and what it has said."""
+    """A running program and its output."""
 
     process: subprocess.Popen[str]
     synced: threading.Event = field(default_factory=threading.Event)
@@ -163,7 +163,7 @@ class Program:
     seen: dict[int, float] = field(default_factory=dict)
 
     def listen(self) -> None:
-        """Read what it says until it ends."""
+        """Read its output until it exits."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             words = line.split()
@@ -185,20 +185,20 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a program cost."""
+    """Cost of a program."""
 
     cpu: float
     rss: float
     latencies: tuple[float, ...]
 
     def percentile(self, share: float) -> float:
-        """Milliseconds from the answer to a write until the handler saw it."""
+        """Milliseconds from the response to a write until the call of the handler."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1e3 if ordered else float("nan")
 
 
 async def measure(name: str, kubeconfig: str, *, latency: bool = True, **environment: str) -> Cost | None:
-    """Start a program, wait until it is in sync, change objects; `None` if it does not get that far."""
+    """Start a program, wait for its sync, change objects; `None` if it does not sync."""
     environ = {**os.environ, "KUBECONFIG": kubeconfig, "EXPECT": str(OBJECTS), **environment}
     process = subprocess.Popen(
         [sys.executable, str(PROGRAMS / f"{name}.py")],
@@ -221,8 +221,8 @@ async def measure(name: str, kubeconfig: str, *, latency: bool = True, **environ
 
 
 async def latencies(program: Program, kubeconfig: str) -> tuple[float, ...]:
-    """Change objects at a steady pace; how long after each answer the program saw it."""
-    answered: dict[int, float] = {}
+    """Change objects at a constant rate; return the delay between each response and the program's event."""
+    responded: dict[int, float] = {}
     async with Client.connect(kubeconfig, metrics=False) as client:
         first, begun = int(time.time() * 1000) % 10**9 * 1000, time.monotonic()
         for index in range(UPDATES):
@@ -231,20 +231,20 @@ async def latencies(program: Program, kubeconfig: str) -> tuple[float, ...]:
             await client.patch(
                 WIDGET, merge_patch({"spec": {"seq": first + index}}), name=name, namespace="load"
             )
-            answered[first + index] = time.monotonic()
+            responded[first + index] = time.monotonic()
     await asyncio.sleep(0.5)
-    return tuple(program.seen[each] - at for each, at in answered.items() if each in program.seen)
+    return tuple(program.seen[each] - at for each, at in responded.items() if each in program.seen)
 
 
 async def compare(kubeconfig: str) -> float:
-    """Run the programs and print what they cost; the CPU seconds of ours."""
+    """Run the programs and print their costs; return the CPU seconds of Kubewright's."""
     await load(kubeconfig)
     best = [cost for _ in range(2) if (cost := await measure("ours", kubeconfig)) is not None]
     if not best:
-        raise RuntimeError("our own program did not get in sync")
+        raise RuntimeError("the program of Kubewright did not sync")
     ours = min(best, key=lambda cost: cost.cpu)
-    print(f"cache: programs that hold {OBJECTS:,} objects, process start included (ratio to ours)")
-    print(f"  {'':<20} {'CPU s':>8} {'':>6} {'RSS MiB':>8} {'':>6} {'answer to handler p50 / p99 ms':>32}")
+    print(f"cache: programs that cache {OBJECTS:,} objects, process start included (ratio to ours)")
+    print(f"  {'':<20} {'CPU s':>8} {'':>6} {'RSS MiB':>8} {'':>6} {'response to handler p50/p99 ms':>32}")
     _print("ours", ours, ours)
     for name in PEERS:
         if importlib.util.find_spec(name) is None:
@@ -252,7 +252,7 @@ async def compare(kubeconfig: str) -> float:
             continue
         cost = await measure(name, kubeconfig)
         if cost is None:
-            print(f"  {name:<20} did not get in sync")
+            print(f"  {name:<20} did not sync")
         else:
             _print(name, cost, ours)
     await _print_growth(kubeconfig, ours)
@@ -269,7 +269,7 @@ def _print(name: str, cost: Cost, ours: Cost) -> None:
 
 
 async def _print_growth(kubeconfig: str, ours: Cost) -> None:
-    """RSS per object: with two indexes, against a program that follows an empty namespace."""
+    """RSS per object, with two indexes, relative to a program that watches an empty namespace."""
     indexed = await measure("ours", kubeconfig, latency=False, INDEXES="1")
     empty = await measure("ours", kubeconfig, latency=False, NAMESPACE="default")
     if indexed is not None and empty is not None:
@@ -281,7 +281,7 @@ async def _print_growth(kubeconfig: str, ours: Cost) -> None:
 
 
 async def filled(kubeconfig: str) -> tuple[Cache, CachedClient]:
-    """A cache of the objects that follows them no longer, for what happens in memory alone."""
+    """A synced cache whose watch is stopped, to measure operations in memory."""
     async with Client.connect(kubeconfig, metrics=False) as live:
         cache = Cache(live)
         cache.add_index(WIDGET, by_label("app"), by_field("spec.image"))
@@ -296,7 +296,7 @@ async def filled(kubeconfig: str) -> tuple[Cache, CachedClient]:
 
 
 def benchmarks() -> list[Benchmark]:
-    """The comparison is printed first; then what reads cost in memory."""
+    """Print the comparison; return the benchmarks of reads in memory."""
     with server() as kubeconfig:
         cpu = asyncio.run(compare(kubeconfig))
         cache, client = asyncio.run(filled(kubeconfig))

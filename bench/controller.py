@@ -1,11 +1,11 @@
 """Controllers: the queue, reconciles that do nothing, and the loop over a thousand objects.
 
 The loop: for each Widget one ConfigMap that it owns is created and the Widget's status is set, ten workers;
-once with Widgets created while it runs (live) and once with all of them there before it starts (backlog). The
-programs are in `bench/loops`: ours, kopf, and one written by hand on kubernetes_asyncio. CPU and memory are
-read from outside when the last status is set; the CPU of live runs does not count the start.
+once with Widgets created while it runs (live) and once with all of them created before it starts (backlog).
+The programs are in `bench/loops`: Kubewright, kopf, and a manual loop on kubernetes_asyncio. CPU and memory
+of the process are read when the last status is set; the CPU of live runs does not include the start.
 
-It runs on `kubewright up`, on a real API server as well if `KUBEBUILDER_ASSETS` says where one is, or only on
+It runs on `kubewright up`, on a real API server as well if `KUBEBUILDER_ASSETS` is set, or only on
 the one of `BENCH_KUBECONFIG`.
 """
 
@@ -36,13 +36,13 @@ OBJECTS = int(os.environ.get("BENCH_LOOP_OBJECTS", "1000"))
 PROGRAMS = Path(__file__).parent / "loops"
 PEERS = ("kubernetes_asyncio", "kopf")
 UPDATES, UPDATES_PER_SECOND = 200, 100
-PATIENCE = 180.0
+TIMEOUT = 180.0
 TARGETS = {"live": 1.1, "backlog": 1.8}
 
 
 @dataclass(slots=True)
 class Program:
-    """A running program and what it has said."""
+    """A running program and its output."""
 
     process: subprocess.Popen[str]
     synced: threading.Event = field(default_factory=threading.Event)
@@ -63,14 +63,14 @@ class Program:
         return program
 
     def listen(self) -> None:
-        """Read what it says until it ends."""
+        """Read its output until it exits."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said = json.loads(line)
-            if said["event"] == "synced":
+            message = json.loads(line)
+            if message["event"] == "synced":
                 self.synced.set()
             else:
-                self.seen.setdefault(said["seq"], said["t"])
+                self.seen.setdefault(message["seq"], message["t"])
 
     def cpu(self) -> float:
         """CPU seconds so far."""
@@ -82,9 +82,9 @@ class Program:
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * 4096 / 2**20
 
     async def in_sync(self) -> None:
-        """Wait until it says so."""
-        if not await asyncio.to_thread(self.synced.wait, PATIENCE):
-            raise RuntimeError("the program did not get in sync")
+        """Wait until it reports that it has synced."""
+        if not await asyncio.to_thread(self.synced.wait, TIMEOUT):
+            raise RuntimeError("the program did not sync")
 
     def stop(self) -> None:
         """End it."""
@@ -98,7 +98,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run cost."""
+    """Cost of one run."""
 
     cpu: float
     wall: float
@@ -108,7 +108,7 @@ class Cost:
 
 
 async def prepare(client: Client) -> None:
-    """Have the server know Widgets, with a status of their own."""
+    """Create the CRD of Widgets, with the status subresource."""
     wanted = definition()
     wanted["spec"]["versions"][0]["subresources"] = {"status": {}}
     await client.apply(wanted, field_owner="bench", force=True)
@@ -174,7 +174,7 @@ async def _all_ready(client: Client, namespace: str) -> int:
     changes = 0
     ready.update(each.name for each in listed if (each.raw.get("status") or {}).get("phase") == "Ready")
     changes += len(ready)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         async with client.watch(
             WIDGET, name="", namespace=namespace, resource_version=listed.resource_version
         ) as events:
@@ -191,7 +191,7 @@ async def _all_ready(client: Client, namespace: str) -> int:
 
 
 async def latencies(kubeconfig: str) -> list[float]:
-    """Seconds from the answer to a write until the reconciler is called, sorted."""
+    """Seconds from the response to a write until the reconciler is called, sorted."""
     async with Client.connect(kubeconfig, metrics=False) as client:
         await prepare(client)
         namespace = f"latency-{time.time_ns() // 1000}"
@@ -204,22 +204,22 @@ async def latencies(kubeconfig: str) -> list[float]:
         try:
             await program.in_sync()
             await asyncio.sleep(0.5)
-            answered: dict[int, float] = {}
+            responded: dict[int, float] = {}
             begun = time.monotonic()
             for number in range(UPDATES):
                 await asyncio.sleep(max(0.0, begun + number / UPDATES_PER_SECOND - time.monotonic()))
                 change = merge_patch({"spec": {"seq": number + 1}})
                 await client.patch(WIDGET, change, name=f"w-{number:06d}", namespace=namespace)
-                answered[number + 1] = time.monotonic()
+                responded[number + 1] = time.monotonic()
             await asyncio.sleep(0.5)
         finally:
             program.stop()
             await client.delete_all(WIDGET, namespace=namespace)
-    return sorted(max(0.0, program.seen[each] - at) for each, at in answered.items() if each in program.seen)
+    return sorted(max(0.0, program.seen[each] - at) for each, at in responded.items() if each in program.seen)
 
 
 async def compare(where: str, kubeconfig: str) -> None:
-    """Run the programs on a server and print what they cost."""
+    """Run the programs on a server and print their costs."""
     print(f"controller: {OBJECTS:,} objects, ten workers, on {where} (ratio to ours)")
     print(f"  {'':<22} {'CPU s':>7} {'':>6} {'wall s':>7} {'RSS MiB':>8} {'writes per object':>18}")
     for backlog in (False, True):
@@ -236,7 +236,7 @@ async def compare(where: str, kubeconfig: str) -> None:
     found = await latencies(kubeconfig)
     shown = " / ".join(f"{found[int(len(found) * share)] * 1e3:.2f}" for share in (0.5, 0.99))
     print(
-        f"  answer to reconcile p50 / p99: {shown} ms of {len(found)} changes (target 1 / 5 ms)", flush=True
+        f"  response to reconcile p50 / p99: {shown} ms of {len(found)} changes (target 1 / 5 ms)", flush=True
     )
 
 
@@ -250,7 +250,7 @@ def _print(name: str, cost: Cost, ours: Cost) -> None:
 
 @contextlib.contextmanager
 def servers() -> Iterator[list[tuple[str, str]]]:
-    """What to measure on: names and kubeconfigs."""
+    """The servers to measure on: names and kubeconfigs."""
     with contextlib.ExitStack() as stack:
         given = bool(os.environ.get("BENCH_KUBECONFIG"))
         found = [("the server given" if given else "kubewright up", stack.enter_context(server()))]
@@ -317,7 +317,7 @@ async def noop_reconciles() -> None:
 
 
 def benchmarks() -> list[Benchmark]:
-    """The loops are printed first; then what happens in memory."""
+    """Print the loops; return the benchmarks in memory."""
     with servers() as found:
         for where, kubeconfig in found:
             asyncio.run(compare(where, kubeconfig))

@@ -65,7 +65,7 @@ def _create() -> None:
 
 
 def benchmarks() -> list[Benchmark]:
-    """Defining is rare; writing instances is not."""
+    """Benchmarks of creating definitions and of writing instances."""
     return [
         Benchmark(name="define a resource of 300 fields and serve it", run=_define, target_ms=15),
         Benchmark(name="create an instance, admission included", run=_create, target_us=250),

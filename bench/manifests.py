@@ -1,4 +1,4 @@
-"""From types to manifests: the CronJob of the tutorial, whose pod template makes a large definition."""
+"""Manifest generation: the CronJob of the tutorial, whose pod template makes a large CRD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches and field ownership: what every write costs."""
+"""Patches and field ownership: cost per write."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _status(ready: int) -> Object:
 
 
 def _decoded(value: Object) -> Object:
-    """As it comes from a request or from storage: sharing nothing."""
+    """Return a copy that shares nothing, like a decoded request."""
     copy: Object = msgspec.json.decode(msgspec.json.encode(value))
     return copy
 

@@ -1,4 +1,4 @@
-"""What a schema costs per object: the whole walk, rules, and compilation."""
+"""Schemas: cost of validation, CEL rules and compilation per object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: CPU of a write, a list and a watched event; durable writes on the clock."""
+"""Storage: CPU of a write, a list and a watch event; wall time of durable writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench import Benchmark
 from kubewright.storage import History, MemoryStorage, SQLiteStorage, Storage
 
 VALUE = bytes(range(256)) * 9
-"""2.3 KB, an ordinary object."""
+"""2.3 KB, the size of a typical object."""
 
 WRITERS = 64
 PER_WRITER = 40
@@ -30,7 +30,7 @@ async def write_concurrently(store: Storage, numbers: itertools.count[int]) -> N
 
 
 def creates(make: Callable[[], Storage], *, wall: bool = False) -> Callable[[], Awaitable[float]]:
-    """Creates by 64 writers at once; only the writing is timed, not opening and closing."""
+    """Creates by 64 concurrent writers; opening and closing the storage is not measured."""
 
     async def run() -> float:
         clock = time.perf_counter if wall else time.process_time
@@ -60,7 +60,7 @@ def ranges(limit: int, revision: int) -> Callable[[], Awaitable[None]]:
 
 
 async def fan_out() -> float:
-    """One writer, `WATCHES` interested watches and as many on other prefixes."""
+    """One writer, `WATCHES` watches of its prefix and as many of other prefixes."""
     events = 200
     async with MemoryStorage(history=History(max_events=10_000)) as store:
         watches = [store.watch("/registry/pods/", 0) for _ in range(WATCHES)]
@@ -75,7 +75,7 @@ async def fan_out() -> float:
 
 
 async def idle_watches() -> float:
-    """What 10,000 watches on other prefixes add to a write."""
+    """Additional cost of a write with 10,000 watches of other prefixes."""
     events = 1000
     async with MemoryStorage() as store:
         for number in range(10_000):
@@ -87,7 +87,7 @@ async def idle_watches() -> float:
 
 
 def benchmarks() -> list[Benchmark]:
-    """Everything the store has a target for."""
+    """Benchmarks of the storage back ends."""
     directory = tempfile.TemporaryDirectory(prefix="kubewright-bench-")
     files = itertools.count()
 

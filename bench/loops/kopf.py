@@ -23,7 +23,7 @@ state: dict[str, Any] = {"seen": 0}
 
 
 def say(event: str, **more: Any) -> None:
-    """One line for the one who measures."""
+    """Print one line for the benchmark process."""
     print(json.dumps({"event": event, "t": time.monotonic(), **more}), flush=True)
 
 
@@ -41,7 +41,7 @@ async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
 
 @kopf.on.event("bench.example.dev", "v1", "widgets")
 async def count(type: str | None, **_: Any) -> None:
-    """In sync when as many objects have been seen as there are."""
+    """Report the sync when all objects have been seen."""
     if type is None:
         state["seen"] += 1
         if state["seen"] == EXPECTED:

@@ -19,12 +19,12 @@ Key = tuple[str, str]
 
 
 def say(event: str, **more: Any) -> None:
-    """One line for the one who measures."""
+    """Print one line for the benchmark process."""
     print(json.dumps({"event": event, "t": time.monotonic(), **more}), flush=True)
 
 
 def wanted(widget: dict[str, Any]) -> bool:
-    """Whether there is something to do."""
+    """Whether the object needs a reconcile."""
     metadata, status = widget["metadata"], widget.get("status") or {}
     done = status.get("phase") == "Ready" and status.get("observedGeneration") == metadata["generation"]
     return (metadata.get("labels") or {}).get("loop") == "1" and not done

@@ -24,14 +24,14 @@ LOOP = os.environ.get("LOOP", "1") == "1"
 
 
 class WidgetSpec(Spec):
-    """The part of it that matters here."""
+    """The fields that the benchmark uses."""
 
     image: str = ""
     seq: int = 0
 
 
 class WidgetStatus(Status):
-    """What the loop writes."""
+    """Status that the loop writes."""
 
     phase: str = ""
     observed_generation: int = 0
@@ -44,12 +44,12 @@ class Widget(CustomResource[WidgetSpec, WidgetStatus]):
 
 
 def say(event: str, **more: Any) -> None:
-    """One line for the one who measures."""
+    """Print one line for the benchmark process."""
     print(json.dumps({"event": event, "t": time.monotonic(), **more}), flush=True)
 
 
 class Process:
-    """What a manager is, without probes, metrics server and election."""
+    """A manager without probes, metrics server and leader election."""
 
     def __init__(self, client: Client, cache: Cache) -> None:
         self.cache = cache
@@ -91,7 +91,7 @@ def build(process: Process) -> None:
 
 
 def build_probe(process: Process) -> None:
-    """Says which change of `spec.seq` has come to the reconciler."""
+    """Report which change of `spec.seq` the reconciler received."""
     seen: dict[Request, int] = {}
 
     async def probe(widget: Widget) -> None:

@@ -1,4 +1,4 @@
-"""kopf: an event handler for a kind; in sync when every object has been handed to it."""
+"""kopf: an event handler for a kind; synced when it was called for every object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logging.disable(logging.CRITICAL)
 
 @kopf.on.event("bench.example.dev", "v1", "widgets")
 async def seen(body: Any, namespace: str, name: str, **_: Any) -> None:
-    """Hold the object; say when all are held, and what changes after that."""
+    """Store the object; report the sync, and each later change."""
     global in_sync
     before, held[namespace, name] = held.get((namespace, name)), body
     if not in_sync and len(held) >= EXPECTED:

@@ -1,4 +1,4 @@
-"""Kubewright: follow a kind, hold it, and say what is seen. See `bench/cache.py` for the protocol."""
+"""Kubewright: cache a kind and report its changes. See `bench/cache.py` for the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 
 
 def say(*words: object) -> None:
-    """One line for the one who measures."""
+    """Print one line for the benchmark process."""
     print(*words, time.monotonic(), flush=True)
 
 

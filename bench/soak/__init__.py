@@ -1,16 +1,15 @@
-"""A control plane under mixed load for a long time: nothing may fail, grow or get lost.
+"""Long-running mixed load on a control plane: no failures, no memory growth, no lost writes.
 
     python -m bench.soak --seconds 600
 
 Thirty-two workers create, get, list, update, patch, apply and delete custom resources and built-in kinds,
-each with objects of its own and all of them with a few counters that they share. Meanwhile webhooks mutate,
-refuse and come and go, definitions change, come and go with their objects, owners go with their dependents,
-namespaces go with their content, and watches keep a copy of everything.
+each with its own objects, and increment a few shared counters. Meanwhile webhooks mutate and deny requests
+and are created and deleted, CRDs are changed, created and deleted with their objects, owners are deleted with
+their dependents and namespaces with their content, and watches maintain a copy of all objects.
 
-Every worker knows what each of its objects has to look like: the last answer that acknowledged a write.
-Every read is compared with it, and so is everything that is there at the end, with the copies of the watches
-and with a last list. The server's memory is read once a second; what it holds after a warm-up it may not
-exceed by more than a tenth at the end.
+Every worker stores the expected state of its objects: the response to the last write. Every read is compared
+with it; at the end so are the copies of the watches and a final list. The server's memory is read once a
+second; at the end it may exceed the memory after the warm-up by at most a tenth.
 """
 
 from __future__ import annotations

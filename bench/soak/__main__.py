@@ -11,7 +11,7 @@ from bench.soak import soak
 
 
 def main() -> int:
-    """Run, print the report, and fail if there is anything to complain about."""
+    """Run, print the report, and fail if there are errors."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description="Mixed load for a long time.")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--workers", type=int, default=32)

@@ -1,4 +1,4 @@
-"""A copy of all objects of a kind, kept by list and watch."""
+"""A copy of all objects of a kind, updated by list and watch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.soak.server import API
 
 
 class Copy:
-    """Follows one kind."""
+    """Lists and watches one kind."""
 
     def __init__(self, api: API, report: Report, kind: Kind) -> None:
         self.api = api
@@ -20,7 +20,7 @@ class Copy:
         self._version = ""
 
     async def run(self) -> None:
-        """List, then watch, again and again, until cancelled."""
+        """List, then watch, repeatedly, until cancelled."""
         while True:
             try:
                 if not self._version:
@@ -29,7 +29,7 @@ class Copy:
             except asyncio.CancelledError:
                 raise
             except Exception as error:
-                self.report.complain(f"watch of {self.kind.plural}: {type(error).__name__}: {error}")
+                self.report.add_error(f"watch of {self.kind.plural}: {type(error).__name__}: {error}")
                 self._version = ""
                 await asyncio.sleep(0.5)
 
@@ -45,7 +45,7 @@ class Copy:
             obj = event["object"]
             if event["type"] == "ERROR":
                 if obj.get("code") != 410:
-                    self.report.complain(f"watch of {self.kind.plural}: {obj}")
+                    self.report.add_error(f"watch of {self.kind.plural}: {obj}")
                 self.report.expected[f"watch of {self.kind.plural} expired"] += 1
                 self._version = ""
                 return

@@ -1,4 +1,4 @@
-"""The kinds that are used, and how objects of them are made and changed."""
+"""The kinds of the load, with functions that build and change their objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind: where it is, a body for an object with a number in it, and a merge patch with another one."""
+    """One kind: its path, and functions from a number to a body and to a merge patch."""
 
     api_version: str
     name: str
@@ -25,7 +25,7 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """Where its objects are."""
+        """The path of the collection."""
         root = "/apis" if "/" in self.api_version else "/api"
         return f"{root}/{self.api_version}/namespaces/{NAMESPACE}/{self.plural}"
 
@@ -72,11 +72,11 @@ SERVICES = Kind(
     lambda number: {"metadata": {"annotations": {"number": str(number)}}},
 )
 KINDS = (GEARS, GEARS, CONFIG_MAPS, CONFIG_MAPS, POD_TEMPLATES, SERVICES)
-"""What workers choose from: kinds that no controller writes to."""
+"""Kinds that workers write: no controller writes them."""
 
 
 def definition(plural: str, kind: str, *, fields: int = 0) -> Object:
-    """A definition whose schema has a number of fields that nobody uses."""
+    """A CRD whose schema has a number of additional, unused fields."""
     spec = {
         "type": "object",
         "properties": {

@@ -1,4 +1,4 @@
-"""A soak from the start of the server to the last comparison."""
+"""One soak run: start the server, apply the load, compare the final state."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bench.soak.server import API, HOOKS, Webhooks
 from bench.soak.worker import COUNTERS, Worker
 
 WARM_UP = 0.3
-"""The part of the time after which memory should not grow any more."""
+"""Share of the run after which memory may not grow."""
 
 
 async def soak(
     seconds: float, *, workers: int = 32, store: str = "memory:", seed: int = 1, progress: bool = False
 ) -> Report:
-    """Load a new control plane for a while and report."""
+    """Start a control plane, apply the load and return the report."""
     report = Report(seconds=seconds)
     hooks = Webhooks()
     async with hooks.serve(), control_plane("--store", store) as (server, _, _):
@@ -76,7 +76,7 @@ async def _measure(
 
 
 async def _compare(api: API, report: Report, working: list[Worker], copies: list[Copy]) -> None:
-    """What is there is what was acknowledged, and what the watches saw."""
+    """Compare the stored objects with the acknowledged writes and with the copies of the watches."""
     for copy in copies:
         kind = copy.kind
         listed = await api.must("GET", kind.path)
@@ -95,10 +95,10 @@ async def _compare(api: API, report: Report, working: list[Worker], copies: list
             for name in COUNTERS:
                 counted = sum(worker.counted[name] for worker in working)
                 if there[name]["data"]["number"] != str(counted):
-                    report.complain(f"{name}: {there[name]['data']}, acknowledged were {counted}")
+                    report.add_error(f"{name}: {there[name]['data']}, expected {counted}")
 
 
 def _differ(report: Report, what: str, have: dict[str, Object], want: dict[str, Object]) -> None:
     for name in sorted(have.keys() | want.keys()):
         if have.get(name) != want.get(name):
-            report.complain(f"{what}: {name}: {have.get(name)} instead of {want.get(name)}")
+            report.add_error(f"{what}: {name}: {have.get(name)} instead of {want.get(name)}")

@@ -23,13 +23,13 @@ TYPES = {
 
 
 class API:
-    """Sends requests and takes any answer."""
+    """Sends requests; any status is accepted."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
 
     async def ask(self, method: str, path: str, body: Any = None, *, kind: str = "") -> tuple[int, Any]:
-        """The status and the object of the answer."""
+        """Send a request; return the status and the object of the response."""
         data = json.dumps(body).encode() if body is not None else None
         headers = {"Content-Type": TYPES.get(kind, "application/json")}
         async with self.server.session.request(
@@ -40,11 +40,11 @@ class API:
             return response.status, whole
 
     async def must(self, method: str, path: str, body: Any = None, *, kind: str = "") -> Any:
-        """The object of an answer that has to be a success."""
-        status, answer = await self.ask(method, path, body, kind=kind)
+        """Send a request that must succeed; return the object of the response."""
+        status, response = await self.ask(method, path, body, kind=kind)
         if status >= 300:
-            raise RuntimeError(f"{method} {path}: {status} {answer.get('message')}")
-        return answer
+            raise RuntimeError(f"{method} {path}: {status} {response.get('message')}")
+        return response
 
     async def watch(self, path: str) -> AsyncIterator[Object]:
         """Events of a watch until it ends."""
@@ -59,7 +59,7 @@ class API:
 
 
 class Webhooks:
-    """Mutates gears, refuses those that say so, and has nothing against anything else."""
+    """Mutates gears, denies those with the note `forbidden`, and allows all others."""
 
     def __init__(self) -> None:
         authority = CertificateAuthority.create("soak-webhooks")
@@ -71,7 +71,7 @@ class Webhooks:
     async def serve(self) -> AsyncIterator[None]:
         """Listen on a free port."""
         app = web.Application()
-        app.router.add_post("/{name}", self._answer)
+        app.router.add_post("/{name}", self._review)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         try:
@@ -81,21 +81,21 @@ class Webhooks:
         finally:
             await runner.cleanup()
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _review(self, request: web.Request) -> web.Response:
         review = await request.json()
         asked = review["request"]
-        answer: Object = {"uid": asked["uid"], "allowed": True}
+        response: Object = {"uid": asked["uid"], "allowed": True}
         spec = (asked.get("object") or {}).get("spec") or {}
         if request.match_info["name"] == "mutate":
             number = str(spec.get("teeth"))
             annotations = (asked["object"]["metadata"].get("annotations") or {}) | {"teeth": number}
             patch = [{"op": "add", "path": "/metadata/annotations", "value": annotations}]
-            answer["patchType"] = "JSONPatch"
-            answer["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
         elif request.match_info["name"] == "validate" and spec.get("note") == "forbidden":
-            answer |= {"allowed": False, "status": {"code": 403, "message": "not this one"}}
+            response |= {"allowed": False, "status": {"code": 403, "message": "not this one"}}
         return web.json_response(
-            {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}
+            {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
         )
 
     def configuration(self, kind: str, name: str, *, path: str, resource: str = "gears") -> Object:

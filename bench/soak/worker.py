@@ -1,4 +1,4 @@
-"""One of those who use the server: it knows what each of its objects has to look like."""
+"""A worker: writes its own objects and compares every read with the acknowledged writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[Kind, str]
 
 
 class Worker:
-    """Does one thing after another, chosen by chance."""
+    """Runs randomly chosen operations, one after the other."""
 
     def __init__(self, api: API, report: Report, number: int, seed: int) -> None:
         self.api = api
@@ -27,7 +27,7 @@ class Worker:
         self.objects: dict[Key, Object] = {}
         self.counted: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self._made = 0
-        self._ways: list[tuple[str, Callable[[], Awaitable[None]], int]] = [
+        self._operations: list[tuple[str, Callable[[], Awaitable[None]], int]] = [
             ("create", self.create, 6),
             ("get", self.get, 10),
             ("list", self.list, 4),
@@ -38,24 +38,24 @@ class Worker:
             ("status patch", self.patch_status, 4),
             ("apply", self.apply, 8),
             ("delete", self.delete, 5),
-            ("finalizer", self.hold_and_release, 1),
-            ("refused", self.be_refused, 2),
-            ("dry run", self.try_out, 1),
+            ("finalizer", self.delete_with_finalizer, 1),
+            ("rejected", self.create_invalid, 2),
+            ("dry run", self.create_dry_run, 1),
             ("count", self.count, 3),
         ]
-        self._weights = [weight for _, _, weight in self._ways]
+        self._weights = [weight for _, _, weight in self._operations]
 
     async def work(self, stopped: Callable[[], bool]) -> None:
-        """Go on until stopped."""
+        """Run operations until stopped."""
         while not stopped():
-            name, do, _ = self.rng.choices(self._ways, self._weights)[0]
+            name, do, _ = self.rng.choices(self._operations, self._weights)[0]
             if len(self.objects) >= MOST_OBJECTS:
                 name, do = "delete", self.delete
             try:
                 await do()
                 self.report.done[name] += 1
             except Exception as error:
-                self.report.complain(f"{self.name}: {name}: {type(error).__name__}: {error}")
+                self.report.add_error(f"{self.name}: {name}: {type(error).__name__}: {error}")
 
     def _number(self) -> int:
         return self.rng.randrange(1, 1_000_000)
@@ -65,13 +65,13 @@ class Worker:
         return self.rng.choice(held) if held else None
 
     async def _write(self, key: Key, method: str, body: Any, suffix: str = "", how: str = "") -> Object:
-        answer: Object = await self.api.must(method, f"{key[0].path}/{key[1]}{suffix}", body, kind=how)
-        self.objects[key] = answer
-        return answer
+        response: Object = await self.api.must(method, f"{key[0].path}/{key[1]}{suffix}", body, kind=how)
+        self.objects[key] = response
+        return response
 
-    def _check_gear(self, key: Key, answer: Object) -> None:
-        if key[0].hooked and answer["metadata"]["annotations"]["teeth"] != str(answer["spec"]["teeth"]):
-            self.report.complain(f"{key[1]}: the webhook did not see the last change")
+    def _check_gear(self, key: Key, response: Object) -> None:
+        if key[0].hooked and response["metadata"]["annotations"]["teeth"] != str(response["spec"]["teeth"]):
+            self.report.add_error(f"{key[1]}: the webhook did not see the last change")
 
     async def create(self) -> None:
         """Create an object."""
@@ -83,12 +83,12 @@ class Worker:
         self._check_gear((kind, name), self.objects[kind, name])
 
     async def get(self) -> None:
-        """Read an object: it is what the last write was answered with."""
+        """Read an object and compare it with the response to its last write."""
         key = self._pick()
         if key is not None:
             found = await self.api.must("GET", f"{key[0].path}/{key[1]}")
             if found != self.objects[key]:
-                self.report.complain(f"{key[1]}: read {found}, acknowledged was {self.objects[key]}")
+                self.report.add_error(f"{key[1]}: read {found}, expected {self.objects[key]}")
 
     async def list(self) -> None:
         """Read all objects of a kind."""
@@ -99,7 +99,7 @@ class Worker:
             name: obj["metadata"]["resourceVersion"] for (of, name), obj in self.objects.items() if of is kind
         }
         if have != want:
-            self.report.complain(f"{self.name}: listed {have}, acknowledged were {want}")
+            self.report.add_error(f"{self.name}: listed {have}, expected {want}")
 
     async def update(self) -> None:
         """Write a whole object."""
@@ -109,7 +109,7 @@ class Worker:
             self._check_gear(key, await self._write(key, "PUT", changed))
 
     async def update_stale(self) -> None:
-        """Write an object that was changed meanwhile."""
+        """Update an object with an old resourceVersion; expect a conflict."""
         key = self._pick()
         if key is None:
             return
@@ -117,9 +117,9 @@ class Worker:
         await self._write(key, "PATCH", key[0].change(self._number()), how="merge")
         if self.objects[key]["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]:
             return
-        status, answer = await self.api.ask("PUT", f"{key[0].path}/{key[1]}", old)
+        status, response = await self.api.ask("PUT", f"{key[0].path}/{key[1]}", old)
         if status != 409:
-            self.report.complain(f"{key[1]}: a stale update was answered with {status} {answer}")
+            self.report.add_error(f"{key[1]}: unexpected response to a stale update: {status} {response}")
         self.report.expected["conflict"] += 1
 
     async def patch(self) -> None:
@@ -129,7 +129,7 @@ class Worker:
             self._check_gear(key, await self._write(key, "PATCH", key[0].change(self._number()), how="merge"))
 
     async def patch_json(self) -> None:
-        """Change an object with a JSON patch that tests what is there."""
+        """Change an object with a JSON patch that tests the resourceVersion."""
         key = self._pick()
         if key is not None:
             version = self.objects[key]["metadata"]["resourceVersion"]
@@ -140,17 +140,17 @@ class Worker:
             await self._write(key, "PATCH", patch, how="json")
 
     async def patch_status(self) -> None:
-        """Write the status of a gear: the rest stays as it is."""
+        """Patch the status of a gear; its spec must not change."""
         key = self._pick(GEARS)
         if key is not None:
             before = self.objects[key]
             body = {"status": {"turns": self._number()}, "spec": {"teeth": 1}}
             after = await self._write(key, "PATCH", body, "/status", how="merge")
             if after["spec"] != before["spec"]:
-                self.report.complain(f"{key[1]}: a change of the status changed the spec")
+                self.report.add_error(f"{key[1]}: a change of the status changed the spec")
 
     async def apply(self) -> None:
-        """Apply an object, new or not."""
+        """Apply a new or existing object."""
         key = self._pick() if self.rng.random() < 0.8 else None
         if key is None:
             self._made += 1
@@ -167,7 +167,7 @@ class Worker:
             await self.api.must("DELETE", f"{key[0].path}/{key[1]}", uid)
             del self.objects[key]
 
-    async def hold_and_release(self) -> None:
+    async def delete_with_finalizer(self) -> None:
         """Delete an object that has a finalizer, then remove that."""
         self._made += 1
         path = f"{GEARS.path}/{self.name}-{self._made}"
@@ -175,42 +175,42 @@ class Worker:
         await self.api.must("POST", GEARS.path, made)
         held = await self.api.must("DELETE", path)
         if not held["metadata"].get("deletionTimestamp"):
-            self.report.complain(f"{path}: deletion did not wait for the finalizer")
+            self.report.add_error(f"{path}: deletion did not wait for the finalizer")
         await self.api.must("PATCH", path, {"metadata": {"finalizers": None}}, kind="merge")
         status, _ = await self.api.ask("GET", path)
         if status != 404:
-            self.report.complain(f"{path}: is still there after its last finalizer")
+            self.report.add_error(f"{path}: still exists without finalizers")
 
-    async def be_refused(self) -> None:
-        """Ask for what the schema or a webhook refuses."""
+    async def create_invalid(self) -> None:
+        """Create objects that the schema or a webhook rejects."""
         for change, code in (({"note": "forbidden"}, 403), ({"teeth": -1}, 422)):
-            made = GEARS.make(f"{self.name}-refused", 1)
+            made = GEARS.make(f"{self.name}-invalid", 1)
             made["spec"] |= change
-            status, answer = await self.api.ask("POST", GEARS.path, made)
+            status, response = await self.api.ask("POST", GEARS.path, made)
             if status != code:
-                self.report.complain(f"{change} was answered with {status} {answer}")
-            self.report.expected["refusal"] += 1
+                self.report.add_error(f"unexpected response to {change}: {status} {response}")
+            self.report.expected["rejection"] += 1
 
-    async def try_out(self) -> None:
-        """Create without creating."""
+    async def create_dry_run(self) -> None:
+        """Create with dryRun; the object must not exist afterwards."""
         path = f"{GEARS.path}/{self.name}-dry"
         await self.api.must("POST", f"{GEARS.path}?dryRun=All", GEARS.make(f"{self.name}-dry", 1))
         if (await self.api.ask("GET", path))[0] != 404:
-            self.report.complain(f"{path}: a dry run left something")
+            self.report.add_error(f"{path}: exists after a dry run")
 
     async def count(self) -> None:
-        """Add one to a counter that everybody writes to."""
+        """Increment a counter that all workers write."""
         name = self.rng.choice(COUNTERS)
         path = f"{CONFIG_MAPS.path}/{name}"
         counter = await self.api.must("GET", path)
         counter["data"]["number"] = str(int(counter["data"]["number"]) + 1)
-        status, answer = await self.api.ask("PUT", path, counter)
+        status, response = await self.api.ask("PUT", path, counter)
         if status == 200:
             self.counted[name] += 1
         elif status == 409:
             self.report.expected["conflict"] += 1
         else:
-            self.report.complain(f"{name}: {status} {answer}")
+            self.report.add_error(f"{name}: {status} {response}")
 
 
 def _merged(obj: Object, change: Object) -> Object:

@@ -159,7 +159,7 @@ class ScriptedServer:
                 lambda: ConnectionFailed("reset by peer"),
                 lambda: too_many_requests("slow down", self.rng.randint(1, 3)),
                 lambda: InternalError("etcd has a bad day"),
-                lambda: TimeoutError("no answer"),
+                lambda: TimeoutError("no response"),
                 lambda: Expired("too old resource version"),
             ]
             raise self.rng.choice(troubles)()
@@ -257,7 +257,7 @@ class ScriptedServer:
             except TimeoutError:
                 yield _bookmark(self.revision)
                 position = self.revision
-        raise ConnectionFailed("the server went away")
+        raise ConnectionFailed("the server closed the connection")
 
 
 class _Stream:
@@ -372,8 +372,8 @@ class Gate:
 
     async def __call__(self, call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
         self.verbs.append(call.verb)
-        answer = await proceed(call)
-        return answer if isinstance(answer, APIResponse) else _Held(answer, self._open)
+        response = await proceed(call)
+        return response if isinstance(response, APIResponse) else _Held(response, self._open)
 
 
 class _Held:

@@ -162,8 +162,8 @@ async def test_objects_outside_the_scope_raise_not_cached(client: Client, namesp
         with pytest.raises(NotCached, match="'default' is not cached"):
             await cache.list(ConfigMap, namespace="default")
     async with Cache(client, namespaces=[namespace]) as cache:
-        with pytest.raises(NotFound, match='configmaps "nobody" not found'):
-            await cache.get(ConfigMap, "nobody", namespace=namespace)
+        with pytest.raises(NotFound, match='configmaps "missing" not found'):
+            await cache.get(ConfigMap, "missing", namespace=namespace)
 
 
 async def test_several_namespaces_in_one_informer(client: Client, namespace: str) -> None:

@@ -78,10 +78,10 @@ async def test_reads_see_own_writes(cached: CachedClient, namespace: str, gate: 
         != made.metadata.uid
     )
     assert gate.verbs[requests:] == ["create", "patch", "patch", "patch", "delete", "create"]
-    told = [change.new.revision if change.new else None for change in heard]
+    before = [change.new.revision if change.new else None for change in heard]
     gate.open()
     await informer.wait_for_revision(int(again.metadata.resource_version or 0), namespace=namespace)
-    assert [change.new.revision if change.new else None for change in heard] == told
+    assert [change.new.revision if change.new else None for change in heard] == before
 
 
 async def test_dry_run_does_not_change_the_cache(cached: CachedClient, namespace: str, gate: Any) -> None:
@@ -195,7 +195,7 @@ async def test_reads_outside_the_cache_scope_go_to_server(client: Client, namesp
         ]
         assert (await cached.get(ConfigMap, "outside", namespace=namespace)).data == {"name": "outside"}
         with pytest.raises(NotFound):
-            await cached.get(ConfigMap, "nobody", namespace=namespace)
+            await cached.get(ConfigMap, "missing", namespace=namespace)
         inside.metadata.labels = {"app": "left"}
         await cached.update(inside)
         assert await cached.list(ConfigMap, namespace=namespace) == []

@@ -35,8 +35,8 @@ class Watcher:
 
 def informer_of(server: Any, rng: random.Random, **options: Any) -> Informer:
     informer = Informer(THING, {"": server}, rng=rng, **options)
-    for follower in informer._reflectors:
-        follower.reflector._page_size = 5
+    for each in informer._reflectors:
+        each.reflector._page_size = 5
     return informer
 
 
@@ -78,12 +78,13 @@ async def one_run(server: Any, rng: random.Random, steps: int, *, lose: bool) ->
             elif happening < 0.95:
                 server.compact()
             else:
-                # Once: a history that has overtaken ours again before we look cannot be told from ours.
+                # Only once: a new history that has reached our revision again cannot be distinguished from
+                # the old one.
                 server.restart(lose_everything=lose and server.revision > 100 and rng.random() < 0.3)
         server.faults.calm = True
         server.write("last")
         if lose:
-            # Revisions have been counted anew, so they cannot tell when all is told.
+            # Revisions start again from a lower number, so there is no revision to wait for.
             await asyncio.sleep(1000)
         await settled(informer, server)
     finally:

@@ -1,8 +1,8 @@
 """Own writes are visible for any order of responses and watch events: checked against a model.
 
 The machine is a server with a history, a watch that may lag behind it by any number of events, lists that are
-taken at one time and told at another, and answers to our writes that arrive in any order. After each step the
-informer is held against the promise: nothing older than a write that has returned, nothing that we deleted.
+read at one time and delivered at another, and responses to our writes that arrive in any order. The invariant
+after each step: the store has no version older than a write that has returned, and no object that we deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _read_header = decoder(ObjectHeader).decode
 
 class OwnWrites(RuleBasedStateMachine):
     selector: str | None = None
-    answers = Bundle("answers")
+    responses = Bundle("responses")
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,17 +36,17 @@ class OwnWrites(RuleBasedStateMachine):
         self.uids = 0
         self.objects: dict[str, dict[str, Any]] = {}
         self.history: list[tuple[int, str, dict[str, Any]]] = []
-        self.told = 0
+        self.delivered = 0
         self.listed: tuple[int, int, list[dict[str, Any]]] | None = None
         self.returned: dict[str, tuple[int, bool]] = {}
         self.deleted_uids: set[str] = set()
         labels = parse_selector(self.selector) if self.selector else None
         self.informer = Informer(THING, {"": _nowhere()}, labels=labels)
-        self.follower = self.informer._reflectors[0]
+        self.reflector = self.informer._reflectors[0]
         self.picture: dict[ObjectKey, int] = {}
         self.informer.add_handler(self.handle)
-        self.follower.begin()
-        self.follower.replace("10")
+        self.reflector.begin()
+        self.reflector.replace("10")
 
     def handle(self, change: ObjectChange) -> None:
         if change.new is None:
@@ -90,27 +90,27 @@ class OwnWrites(RuleBasedStateMachine):
         return str(obj["metadata"]["uid"])
 
     @rule(name=NAMES, inside=st.booleans())
-    def somebody_writes(self, name: str, inside: bool) -> None:
+    def another_client_writes(self, name: str, inside: bool) -> None:
         self.change(name, inside)
 
     @rule(name=NAMES)
-    def somebody_deletes(self, name: str) -> None:
+    def another_client_deletes(self, name: str) -> None:
         if name in self.objects:
             self.remove(name)
 
-    @rule(target=answers, name=NAMES, inside=st.booleans())
+    @rule(target=responses, name=NAMES, inside=st.booleans())
     def we_write(self, name: str, inside: bool) -> Any:
         return ("written", name, self.change(name, inside))
 
-    @rule(target=answers, name=NAMES)
+    @rule(target=responses, name=NAMES)
     def we_delete(self, name: str) -> Any:
         if name not in self.objects:
             return ("nothing", name, None)
         return ("deleted", name, self.remove(name))
 
-    @rule(answer=answers)
-    def an_answer_arrives(self, answer: Any) -> None:
-        kind, name, what = answer
+    @rule(response=responses)
+    def a_response_arrives(self, response: Any) -> None:
+        kind, name, what = response
         if kind == "written":
             assert self.informer.record_write(json.dumps(what).encode())
             revision = int(what["metadata"]["resourceVersion"])
@@ -120,39 +120,39 @@ class OwnWrites(RuleBasedStateMachine):
             self.deleted_uids.add(what)
 
     @rule(count=st.integers(1, 4))
-    def the_watch_tells(self, count: int) -> None:
+    def the_watch_delivers(self, count: int) -> None:
         if self.listed is not None:
             return
-        for revision, type_, obj in self.history[self.told : self.told + count]:
+        for revision, type_, obj in self.history[self.delivered : self.delivered + count]:
             raw = json.dumps(obj).encode()
-            self.follower.event(RawEvent(type_, raw, _read_header(raw)))
-            self.follower.progress(str(revision))
-            self.told += 1
+            self.reflector.event(RawEvent(type_, raw, _read_header(raw)))
+            self.reflector.progress(str(revision))
+            self.delivered += 1
 
     @precondition(lambda self: self.listed is None)
     @rule()
-    def a_list_is_taken(self) -> None:
+    def a_list_begins(self) -> None:
         items = [obj for obj in self.objects.values() if self.matches(obj)]
         self.listed = (self.revision, len(self.history), items)
-        self.follower.begin()
+        self.reflector.begin()
 
     @precondition(lambda self: self.listed is not None and self.listed[2])
     @rule()
-    def the_list_tells_one(self) -> None:
+    def the_list_delivers_one(self) -> None:
         assert self.listed is not None
         raw = json.dumps(self.listed[2].pop()).encode()
-        self.follower.initial(raw, _read_header(raw))
+        self.reflector.initial(raw, _read_header(raw))
 
     @precondition(lambda self: self.listed is not None)
     @rule()
-    def the_list_is_told(self) -> None:
+    def the_list_completes(self) -> None:
         assert self.listed is not None
         revision, position, items = self.listed
         for obj in items:
             raw = json.dumps(obj).encode()
-            self.follower.initial(raw, _read_header(raw))
-        assert self.follower.replace(str(revision))
-        self.listed, self.told = None, position
+            self.reflector.initial(raw, _read_header(raw))
+        assert self.reflector.replace(str(revision))
+        self.listed, self.delivered = None, position
 
     @invariant()
     def own_writes_are_read(self) -> None:
@@ -165,13 +165,13 @@ class OwnWrites(RuleBasedStateMachine):
             if entry is not None:
                 assert entry.revision >= revision, f"{name}: {entry.revision} after our write at {revision}"
             else:
-                assert not inside or self.gone_since(name, revision), f"{name} is missing after {revision}"
+                assert not inside or self.deleted_since(name, revision), f"{name} is missing after {revision}"
         for key, entry in self.informer.store.entries():
             assert entry.uid not in self.deleted_uids, f"{key} was deleted by us"
         assert self.picture == {key: entry.revision for key, entry in self.informer.store.entries()}
 
-    def gone_since(self, name: str, revision: int) -> bool:
-        """Whether the object left at or after a revision, as far as anybody could know."""
+    def deleted_since(self, name: str, revision: int) -> bool:
+        """Whether the object was deleted, or stopped matching the selector, at or after a revision."""
         current = self.objects.get(name)
         if current is None or not self.matches(current):
             return True
@@ -181,13 +181,13 @@ class OwnWrites(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """In the end, when all is told, the informer is as the server."""
+        """After all events are delivered the store equals the state of the server."""
         if not hasattr(self, "informer"):
             return
         if self.listed is not None:
-            self.the_list_is_told()
-        self.the_watch_tells(len(self.history))
-        self.follower.progress(str(self.revision))
+            self.the_list_completes()
+        self.the_watch_delivers(len(self.history))
+        self.reflector.progress(str(self.revision))
         wanted = {
             name: int(obj["metadata"]["resourceVersion"])
             for name, obj in self.objects.items()

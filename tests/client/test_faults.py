@@ -31,7 +31,7 @@ Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "5"}}
 
 
-def answer(body: Any, status: int = 200, **headers: str) -> Reply:
+def reply(body: Any, status: int = 200, **headers: str) -> Reply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(data)}", "Content-Type: application/json"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -119,8 +119,8 @@ class Scripted:
 
 
 async def test_retry_after_of_429_is_respected(caplog: pytest.LogCaptureFixture) -> None:
-    busy = answer(status(429, "TooManyRequests", "slow down"), 429, Retry_After="3")
-    server = Scripted(busy, busy, busy, answer(OBJECT))
+    busy = reply(status(429, "TooManyRequests", "slow down"), 429, Retry_After="3")
+    server = Scripted(busy, busy, busy, reply(OBJECT))
     with caplog.at_level(logging.INFO, "kubewright.client"):
         async with server.running() as client:
             assert (await client.get(ConfigMap, "a")).metadata.name == "a"
@@ -133,7 +133,7 @@ async def test_retry_after_of_429_is_respected(caplog: pytest.LogCaptureFixture)
 
 
 async def test_retry_after_attempts_are_limited() -> None:
-    server = Scripted(answer(status(429, "TooManyRequests"), 429, Retry_After="1"))
+    server = Scripted(reply(status(429, "TooManyRequests"), 429, Retry_After="1"))
     async with server.running(retries=RetryPolicy(retry_after_attempts=3)) as client:
         with pytest.raises(TooManyRequests):
             await client.patch(ConfigMap, merge_patch({}), name="a")
@@ -141,7 +141,7 @@ async def test_retry_after_attempts_are_limited() -> None:
 
 
 async def test_writes_are_not_retried_without_retry_after() -> None:
-    server = Scripted(answer(status(503, "ServiceUnavailable"), 503))
+    server = Scripted(reply(status(503, "ServiceUnavailable"), 503))
     async with server.running() as client:
         with pytest.raises(ServiceUnavailable):
             await client.delete(ConfigMap, "a")
@@ -149,7 +149,7 @@ async def test_writes_are_not_retried_without_retry_after() -> None:
         with pytest.raises(ServiceUnavailable):
             await client.get(ConfigMap, "a")
         assert len(server.requests) == 1 + 5
-    server = Scripted(cut(b"HTTP/1.1 200 OK\r\nContent-Le"), answer(OBJECT))
+    server = Scripted(cut(b"HTTP/1.1 200 OK\r\nContent-Le"), reply(OBJECT))
     async with server.running() as client:
         with pytest.raises(ConnectionFailed, match="closed by the server"):
             await client.patch(ConfigMap, merge_patch({}), name="a")
@@ -158,7 +158,7 @@ async def test_writes_are_not_retried_without_retry_after() -> None:
 
 @pytest.mark.parametrize("broken", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 2"])
 async def test_reads_are_retried_after_connection_failure(broken: bytes) -> None:
-    server = Scripted(cut(broken), cut(broken), answer(OBJECT))
+    server = Scripted(cut(broken), cut(broken), reply(OBJECT))
     async with server.running() as client:
         assert (await client.get(ConfigMap, "a")).metadata.name == "a"
     assert len(server.requests) == 3
@@ -166,10 +166,10 @@ async def test_reads_are_retried_after_connection_failure(broken: bytes) -> None
 
 
 async def test_closed_idle_connection_is_replaced_without_backoff() -> None:
-    async def answer_and_close(writer: asyncio.StreamWriter) -> None:
-        await answer(OBJECT)(writer)
+    async def reply_and_close(writer: asyncio.StreamWriter) -> None:
+        await reply(OBJECT)(writer)
 
-    server = Scripted(answer_and_close, cut(b""), answer(OBJECT))
+    server = Scripted(reply_and_close, cut(b""), reply(OBJECT))
     async with server.running() as client:
         await client.get(ConfigMap, "a")
         await client.get(ConfigMap, "a")
@@ -178,7 +178,7 @@ async def test_closed_idle_connection_is_replaced_without_backoff() -> None:
 
 
 async def test_outage_is_logged_once_with_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    server = Scripted(answer(OBJECT))
+    server = Scripted(reply(OBJECT))
     async with server.running():
         pass
     slept: list[float] = []
@@ -211,7 +211,7 @@ async def test_token_is_renewed_once_after_401(tmp_path: Any) -> None:
     async def judge(writer: asyncio.StreamWriter) -> None:
         good = server.requests[-1][1]["authorization"] == "Bearer new"
         token.write_text("new")
-        await (answer(OBJECT) if good else answer(status(401, "Unauthorized"), 401))(writer)
+        await (reply(OBJECT) if good else reply(status(401, "Unauthorized"), 401))(writer)
 
     server = Scripted(judge)
     async with server.running(config={"token_file": str(token)}) as client:
@@ -229,8 +229,8 @@ async def test_chunked_and_gzip_responses() -> None:
     packed = gzip.compress(body)
     server = Scripted(
         chunks(*(body[n : n + 1] for n in range(len(body)))),
-        answer(packed, Content_Encoding="gzip"),
-        answer(packed[:-9], Content_Encoding="gzip"),
+        reply(packed, Content_Encoding="gzip"),
+        reply(packed[:-9], Content_Encoding="gzip"),
     )
     async with server.running() as client:
         assert (await client.get(ConfigMap, "a")).metadata.name == "a"
@@ -240,7 +240,7 @@ async def test_chunked_and_gzip_responses() -> None:
 
 
 async def test_invalid_http_and_json_errors() -> None:
-    server = Scripted(cut(b"SSH-2.0-hello\r\n\r\n"), answer(b"<html>gone", 404), answer(b"nonsense"))
+    server = Scripted(cut(b"SSH-2.0-hello\r\n\r\n"), reply(b"<html>gone", 404), reply(b"nonsense"))
     async with server.running() as client:
         with pytest.raises(ConnectionFailed, match="invalid HTTP response"):
             await client.delete(ConfigMap, "a")
@@ -252,7 +252,7 @@ async def test_invalid_http_and_json_errors() -> None:
 
 async def test_warning_is_logged_once() -> None:
     warned: list[str] = []
-    server = Scripted(answer(OBJECT, Warning='299 - "v1 is \\"old\\"", 299 - "two"'))
+    server = Scripted(reply(OBJECT, Warning='299 - "v1 is \\"old\\"", 299 - "two"'))
     async with server.running(on_warning=warned.append) as client:
         await client.get(ConfigMap, "a")
         await client.get(ConfigMap, "a")
@@ -260,7 +260,7 @@ async def test_warning_is_logged_once() -> None:
 
 
 async def test_header_injection_is_rejected() -> None:
-    server = Scripted(answer(OBJECT))
+    server = Scripted(reply(OBJECT))
     async with server.running() as client:
         with pytest.raises(ValueError, match="line break"):
             await client.with_impersonation("jane\r\nX-Other: yes").get(ConfigMap, "a")
@@ -349,9 +349,9 @@ async def test_expired_continue_token_restarts_the_list() -> None:
         return {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": meta, "items": items}
 
     replies = (
-        answer(page("a", "b", token="t")),
-        answer(status(410, "Expired"), 410),
-        answer(page("a", "b", "c")),
+        reply(page("a", "b", token="t")),
+        reply(status(410, "Expired"), 410),
+        reply(page("a", "b", "c")),
     )
     async with Scripted(*replies).running() as client:
         assert [each.metadata.name for each in await client.list(ConfigMap)] == ["a", "b", "c"]
@@ -360,7 +360,7 @@ async def test_expired_continue_token_restarts_the_list() -> None:
 
 
 def test_client_works_in_a_second_event_loop() -> None:
-    server, listening, over = Scripted(answer(OBJECT)), threading.Event(), threading.Event()
+    server, listening, over = Scripted(reply(OBJECT)), threading.Event(), threading.Event()
 
     async def listen() -> None:
         async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listener:
@@ -382,7 +382,7 @@ def test_client_works_in_a_second_event_loop() -> None:
 
 
 async def test_fully_read_stream_releases_its_connection() -> None:
-    server = Scripted(chunks(event("ADDED", 6)), answer(OBJECT))
+    server = Scripted(chunks(event("ADDED", 6)), reply(OBJECT))
     async with server.running() as client:
         assert [each.type async for each in await client.watch_raw(ConfigMap)] == ["ADDED"]
         await client.get(ConfigMap, "a")

@@ -64,13 +64,13 @@ def in_chunks(size: int) -> bytes:
     st.one_of(st.just(with_length()), st.integers(1, 400).map(in_chunks)),
     st.lists(st.integers(1, 60), max_size=40),
 )
-def test_response_split_at_any_byte(answer: bytes, cuts: list[int]) -> None:
+def test_response_split_at_any_byte(response: bytes, cuts: list[int]) -> None:
     async def main() -> None:
         connection, _ = connected()
         for _round in range(2):
             waiting = asyncio.ensure_future(connection.send("GET", b""))
             await asyncio.sleep(0)
-            rest = answer
+            rest = response
             for size in cuts:
                 connection.data_received(rest[:size]) if rest[:size] else None
                 rest = rest[size:]
@@ -88,13 +88,13 @@ def test_response_split_at_any_byte(answer: bytes, cuts: list[int]) -> None:
 def test_truncated_response_is_always_an_error(end: int, length: bool, junk: bytes) -> None:
     async def main() -> None:
         connection, wire = connected()
-        answer = with_length() if length else in_chunks(50)
+        response = with_length() if length else in_chunks(50)
         waiting = asyncio.ensure_future(connection.send("GET", b""))
         await asyncio.sleep(0)
         connection.data_received(
-            answer[: min(end, len(answer) - 1)] + junk
+            response[: min(end, len(response) - 1)] + junk
             if junk
-            else answer[: min(end, len(answer) - 1)] or b"H"
+            else response[: min(end, len(response) - 1)] or b"H"
         )
         connection.connection_lost(None)
         with contextlib.suppress(ConnectionFailed):

@@ -28,8 +28,8 @@ Writer = Callable[[asyncio.StreamWriter], None]
 
 
 @asynccontextmanager
-async def answering(
-    answer: Writer, *, retries: RetryPolicy | None = None
+async def responding_server(
+    write: Writer, *, retries: RetryPolicy | None = None
 ) -> AsyncIterator[tuple[Client, list[bytes]]]:
     """A client of a server that always returns the same response, and the requests it received."""
     asked: list[bytes] = []
@@ -38,7 +38,7 @@ async def answering(
         try:
             while True:
                 asked.append(await reader.readuntil(b"\r\n\r\n"))
-                answer(writer)
+                write(writer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -66,7 +66,7 @@ def document(length: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "write",
     [
         whole(document(1001)),
         chunked(document(1001)),
@@ -76,53 +76,53 @@ def document(length: int) -> bytes:
         lambda writer: writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
     ],
 )
-async def test_response_size_limit(answer: Writer) -> None:
-    async with answering(answer) as (client, asked):
+async def test_response_size_limit(write: Writer) -> None:
+    async with responding_server(write) as (client, asked):
         with pytest.raises(ResponseTooLarge, match="longer than 1000 bytes; narrow the request"):
             await client.version()
         assert len(asked) == 1
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "write",
     [
         whole(document(1000)),
         chunked(document(1000)),
         whole(gzip.compress(document(1000)), extra="Content-Encoding: gzip\r\n"),
     ],
 )
-async def test_response_of_maximum_size(answer: Writer) -> None:
-    async with answering(answer) as (client, _):
+async def test_response_of_maximum_size(write: Writer) -> None:
+    async with responding_server(write) as (client, _):
         assert len((await client.version())["major"]) == 987
 
 
 @pytest.mark.parametrize("size", [b"-5", b"+5", b"1_0", b"", b"f" * 17, b"0x5"])
 async def test_invalid_chunk_sizes(size: bytes) -> None:
-    def answer(writer: asyncio.StreamWriter) -> None:
+    def write(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\nhello\r\n")
 
-    async with answering(answer, retries=RetryPolicy(transient_attempts=0)) as (client, _):
+    async with responding_server(write, retries=RetryPolicy(transient_attempts=0)) as (client, _):
         with pytest.raises(ConnectionFailed, match="invalid HTTP response"):
             await client.version()
 
 
 async def test_streams_are_not_limited() -> None:
-    async with answering(chunked(b"x" * 600, b"y" * 600 + b"\n", b"z")) as (client, _):
+    async with responding_server(chunked(b"x" * 600, b"y" * 600 + b"\n", b"z")) as (client, _):
         assert await client.log("p", namespace="ns") == "x" * 600 + "y" * 600 + "\nz\n"
 
 
 async def test_log_line_size_limit() -> None:
-    async with answering(whole(b"a\n" + b"x" * (MAX_LINE + 1))) as (client, _):
+    async with responding_server(whole(b"a\n" + b"x" * (MAX_LINE + 1))) as (client, _):
         with pytest.raises(ResponseTooLarge, match="a line of more than 64 MiB"):
             await client.log("p", namespace="ns")
 
 
 async def test_long_error_response_is_truncated() -> None:
-    async with answering(chunked(*[b"x" * 65536] * 64, status="403 Forbidden")) as (client, _):
-        with pytest.raises(APIError) as refused:
+    async with responding_server(chunked(*[b"x" * 65536] * 64, status="403 Forbidden")) as (client, _):
+        with pytest.raises(APIError) as excinfo:
             await client.log("p", namespace="ns")
-    assert refused.value.status_code == 403
-    assert len(refused.value.message) <= MAX_SHORT_BODY + 1000
+    assert excinfo.value.status_code == 403
+    assert len(excinfo.value.message) <= MAX_SHORT_BODY + 1000
 
 
 def entries(extra: str) -> str:

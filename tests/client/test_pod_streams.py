@@ -50,13 +50,13 @@ class Kubelet:
                 "message": "no pod",
             }
             return HTTPResponse(404, json.dumps(body).encode())
-        conversation = {"exec": self.exec, "attach": self.attach, "portforward": self.forward}[part]
+        handler = {"exec": self.exec, "attach": self.attach, "portforward": self.forward}[part]
 
-        async def converse(socket: Any) -> None:
-            await conversation(socket, request)
+        async def handle(socket: Any) -> None:
+            await handler(socket, request)
 
         protocols = ("v4.channel.k8s.io",) if part == "portforward" else self.protocols
-        return HTTPResponse(101, websocket=converse, protocols=protocols)
+        return HTTPResponse(101, websocket=handle, protocols=protocols)
 
     async def log(self, follow: str) -> AsyncIterator[bytes]:
         yield b"one\ntw"
@@ -208,9 +208,9 @@ async def test_port_forward(client: Client, caplog: pytest.LogCaptureFixture) ->
         async def ask(text: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
             writer.write(text)
-            answer = await reader.read()
+            received = await reader.read()
             writer.close()
-            return answer
+            return received
 
         assert await asyncio.gather(ask(b"one"), ask(b"two")) == [b"ONE", b"TWO"]
     async with client.port_forward("web", 81) as forward:

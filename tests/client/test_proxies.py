@@ -29,7 +29,7 @@ class Proxy:
         self.login = login
         self.port = 0
         self.asked: list[str] = []
-        self.answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
+        self.response = b"HTTP/1.1 200 Connection established\r\n\r\n"
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ class Proxy:
         if method != "CONNECT":
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n" + b'{"major": "7"}')
             return 0
-        writer.write(self.answer)
+        writer.write(self.response)
         return int(target.rsplit(":", 1)[1])
 
     async def _socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
@@ -123,10 +123,10 @@ async def port() -> AsyncIterator[int]:
     server = APIServer(MemoryStorage())
 
     async def echo(request: HTTPRequest) -> HTTPResponse:
-        async def converse(socket: Any) -> None:
+        async def handle(socket: Any) -> None:
             await socket.send(b"heard " + await socket.receive())
 
-        return HTTPResponse(101, websocket=converse, protocols=("v5.channel.k8s.io",))
+        return HTTPResponse(101, websocket=handle, protocols=("v5.channel.k8s.io",))
 
     server.add_handler("/echo", echo)
     async with serve(server, hosts=("api.example.com",), authority=AUTHORITY) as front:
@@ -134,13 +134,13 @@ async def port() -> AsyncIterator[int]:
 
 
 async def failure(settings: ClusterConfig) -> ConnectionFailed:
-    """What the transport says; a client would try again for a while."""
+    """Return the error of the transport; a `Client` would retry."""
     transport = HTTPTransport(settings)
-    with pytest.raises(ConnectionFailed) as said:
+    with pytest.raises(ConnectionFailed) as excinfo:
         await transport.send("GET", "/version")
     await transport.aclose()
-    assert not said.value.sent
-    return said.value
+    assert not excinfo.value.sent
+    return excinfo.value
 
 
 def config(port: int, proxy: Proxy, host: str = "api.example.com", **more: Any) -> ClusterConfig:
@@ -185,15 +185,15 @@ async def test_wrong_proxy_password_error(scheme: str, port: int, tmp_path: Path
     async with Proxy(scheme, "me:secret").running(tmp_path) as proxy:
         for login in ("me:wrong@", ""):
             url = f"{scheme}://{login}localhost:{proxy.port}"
-            said = str(await failure(config(port, proxy, proxy_url=url)))
-            assert said.startswith(f"the proxy {scheme}://localhost:{proxy.port} rejected")
-            assert "wrong" not in said
+            message = str(await failure(config(port, proxy, proxy_url=url)))
+            assert message.startswith(f"the proxy {scheme}://localhost:{proxy.port} rejected")
+            assert "wrong" not in message
 
 
 async def test_untrusted_proxy_certificate(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path, CertificateAuthority.create()) as proxy:
-        said = str(await failure(config(port, proxy)))
-        assert said.startswith(f"the proxy https://localhost:{proxy.port} has an untrusted certificate")
+        message = str(await failure(config(port, proxy)))
+        assert message.startswith(f"the proxy https://localhost:{proxy.port} has an untrusted certificate")
         assert not proxy.asked
         careless = config(port, proxy, ca=None, insecure_skip_tls_verify=True)
         async with Client.connect(careless, metrics=False) as client:
@@ -202,8 +202,8 @@ async def test_untrusted_proxy_certificate(port: int, tmp_path: Path) -> None:
 
 async def test_untrusted_server_certificate_behind_proxy(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path) as proxy:
-        said = str(await failure(config(port, proxy, host="other.example.com")))
-        assert said.startswith(
+        message = str(await failure(config(port, proxy, host="other.example.com")))
+        assert message.startswith(
             f"https://other.example.com:{port} has an untrusted certificate: Hostname mismatch"
         )
 
@@ -224,12 +224,12 @@ async def test_socks_proxy_resolves_host_names(port: int, tmp_path: Path) -> Non
         async with Client.connect(config(port, proxy, host="127.0.0.1"), metrics=False) as client:
             assert (await client.version())["major"]
         assert proxy.asked == [f"1 7f000001:{port}"]
-        said = str(await failure(config(port, proxy, host="nowhere.example.com")))
-        assert said.endswith(f"could not connect to nowhere.example.com:{port}: host unreachable")
+        message = str(await failure(config(port, proxy, host="nowhere.example.com")))
+        assert message.endswith(f"could not connect to nowhere.example.com:{port}: host unreachable")
 
 
 async def test_invalid_proxy_responses(port: int, tmp_path: Path) -> None:
-    for answer, complaint in (
+    for response, complaint in (
         (b"HTTP/1.1 200 OK\r\n\r\nhello", "sent data before the tunnel was open"),
         (
             b"HTTP/1.1 503 Full\r\n\r\n",
@@ -238,14 +238,14 @@ async def test_invalid_proxy_responses(port: int, tmp_path: Path) -> None:
         (b"x" * 200_000, "closed the connection"),
     ):
         async with Proxy("http").running(tmp_path) as proxy:
-            proxy.answer = answer
+            proxy.response = response
             assert complaint in str(await failure(config(port, proxy)))
 
 
 async def test_proxy_from_environment(port: int, tmp_path: Path) -> None:
     async with Proxy("https").running(tmp_path) as proxy:
         transport = HTTPTransport(config(port, proxy, proxy_url=""), environ={"HTTPS_PROXY": proxy.url})
-        answer = await transport.send("GET", "/version")
+        response = await transport.send("GET", "/version")
         await transport.aclose()
-        assert answer.status == 200
+        assert response.status == 200
         assert proxy.asked == [f"CONNECT api.example.com:{port}"]

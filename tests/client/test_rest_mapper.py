@@ -29,7 +29,7 @@ async def test_kind_names_of_the_command_line(client: Client, text: str) -> None
 
 
 async def test_static_kinds_need_no_discovery(client: Client) -> None:
-    async def refuse(*args: object) -> object:
+    async def fail(*args: object) -> object:
         raise AssertionError("a request was made")
 
     mapper = RESTMapper(None)  # type: ignore[arg-type]

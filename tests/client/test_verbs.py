@@ -104,9 +104,9 @@ async def test_dry_run_changes_neither_object_nor_server(client: Client, namespa
     made = await client.create(config_map("a", namespace, x="1"))
     version = made.metadata.resource_version
     made.data = {"x": "2"}
-    answer = await client.with_dry_run().update(made)
-    assert answer is not made
-    assert answer.data == {"x": "2"}
+    dry = await client.with_dry_run().update(made)
+    assert dry is not made
+    assert dry.data == {"x": "2"}
     assert made.metadata.resource_version == version
     assert (await client.get(ConfigMap, "a", namespace=namespace)).data == {"x": "1"}
     await client.update(made)

@@ -224,9 +224,9 @@ class CaseRun:
 
     async def _collect(self, step: dict[str, Any], index: int) -> None:
         watch, line = self._watches[step["collect"]]
-        answer: dict[str, Any] = {"status": watch.status, **self._format.headers(watch.headers)}
+        response: dict[str, Any] = {"status": watch.status, **self._format.headers(watch.headers)}
         if watch.status != 200:
-            answer |= self._format.body(step, watch.body, watch.headers.get("Content-Type", ""))
+            response |= self._format.body(step, watch.body, watch.headers.get("Content-Type", ""))
         else:
             skipped = set(step.get("skip") or [])
             until_closed = bool(step.get("closed"))
@@ -236,15 +236,15 @@ class CaseRun:
                 timeout=min(step.get("timeout", 20), self._options.max_wait),
                 keep=lambda event: event.get("type") not in skipped,
             )
-            answer["events"] = [self._format.event(step, event) for event in events]
+            response["events"] = [self._format.event(step, event) for event in events]
             if step.get("until_bookmark") and all(event.get("type") != "BOOKMARK" for event in events):
-                answer["noBookmark"] = True
+                response["noBookmark"] = True
             if until_closed:
-                answer["closed"] = watch.closed
+                response["closed"] = watch.closed
             if step.get("sorted"):
-                answer["events"].sort(key=lambda event: json.dumps(event, sort_keys=True, default=str))
+                response["events"].sort(key=lambda event: json.dumps(event, sort_keys=True, default=str))
         await watch.stop()
-        self._record(step, index, line, **answer)
+        self._record(step, index, line, **response)
 
     async def _webhook_calls(self, step: dict[str, Any], index: int) -> None:
         """Record the reviews that a webhook handler received."""
@@ -261,13 +261,13 @@ class CaseRun:
         body = [self._format.shape(step, call) for call in calls]
         self._record(step, index, f"CALLS {step['calls']}", status=0, contentType="", warnings=[], body=body)
 
-    def _record(self, step: dict[str, Any], index: int, request: str, **answer: Any) -> None:
+    def _record(self, step: dict[str, Any], index: int, request: str, **response: Any) -> None:
         record: Record = {"step": index}
         if step.get("name"):
             record["name"] = step["name"]
         line = self._normaliser.message(urllib.parse.unquote_plus(request))
         record["request"] = re.sub(r"continue=[^&]{20,}", "continue={continue}", line)
-        self.records.append(record | answer)
+        self.records.append(record | response)
 
     async def cleanup(self) -> None:
         """Delete what the case created, as far as possible; its namespace is deleted last."""

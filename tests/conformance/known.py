@@ -18,7 +18,7 @@ from tests.conformance.cases import HERE
 
 KNOWN = HERE / "known_differences.yaml"
 _HEADER = """\
-# Steps that kubewright answers differently than kube-apiserver at L2, each with the reason.
+# Steps whose response differs from kube-apiserver's at L2, each with the reason.
 # `python -m tests.conformance check --prune-known` removes the steps that do not differ any more.
 """
 

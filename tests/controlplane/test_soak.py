@@ -17,7 +17,7 @@ import asyncio, sys
 from bench.soak import soak
 report = asyncio.run(soak(8, store=sys.argv[1], seed=7))
 print(report)
-sys.exit(bool(report.complaints) or report.compared == 0 or not report.done["define"])
+sys.exit(bool(report.errors) or report.compared == 0 or not report.done["define"])
 """
 
 

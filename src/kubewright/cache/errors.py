@@ -1,7 +1,7 @@
 """Errors of the cache.
 
 CacheError
- +- NotCached                the cache cannot answer this read; a CachedClient reads from the server instead
+ +- NotCached                the object may be outside the cache; a CachedClient reads from the server instead
  |   +- CachingNotAllowed    all Secrets or ConfigMaps of a cluster are only cached if requested
  +- NoInformer               the kind has no informer, and reads do not create one
  +- NotSynced                the initial state of some kinds was not received before the timeout
@@ -15,7 +15,7 @@ class CacheError(Exception):
 
 
 class NotCached(CacheError):
-    """The cache cannot answer: the object may exist outside the cached namespaces, labels or fields."""
+    """The read is not covered by the cached namespaces, labels or fields."""
 
 
 class CachingNotAllowed(NotCached):

@@ -100,7 +100,7 @@ def load_config(
     environ: Mapping[str, str] = os.environ,
     service_account_dir: Path = SERVICE_ACCOUNT_DIR,
 ) -> ClusterConfig:
-    """Find the configuration as kubectl does; raise `ConfigError` if there is none."""
+    """Find the configuration as kubectl does; raise `ConfigError` if it does not exist."""
     if kubeconfig is not None:
         return from_kubeconfig(Kubeconfig.load([kubeconfig], must_exist=True), context=context)
     merged = Kubeconfig.load(Kubeconfig.paths(environ))

@@ -71,7 +71,7 @@ class HTTPTransport:
         self._proxy_contexts: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
-        self._max_answer = max_response_bytes
+        self._max_response_bytes = max_response_bytes
         self._clock = clock
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
@@ -244,7 +244,7 @@ class HTTPTransport:
         return self._proxy_contexts[1]
 
     def _new_connection(self) -> Connection:
-        return Connection(self._max_answer)
+        return Connection(self._max_response_bytes)
 
     async def _connect(self, context: ssl.SSLContext | None) -> Connection:
         where = self.config.server
