@@ -1,6 +1,6 @@
 """An autoscaler in the shape of VerticalPodAutoscaler: how much a container should get, by what it uses.
 
-A *metrics source* tells what the containers of a workload use; it is an argument, so that a test or a
+A *metrics source* returns the usage of the containers of a workload; it is an argument, so that a test or a
 monitoring system can be one. What is recommended goes into the status. `updateMode` says what becomes of it:
 `Off` nothing more, `Initial` only a workload without running pods is changed, `Auto` every one.
 """
@@ -40,7 +40,7 @@ EVERY = 60.0
 Usage = Mapping[str, Mapping[str, Quantity]]
 """By container: how much of each resource it uses at its peak."""
 Metrics = Callable[[Deployment], Awaitable[Usage]]
-"""Tells what the containers of a workload use."""
+"""Returns the usage of the containers of a workload."""
 
 
 class UpdateMode(StrEnum):
@@ -199,7 +199,7 @@ def _containers(deployment: Deployment) -> list[str]:
 
 
 def _give(deployment: Deployment, recommendations: list[Recommendation]) -> bool:
-    """Put requests into the containers; tells whether that changed anything."""
+    """Set the requests of the containers; return whether they changed."""
     wanted = {each.container_name: each.target for each in recommendations}
     assert deployment.spec is not None
     assert deployment.spec.template is not None

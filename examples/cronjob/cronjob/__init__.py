@@ -1,9 +1,9 @@
 """The tutorial's CronJob: two versions, webhooks in front of both, and a controller behind them.
 
-- `v1`, `v2`: the kind in its two versions; `conversion`: the way between them
-- `schedule`: cron's notation
-- `webhooks`: what is filled in and what is refused
-- `controller`: what is done
+- `v1`, `v2`: the kind in its two versions; `conversion`: conversion between them
+- `schedule`: the cron syntax
+- `webhooks`: defaulting and validation
+- `controller`: the reconciler
 """
 
 from __future__ import annotations

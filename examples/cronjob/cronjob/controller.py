@@ -29,7 +29,7 @@ from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, TemplateMetadata
 SCHEDULED_AT = f"{GROUP}/scheduled-at"
 """On Jobs: the time that the run was due at."""
 MOST_MISSED = 100
-"""More runs than that are not caught up with: a clock is wrong, or nobody has looked for a long time."""
+"""More missed runs than this are not started: the clock is wrong, or the operator was stopped for long."""
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ class CronJobReconciler:
         except AlreadyExists:
             existing = await ctx.client.uncached.get(Job, job.name, namespace=job.namespace)
             if not is_controlled_by(existing, cron_job):
-                await self._could_not_run(cron_job, f"a job {job.metadata.name} of somebody else exists", ctx)
+                await self._could_not_run(cron_job, f"Job {job.metadata.name} has another owner", ctx)
                 raise
         except APIError as error:
             await self._could_not_run(cron_job, error.message, ctx)

@@ -2,7 +2,7 @@
 
 Most schedules have one spelling in each version. Those that do not (`@hourly`, double spaces, a part that
 says `*` instead of nothing) travel in an annotation beside the nearest spelling that the other version has.
-On the way back the annotation counts only if nobody has changed the schedule meanwhile.
+The annotation is used for the conversion back only if the schedule has not changed.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ _MONTHS: Final = {
 }
 _DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 _LONGEST_WAIT: Final = timedelta(days=366 * 8 + 2)
-"""29 February comes back within eight years at the latest, around a century that is no leap year."""
+"""29 February comes back within eight years at the latest, around a century year without 29 February."""
 
 
 class ScheduleError(ValueError):
-    """A text that is no schedule; the message says what is wrong with it."""
+    """The text is not a valid schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Schedule:
         return schedule
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first time after a moment, or `None` if there is none."""
+        """Return the first time after a moment, or `None`."""
         return next(self.runs(moment), None)
 
     def runs(self, since: datetime) -> Iterator[datetime]:

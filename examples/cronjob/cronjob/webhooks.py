@@ -37,7 +37,7 @@ def fill_v2(cron_job: v2.CronJob) -> None:
 
 
 def check_v1(new: v1.CronJob, old: v1.CronJob | None) -> Iterable[FieldError]:
-    """Everything that is wrong with a v1 object, at once."""
+    """Return all validation errors of a v1 object."""
     yield from _check_name(new.metadata)
     try:
         Schedule.parse(new.spec.schedule)
