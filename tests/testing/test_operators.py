@@ -1,8 +1,9 @@
-"""An operator for the length of a test: what the page about testing shows."""
+"""Operators that run for the duration of a test, as docs/testing.md shows."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
 
@@ -23,10 +24,15 @@ from kubewright import (
     set_condition,
 )
 from kubewright.api import ListMap
+from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import ConfigMap
 from kubewright.api.errors import Invalid
 from kubewright.client import condition
-from kubewright.testing import fake_time, run_operator, start_test_server
+from kubewright.client.rest.request import APIRequest, CallNext
+from kubewright.client.transport.interface import APIResponse, ResponseStream
+from kubewright.manager import LeaderElector
+from kubewright.testing import FakeTimeLoop, fake_time, run_operator, start_test_server
+from kubewright.testing.server import ServerKind
 
 
 class ShopSpec(Spec):
@@ -47,7 +53,7 @@ def shop(name: str, **spec: int) -> Shop:
     return Shop(metadata=ObjectMeta(name=name, namespace="default"), spec=ShopSpec(**spec))
 
 
-def make_operator(said: list[str]) -> Operator:
+def make_operator(calls: list[str]) -> Operator:
     operator = Operator("shops")
 
     @operator.reconcile(Shop, owns=(ConfigMap,))
@@ -63,11 +69,11 @@ def make_operator(said: list[str]) -> Operator:
 
     @operator.on_startup
     def begin() -> None:
-        said.append("begun")
+        calls.append("begun")
 
     @operator.on_cleanup
     def end() -> None:
-        said.append("ended")
+        calls.append("ended")
 
     return operator
 
@@ -79,8 +85,8 @@ async def client() -> AsyncIterator[Client]:
 
 
 async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> None:
-    said: list[str] = []
-    operator = make_operator(said)
+    calls: list[str] = []
+    operator = make_operator(calls)
 
     @operator.validate(Shop)
     def check(new: Shop, old: Shop | None) -> Iterable[FieldError]:
@@ -88,18 +94,18 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
             yield FieldError.invalid("spec.size", new.spec.size, "at most 10")
 
     async with run_operator(operator, client) as manager:
-        assert said == ["begun"]
+        assert calls == ["begun"]
         assert manager.ready
         made = await client.create(shop("a", size=3))
         await client.wait(made, until=condition("Ready"), timeout=10)
         assert (await client.get(ConfigMap, "a", namespace="default")).data == {"size": "3"}
         with pytest.raises(Invalid, match="at most 10"):
             await client.create(shop("b", size=11))
-    assert said == ["begun", "ended"]
+    assert calls == ["begun", "ended"]
     assert not operator.settings.development
-    await client.create(shop("c", size=11))  # nobody is asked any more
+    await client.create(shop("c", size=11))  # the webhook is not registered any more
     async with run_operator(operator, client):
-        assert said == ["begun", "ended", "begun"]
+        assert calls == ["begun", "ended", "begun"]
 
 
 async def test_what_ends_it_early_is_raised(client: Client) -> None:
@@ -141,3 +147,62 @@ def test_an_hour_passes_at_once() -> None:
             return asyncio.get_running_loop().time() - began
 
     assert fake_time(scenario()) >= 3600
+
+
+@pytest.mark.parametrize("kind", ["in-process", "tls"])
+def test_an_hour_with_webhooks_and_leader_election_needs_few_jumps(
+    kind: ServerKind, caplog: pytest.LogCaptureFixture
+) -> None:
+    operator = make_operator([])
+    validated: list[str] = []
+
+    @operator.validate(Shop)
+    def check(new: Shop, old: Shop | None) -> Iterable[FieldError]:
+        validated.append(new.name)
+        return ()
+
+    async def scenario() -> tuple[float, int]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, FakeTimeLoop)
+        async with start_test_server(kind) as server:
+            client = server.client()
+            async with run_operator(
+                operator, client, leader_election=True, leader_election_namespace="default"
+            ):
+                created = await client.create(shop("a", opens_in=3600))
+                started, jumps = loop.time(), loop.jumps
+                await client.wait(created, until=condition("Ready"), timeout=7200)
+                await client.create(shop("b"))
+                return loop.time() - started, loop.jumps - jumps
+
+    seconds, jumps = fake_time(scenario())
+    assert seconds >= 3600
+    # 1,800 renewals of the lease, 720 checks of the storage, 3 bookmarks a minute.
+    assert jumps < 4000
+    assert "b" in validated
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_renewal_of_the_lease_is_one_request(client: Client) -> None:
+    requests: list[str] = []
+
+    async def record(call: APIRequest, proceed: CallNext) -> APIResponse | ResponseStream:
+        requests.append(call.verb)
+        return await proceed(call)
+
+    now = [0.0]
+    elector = LeaderElector(
+        client.with_interceptor(record), "lock", namespace="default", identity="one", clock=lambda: now[0]
+    )
+    await elector.acquire()
+    assert requests == ["get", "create"]
+    requests.clear()
+    assert await elector._try()
+    assert requests == ["patch"]
+    lease = await client.get(Lease, "lock", namespace="default")
+    assert lease.spec is not None
+    lease.spec.holder_identity = "two"
+    await client.update(lease)
+    requests.clear()
+    assert not await elector._try()
+    assert requests == ["patch", "get"]

@@ -1,11 +1,11 @@
 """Leader election among replicas with a Lease.
 
 A candidate acquires the Lease if it has no holder, or if the holder has not renewed it for `lease_duration`
-on the candidate's own clock, so clocks need not agree. The leader renews the Lease every `retry_period`. It
-is the leader only until `renew_deadline` after the last successful renewal *started*, which is before another
-replica can acquire the Lease; `is_leader()` computes this from the clock alone. A process that was paused
-therefore detects that it lost leadership before its next renewal fails. The manager checks it before each
-attempt to write.
+on the candidate's own clock, so clocks need not agree. The leader renews the Lease every `retry_period`, with
+one request while no other client changes it. It is the leader only until `renew_deadline` after the last
+successful renewal *started*, which is before another replica can acquire the Lease; `is_leader()` computes
+this from the clock alone. A process that was paused therefore detects that it lost leadership before its next
+renewal fails. The manager checks it before each attempt to write.
 """
 
 from __future__ import annotations
@@ -93,18 +93,21 @@ class LeaderElector:
         self.leader = ""
         """Identity of the current leader, as last observed."""
         self._client = client
-        self._clock = clock
+        self.clock = clock
+        """Seconds, for deadlines and expiry."""
         self._rng = rng or random.Random()  # noqa: S311 - not used for security
         self._renewed_at = _NEVER
         self._observed: tuple[object, ...] | None = None
         self._observed_at = 0.0
         self._uncertain = False
+        self._held: Lease | None = None
+        """The Lease as this process last wrote it."""
         self._status: Any = _status_metric().labels(name)
         self._status.set(0)
 
     def is_leader(self) -> bool:
         """Whether this process is the leader now."""
-        return self._clock() - self._renewed_at < self.renew_deadline
+        return self.clock() - self._renewed_at < self.renew_deadline
 
     def check(self) -> None:
         """Raise `LeadershipLost` if this process is not the leader now."""
@@ -113,7 +116,7 @@ class LeaderElector:
 
     def check_health(self) -> None:
         """Health check: fail if the Lease has expired and the process is still running."""
-        if self._renewed_at != _NEVER and self._clock() - self._renewed_at > self.lease_duration:
+        if self._renewed_at != _NEVER and self.clock() - self._renewed_at > self.lease_duration:
             raise LeadershipLost(
                 f"the lease {self.namespace}/{self.name} has expired and the process is still running"
             )
@@ -138,7 +141,7 @@ class LeaderElector:
             await asyncio.sleep(self.retry_period)
             deadline = self._renewed_at + self.renew_deadline
             while not await self._try_until(deadline):
-                if self._clock() >= deadline:
+                if self.clock() >= deadline:
                     self.check()
                     raise LeadershipLost(
                         f"the lease {self.namespace}/{self.name} could not be renewed within "
@@ -147,13 +150,14 @@ class LeaderElector:
                 if self.leader and self.leader != self.identity:
                     self._renewed_at = _NEVER
                     raise LeadershipLost(f"{self.leader} acquired the lease {self.namespace}/{self.name}")
-                await asyncio.sleep(min(self.retry_period, max(0.0, deadline - self._clock())))
+                await asyncio.sleep(min(self.retry_period, max(0.0, deadline - self.clock())))
 
     async def release(self) -> None:
         """Release the Lease, so that another replica can acquire it without waiting until it expires."""
         # An attempt that was cancelled before its response may have acquired the lease.
         held = self._renewed_at != _NEVER or self._uncertain
         self._renewed_at = _NEVER
+        self._held = None
         if not (held and self.release_on_stop):
             return
         try:
@@ -170,14 +174,14 @@ class LeaderElector:
 
     async def _try_until(self, deadline: float) -> bool:
         try:
-            async with asyncio.timeout(max(0.0, deadline - self._clock())):
+            async with asyncio.timeout(max(0.0, deadline - self.clock())):
                 return await self._try()
         except TimeoutError:
             return False
 
     async def _try(self) -> bool:
         """Try to acquire or renew the Lease; return whether this process is the leader now."""
-        started = self._clock()
+        started = self.clock()
         self._uncertain = True
         try:
             acquired = await self._write()
@@ -198,6 +202,8 @@ class LeaderElector:
     async def _write(self) -> bool:
         from kubewright.api.coordination.v1 import Lease, LeaseSpec
 
+        if await self._renew_held():
+            return True
         lease = await self._get()
         now = now_micro()
         if lease is None:
@@ -208,7 +214,7 @@ class LeaderElector:
                 renew_time=now,
                 lease_transitions=0,
             )
-            await self._client.create(
+            self._held = await self._client.create(
                 Lease(metadata=ObjectMeta(name=self.name, namespace=self.namespace), spec=spec)
             )
             return True
@@ -216,7 +222,7 @@ class LeaderElector:
         holder = spec.holder_identity or ""
         seen = (holder, spec.renew_time, spec.acquire_time, spec.lease_transitions)
         # The time of the response, not of the request: the lease may have been renewed in between.
-        seen_at = self._clock()
+        seen_at = self.clock()
         if seen != self._observed:
             self._observed, self._observed_at = seen, seen_at
         if holder and holder != self.leader:
@@ -233,7 +239,19 @@ class LeaderElector:
         spec.lease_duration_seconds = math.ceil(self.lease_duration)
         spec.renew_time = now
         lease.spec = spec
-        await self._client.update(lease)
+        self._held = await self._client.update(lease)
+        return True
+
+    async def _renew_held(self) -> bool:
+        """Renew the Lease that this process wrote, with one request; return `False` if it has changed."""
+        held, self._held = self._held, None
+        if held is None or held.spec is None or not self.is_leader():
+            return False
+        held.spec.renew_time = now_micro()
+        try:
+            self._held = await self._client.update(held)
+        except (Conflict, NotFound):
+            return False
         return True
 
     def _log_fields(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ embedded one in both forms.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import secrets
@@ -30,6 +31,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from kubewright.client import Client, ClusterConfig, PEMData, load_config
 from kubewright.client.transport.interface import Transport
+
+from .time import FakeTimeLoop
 
 if TYPE_CHECKING:
     from kubewright.client.rest.metrics import ClientMetrics
@@ -100,7 +103,10 @@ def server_kinds(environ: dict[str, str] | None = None) -> tuple[ServerKind, ...
 async def start_test_server(
     kind: ServerKind, config: ClusterConfig | None = None, **options: Unpack[ControlPlaneOptions]
 ) -> AsyncIterator[TestServer]:
-    """Start a server; `config` is for a real one, `options` are passed to `ControlPlane`."""
+    """Start a server; `config` is for a real one, `options` are passed to `ControlPlane`.
+
+    In a `FakeTimeLoop`, the control plane uses the clock of the loop.
+    """
     from kubewright.client.transport.http import HTTPTransport
 
     if kind == "real":
@@ -114,6 +120,7 @@ async def start_test_server(
     from kubewright.apiserver.in_process import InProcessTransport
     from kubewright.controlplane import ControlPlane
 
+    _use_simulated_clock(options)
     plane = ControlPlane(port=None if kind == "in-process" else 0, **options)
     async with plane:
         if kind == "in-process":
@@ -125,6 +132,20 @@ async def start_test_server(
             yield TestServer(kind, found, transport, plane)
         finally:
             await transport.aclose()
+
+
+def _use_simulated_clock(options: ControlPlaneOptions) -> None:
+    """Set the clocks of server and storage to that of a running `FakeTimeLoop`, unless options set them."""
+    from kubewright.storage.url import open_storage
+
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, FakeTimeLoop):
+        return
+    options.setdefault("clock", loop.time)
+    store = options.get("store", "memory:")
+    if isinstance(store, str) and store.startswith(("memory", "sqlite")):
+        started = time.time()
+        options["store"] = open_storage(store, clock=lambda: started + loop.time())
 
 
 @contextmanager

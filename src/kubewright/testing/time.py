@@ -2,9 +2,9 @@
 
 `FakeTimeLoop` never waits for a timer: when there is nothing else to run, it advances its clock to the next
 timer. An hour of `asyncio.sleep` passes immediately and in the right order, for everything that uses the
-clock of the loop (queues, timers, timeouts, leader election). The loop does wait for threads that were
-started with `asyncio.to_thread` or `run_in_executor` and, if `io_timeout` is given, for sockets of other
-processes.
+clock of the loop (queues, timers, timeouts, leader election, watches of a test server). The loop does wait
+for threads that were started with `asyncio.to_thread` or `run_in_executor`, for bytes that it sends to itself
+through sockets (webhooks, a TLS test server) and, if `io_timeout` is given, for sockets of other processes.
 
     def test_retries() -> None:
         assert fake_time(scenario())  # runs the coroutine, returns what it returns
@@ -21,13 +21,18 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import socket
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from .loop_connections import LoopConnections
+
 T = TypeVar("T")
 
+DELIVERY_TIMEOUT = 1.0
+"""Real seconds to wait for bytes that the loop has sent to itself."""
 START = datetime(2030, 1, 1, tzinfo=UTC)
 """The date of `wall_clock` when a loop starts."""
 
@@ -50,9 +55,17 @@ class _FakeTimeSelector:
         if loop.threads:
             # A thread that ends wakes the loop through its own socket, so this returns then.
             return self._real.select(None)
-        ready = self._real.select(self._io_timeout)
+        connections = loop.connections
+        ready = self._real.select(0)
+        if not ready and (connections.connecting or connections.has_bytes_in_transit()):
+            ready = self._real.select(DELIVERY_TIMEOUT)
+            if not ready:
+                connections.forget_bytes_in_transit()
+        elif not ready and self._io_timeout and connections.has_other_processes():
+            ready = self._real.select(self._io_timeout)
         if not ready:
             loop.now += timeout
+            loop.jumps += 1
         return ready
 
 
@@ -60,8 +73,11 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
     """Event loop with a simulated clock that starts at 0."""
 
     def __init__(self, *, io_timeout: float = 0.0) -> None:
-        """`io_timeout`: real seconds to wait for sockets before the clock advances."""
+        """`io_timeout`: real seconds to wait for sockets of other processes before the clock advances."""
         self.now = 0.0
+        self.jumps = 0
+        """Number of times that the clock was advanced."""
+        self.connections = LoopConnections()
         self.threads = 0
         """Number of running calls in threads."""
         selector = _FakeTimeSelector(selectors.DefaultSelector(), io_timeout)
@@ -75,6 +91,28 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
     def wall_clock(self) -> datetime:
         """Return the date that corresponds to the simulated time."""
         return START + timedelta(seconds=self.now)
+
+    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
+        """Create a TCP server; bytes sent to it from this loop are waited for."""
+        server = await super().create_server(*args, **options)
+        self.connections.listening.add(server)
+        return server
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connect a socket; the clock does not advance until the kernel has responded."""
+        self.connections.connecting += 1
+        try:
+            await super().sock_connect(sock, address)
+        finally:
+            self.connections.connecting -= 1
+
+    def _make_socket_transport(self, sock: socket.socket, *args: Any, **options: Any) -> Any:
+        make: Any = super()._make_socket_transport  # type: ignore[misc]
+        return make(self.connections.count(sock), *args, **options)
+
+    def _make_ssl_transport(self, rawsock: socket.socket, *args: Any, **options: Any) -> Any:
+        make: Any = super()._make_ssl_transport  # type: ignore[misc]
+        return make(self.connections.count(rawsock), *args, **options)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
@@ -90,7 +128,10 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
 
 
 def fake_time(main: Coroutine[Any, Any, T], *, io_timeout: float = 0.0) -> T:
-    """Run a coroutine in a `FakeTimeLoop` and return its result."""
+    """Run a coroutine in a `FakeTimeLoop` and return its result.
+
+    `io_timeout`: real seconds to wait for sockets of other processes before each advance of the clock.
+    """
     with asyncio.Runner(loop_factory=lambda: FakeTimeLoop(io_timeout=io_timeout)) as runner:
         return runner.run(main)
 
