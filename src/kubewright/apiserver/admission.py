@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
 
+from .http.messages import WarningRecorder
+
 if TYPE_CHECKING:
     from .authentication.user import User
     from .http.messages import HTTPRequest
@@ -43,7 +45,7 @@ class AdmissionAttributes:
     definition: Resource | None
     """The declaration of the resource, for plug-ins that need other versions of it."""
     version: Version | None
-    warnings: list[str] = field(default_factory=list)
+    warnings: WarningRecorder = field(default_factory=WarningRecorder)
     request: HTTPRequest | None = None
     audit_annotations: dict[str, str] = field(default_factory=dict)
     convert: Callable[[Object, str], Awaitable[Object]] | None = None
@@ -57,8 +59,8 @@ class AdmissionAttributes:
 
     def warn(self, text: str) -> None:
         """Add a `Warning` header, once."""
-        if text and text not in self.warnings:
-            self.warnings.append(text)
+        if text:
+            self.warnings.add(text)
 
 
 class AdmissionPlugin:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import (
@@ -188,7 +189,7 @@ class RequestPipeline:
         )
 
 
-def warning_headers(warnings: list[str]) -> list[str]:
+def warning_headers(warnings: Iterable[str]) -> list[str]:
     """Return the values of the `Warning` headers: quoted, shortened if there are very many, without control
     characters."""
     total, values = 0, []

@@ -13,7 +13,7 @@ from .objects import Object
 
 if TYPE_CHECKING:
     from .authentication.user import User
-    from .http.messages import HTTPRequest
+    from .http.messages import HTTPRequest, WarningRecorder
     from .resource import Resource, Version
     from .rest.store import ResourceStore
 
@@ -39,7 +39,7 @@ class Operation:
     options: Object
     """CreateOptions, UpdateOptions, PatchOptions or DeleteOptions."""
     request: HTTPRequest | None
-    warnings: list[str]
+    warnings: WarningRecorder
     field_manager: str = ""
     collective: bool = False
     """Whether the object is deleted as part of a collection."""
@@ -47,8 +47,8 @@ class Operation:
 
     def warn(self, text: str) -> None:
         """Add a `Warning` header, once."""
-        if text and text not in self.warnings:
-            self.warnings.append(text)
+        if text:
+            self.warnings.add(text)
 
     def on_failure(self, undo: Callable[[], Awaitable[object]]) -> None:
         """Call a function if the write fails later, such as the release of an allocated address."""

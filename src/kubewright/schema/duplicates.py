@@ -7,9 +7,15 @@ repeated key, as field validation `Strict` and `Warn` report them.
 from __future__ import annotations
 
 import json
+from collections.abc import Set
 from typing import Any
 
 from kubewright.api.codec import DecodeError
+
+_MAX_PREFIX = 1024
+"""Characters of a path below which it is extended: the cost of a field does not depend on its depth."""
+_MAX_REPORTED = 1000
+"""Repeated keys that are returned."""
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -17,7 +23,10 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def duplicate_fields(data: bytes | str) -> list[str]:
-    """Return the path of each repeated key once, such as `spec.a` or `spec.list[0].b`; raise if not JSON."""
+    """Return the path of each repeated key once, such as `spec.a` or `spec.list[0].b`; raise if not JSON.
+
+    Returns the first 1,000; paths of more than 1,024 characters are not extended.
+    """
     repeated = False
 
     def keep(pairs: list[tuple[str, Any]]) -> _Pairs:
@@ -49,25 +58,29 @@ def merged_duplicates(data: bytes | str) -> Any:
 
 
 def _added(first: Any, second: Any) -> Any:
+    """Merge the second value into the first, in place: many repetitions of a key cost no copies of it."""
     if type(first) is not dict or type(second) is not dict:
         return second
-    return {**first, **{name: _added(first.get(name), value) for name, value in second.items()}}
+    for name, value in second.items():
+        first[name] = _added(first.get(name), value)
+    return first
 
 
-def field_paths(data: bytes | str) -> list[str]:
-    """Return the path of every field, in the order in which a decoder completes them."""
+def field_paths(data: bytes | str, wanted: Set[str]) -> list[str]:
+    """Return those paths of `wanted` that exist, in the order in which a decoder completes the fields."""
     found: dict[str, None] = {}
 
     def visit(value: Any, path: str) -> None:
         if type(value) is _Pairs:
             for name, item in value:
-                where = f"{path}.{name}" if path else name
+                where = _below(path, name)
                 visit(item, where)
-                found.pop(where, None)
-                found[where] = None
+                if where in wanted:
+                    found.pop(where, None)
+                    found[where] = None
         elif type(value) is list:
             for position, item in enumerate(value):
-                visit(item, f"{path}[{position}]")
+                visit(item, _element(path, position))
 
     try:
         visit(json.loads(data, object_pairs_hook=_Pairs), "")
@@ -80,11 +93,23 @@ def _visit(value: Any, path: str, found: dict[str, None]) -> None:
     if type(value) is _Pairs:
         seen: set[str] = set()
         for name, item in value:
-            where = f"{path}.{name}" if path else name
+            if len(found) >= _MAX_REPORTED:
+                return
+            where = _below(path, name)
             if name in seen:
                 found[where] = None
             seen.add(name)
             _visit(item, where, found)
     elif type(value) is list:
         for position, item in enumerate(value):
-            _visit(item, f"{path}[{position}]", found)
+            _visit(item, _element(path, position), found)
+
+
+def _below(path: str, name: str) -> str:
+    if len(path) > _MAX_PREFIX:
+        return path
+    return f"{path}.{name}" if path else name
+
+
+def _element(path: str, position: int) -> str:
+    return path if len(path) > _MAX_PREFIX else f"{path}[{position}]"

@@ -6,10 +6,16 @@ schema declares. `apiVersion`, `kind` and `metadata` of a resource are always ke
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final
 
 from .structural import NO_DEFAULT, Node
 
+_MAX_PREFIX: Final = 1024
+"""Characters of a path below which it is extended: the cost of a field does not depend on its depth."""
+_MAX_REPORTED: Final = 10_000
+"""Unknown fields whose paths are returned; more are removed without their paths."""
 _META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
@@ -24,7 +30,7 @@ def prune(value: Any, node: Node | None, *, root: bool = False) -> list[str]:
 def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: list[str]) -> None:
     if type(value) is dict:
         if node is None:
-            unknown += [path + name for name in value]
+            _report(unknown, path, value)
             value.clear()
             return
         properties = node.properties
@@ -51,8 +57,7 @@ def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: li
                 )
         for name in dropped:
             del value[name]
-            if path or name not in _META_FIELDS:
-                unknown.append(path + name)
+        _report(unknown, path, dropped if path else [name for name in dropped if name not in _META_FIELDS])
     elif type(value) is list:
         items = node.items if node is not None else None
         if items is None and node is not None and node.preserve_unknown:
@@ -60,8 +65,10 @@ def _prune(value: Any, node: Node | None, resource: bool, path: str, unknown: li
         keep_all = node is not None and node.preserve_unknown
         for position, item in enumerate(value):
             if type(item) is dict or type(item) is list:
-                where = f"{path[:-1] if path.endswith('.') else path}[{position}]"
-                where += "." if type(item) is dict else ""
+                where = path
+                if len(path) <= _MAX_PREFIX:
+                    where = f"{path[:-1] if path.endswith('.') else path}[{position}]"
+                    where += "." if type(item) is dict else ""
                 child = items
                 if keep_all and child is not None:
                     _keep(item, child, where, unknown)
@@ -85,10 +92,21 @@ def _keep(value: Any, node: Node, path: str, unknown: list[str]) -> None:
             )
     elif type(value) is list and node.items is not None:
         for position, item in enumerate(value):
-            _keep(item, node.items, f"{path}[{position}]" + ("." if type(item) is dict else ""), unknown)
+            where = path
+            if len(path) <= _MAX_PREFIX:
+                where = f"{path}[{position}]" + ("." if type(item) is dict else "")
+            _keep(item, node.items, where, unknown)
+
+
+def _report(unknown: list[str], path: str, names: Iterable[str]) -> None:
+    """Add the paths of unknown fields, up to the limit."""
+    unknown += [path + name for name in islice(names, _MAX_REPORTED - len(unknown))]
 
 
 def _below(path: str, name: str, item: Any) -> str:
+    if len(path) > _MAX_PREFIX:
+        return path
+    name = name[:_MAX_PREFIX]
     return f"{path}{name}." if type(item) is dict else f"{path}{name}"
 
 

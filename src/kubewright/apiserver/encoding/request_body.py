@@ -34,6 +34,9 @@ from .yaml import load_yaml
 
 Warn = Callable[[str], object]
 
+_MAX_STRICT_ERRORS = 100
+"""kube-apiserver reports no more unknown and duplicate fields of one body."""
+
 _decode = msgspec.json.Decoder().decode
 _PARAMETERS = re.compile(
     r"""(?:;\s*[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*")\s*)*;?\s*"""
@@ -177,8 +180,10 @@ def duplicate_fields(data: bytes, obj: Any) -> list[str]:
 
 def in_body_order(data: bytes, errors: list[str]) -> list[str]:
     """Sort errors about the fields of a JSON body by the position of the fields."""
-    places = {path: place for place, path in enumerate(field_paths(data))}
-    return sorted(errors, key=lambda text: places.get(text.partition('"')[2].rpartition('"')[0], len(places)))
+    paths = [text.partition('"')[2].rpartition('"')[0] for text in errors]
+    places = {path: place for place, path in enumerate(field_paths(data, set(paths)))}
+    order = sorted(range(len(errors)), key=lambda at: places.get(paths[at], len(places)))
+    return [errors[at] for at in order]
 
 
 def check_type(obj: Object, resource: Resource, version: Version, data: bytes) -> None:
@@ -242,6 +247,8 @@ def report_strict_errors(
     """Report strict decoding errors: as a 400 under Strict validation, otherwise as warnings."""
     if not duplicates and not unknown:
         return
+    unknown = unknown[: max(_MAX_STRICT_ERRORS - len(duplicates), 0)]
+    duplicates = duplicates[:_MAX_STRICT_ERRORS]
     if validation == "Strict":
         if is_yaml and duplicates:
             listed = ["yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in duplicates), *unknown]
@@ -268,7 +275,7 @@ def encode_for_message(obj: Object, *, custom: bool) -> str:
 
 def strict_patch_error(shown: str, errors: list[str]) -> APIError:
     """Return the 422 for a patch whose result has strict decoding errors."""
-    error = fe.invalid("patch", shown, "strict decoding error: " + ", ".join(errors))
+    error = fe.invalid("patch", shown, "strict decoding error: " + ", ".join(errors[:_MAX_STRICT_ERRORS]))
     return Invalid(f'{GroupKind("", "")} "" is invalid: {error}', details={"causes": [error.cause()]})
 
 

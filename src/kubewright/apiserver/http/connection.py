@@ -11,12 +11,12 @@ import logging
 import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
 
-from aiohttp import WSMsgType, web
+from aiohttp import StreamReader, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.web_protocol import RequestHandler
@@ -32,13 +32,15 @@ from .messages import HTTPResponse, too_large
 logger = logging.getLogger("kubewright.apiserver")
 
 HEADER_TIMEOUT = 30.0
+_LAST_CHUNK = b"\r\n0\r\n\r\n"
+"""The end of a chunked body without a trailer."""
 _METHOD_LINE = re.compile(r"b'[A-Z]+ /")
 
 
 class ServerConnection(RequestHandler):
     """One client connection: keeps the client certificate, closes if no request arrives in time."""
 
-    __slots__ = ("_header_timer", "peer", "peer_known", "streaming")
+    __slots__ = ("_chunked", "_header_timer", "_last_bytes", "peer", "peer_known", "streaming")
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -46,6 +48,10 @@ class ServerConnection(RequestHandler):
         self.peer_known = False
         self.streaming: asyncio.Task[Any] | None = None
         self._header_timer: asyncio.TimerHandle | None = None
+        self._chunked: StreamReader | None = None
+        """The latest chunked body; later requests are not accepted before its end is known."""
+        self._last_bytes: bytes | None = None
+        """The last bytes that were received of it; `None` after its end."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the header timeout."""
@@ -53,8 +59,45 @@ class ServerConnection(RequestHandler):
         timeout = self._manager.header_timeout if self._manager is not None else HEADER_TIMEOUT  # type: ignore[attr-defined]
         self._header_timer = self._loop.call_later(timeout, transport.close)
 
-    def request_received(self) -> None:
-        """Stop the header timeout."""
+    def data_received(self, data: bytes) -> None:
+        """Parse received bytes. A chunked body must be the last data of its segment and have no trailer.
+
+        The parser adds the last field of a trailer to the headers of the next request, where it could be an
+        `Impersonate-User` or `Authorization`. The connection closes after a request with a trailer; requests
+        that were pipelined behind a chunked body are discarded.
+        """
+        super().data_received(data)
+        if self._messages or self._last_bytes is not None:
+            self._check_chunked(data)
+
+    def _check_chunked(self, data: bytes) -> None:
+        messages = self._messages
+        known = self._last_bytes is not None
+        if known:
+            self._last_bytes = ((self._last_bytes or b"") + data)[-len(_LAST_CHUNK) :]
+        for place, (message, payload) in enumerate(messages):
+            if payload is self._chunked or not getattr(message, "chunked", False):
+                continue
+            if known:
+                break
+            self._chunked, self._last_bytes, known = payload, data[-len(_LAST_CHUNK) :], True
+            if place + 1 < len(messages):
+                break
+        if not known or self._chunked is None:
+            return
+        following = _after(messages, self._chunked)
+        if not following and not self._chunked.is_eof():
+            return
+        if following or self._last_bytes != _LAST_CHUNK or self._buffer_paused:
+            for _ in range(following):
+                messages.pop()
+            self.close()
+        self._last_bytes = None
+
+    def request_received(self, native: web.BaseRequest | None = None) -> None:
+        """Stop the header timeout; close after a chunked request whose end was not checked."""
+        if native is not None and native._message.chunked and native.content is not self._chunked:
+            self.close()
         if self._header_timer is not None:
             self._header_timer.cancel()
             self._header_timer = None
@@ -94,6 +137,14 @@ class ServerConnection(RequestHandler):
             der = tls.getpeercert(True) if tls is not None else None
             self.peer = PeerCertificate(der) if der else None
         return self.peer
+
+
+def _after(messages: Iterable[tuple[Any, Any]], payload: StreamReader) -> int:
+    """Return the number of messages after the one with this payload, which may have been taken already."""
+    count = 0
+    for _, each in messages:
+        count = 0 if each is payload else count + 1
+    return count
 
 
 class Listener(web.Server):

@@ -9,7 +9,7 @@ or a `tunnel` handler. The transport calls `aclose()` on a stream when the clien
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -62,6 +62,29 @@ class Query:
         return bool(self.raw)
 
 
+class WarningRecorder:
+    """The warnings of one response, in order and without duplicates; adding costs the same for each one."""
+
+    __slots__ = ("_texts",)
+
+    LIMIT = 4096
+    """Maximum number of warnings; the `Warning` headers are limited to fewer."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def add(self, text: str) -> None:
+        """Record a warning, once."""
+        if len(self._texts) < self.LIMIT:
+            self._texts[text] = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
 BodyReader = Callable[[int], Awaitable[bytes]]
 """Reads a body up to a limit in bytes; raises `RequestEntityTooLarge` above it."""
 
@@ -69,7 +92,7 @@ BodyReader = Callable[[int], Awaitable[bytes]]
 class HTTPRequest:
     """One request.
 
-    The pipeline sets `user`, `info` and `audit_id`; handlers append to `warnings`, which become `Warning`
+    The pipeline sets `user`, `info` and `audit_id`; handlers add to `warnings`, which become `Warning`
     headers. `native` is the request of the HTTP library, if there is one.
     """
 
@@ -120,7 +143,7 @@ class HTTPRequest:
         self.remote = remote
         self.native = native
         self.audit_id = ""
-        self.warnings: list[str] = []
+        self.warnings = WarningRecorder()
         if user is not None:
             self.user = user
 
@@ -136,8 +159,7 @@ class HTTPRequest:
 
     def warn(self, text: str) -> None:
         """Add a warning for the client, once."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        self.warnings.add(text)
 
 
 def too_large(limit: int) -> Exception:

@@ -177,7 +177,7 @@ class HTTPServer:
     async def _handle(self, native: web.BaseRequest) -> web.StreamResponse:
         connection = native.protocol
         assert isinstance(connection, ServerConnection)
-        connection.request_received()
+        connection.request_received(native)
         path, _, query = native.raw_path.partition("?")
         request = HTTPRequest(
             native.method,

@@ -24,6 +24,7 @@ from kubewright.api.gvk import GroupResource
 from kubewright.apiserver import APIServer, ResourceStore, User
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS
 from kubewright.apiserver.conversion import VersionConverter
+from kubewright.apiserver.http.messages import WarningRecorder
 from kubewright.apiserver.objects import deep_copy
 from kubewright.apiserver.resource import Resource
 from kubewright.apiserver.strategy import Operation
@@ -234,7 +235,7 @@ class CustomResourceDefinitions:
             dry_run=False,
             options={"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
             request=None,
-            warnings=[],
+            warnings=WarningRecorder(),
             field_manager="kube-apiserver",
         )
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from kubewright.api.errors import APIError, NotFound
 from kubewright.api.field_errors import aggregate
 from kubewright.apiserver import ResourceStore
+from kubewright.apiserver.http.messages import WarningRecorder
 from kubewright.apiserver.rest.options import DeletionOptions
 from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import StorageError
@@ -122,7 +123,7 @@ async def _delete_all(store: ResourceStore) -> None:
             dry_run=False,
             options=options.to_object(),
             request=None,
-            warnings=[],
+            warnings=WarningRecorder(),
         )
         try:
             await store.deleter.delete(op, options, admit=False)
