@@ -6,6 +6,7 @@
 - `server`: `start_test_server` starts a control plane in this process, one over TLS, or a real kube-apiserver
 - `operators`: `run_operator` runs an operator for the duration of a test
 - `time`: `fake_time` and `FakeTimeLoop`, an event loop with a simulated clock
+- `pytest_plugin`: the fixtures `control_plane`, `client` and `running_operator`, which pytest finds by itself
 - `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent
 """
 

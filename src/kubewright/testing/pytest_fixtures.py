@@ -1,0 +1,64 @@
+"""Fixtures of the pytest plug-in that need an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Protocol, Unpack
+
+import pytest
+import pytest_asyncio
+
+if TYPE_CHECKING:
+    from kubewright.client import Client
+    from kubewright.manager import Manager, Operator
+
+    from .operators import SettingOverrides
+    from .server import TestServer
+
+
+class RunningOperator(Protocol):
+    """Starts an operator that is stopped when the test ends."""
+
+    async def __call__(
+        self, operator: Operator, *, client: Client | None = None, **settings: Unpack[SettingOverrides]
+    ) -> Manager:
+        """Start an operator; return its manager when controllers have been started."""
+        ...
+
+
+@pytest_asyncio.fixture
+async def control_plane(request: pytest.FixtureRequest) -> AsyncIterator[TestServer]:
+    """A control plane of its own for the test, in this process.
+
+    The marker `control_plane(kind, **options)` passes options to `start_test_server`.
+    """
+    from .server import start_test_server
+
+    marker = request.node.get_closest_marker("control_plane")
+    arguments = marker.args if marker is not None else ()
+    options = {"kind": "in-process", **(marker.kwargs if marker is not None else {})}
+    if arguments:
+        (options["kind"],) = arguments
+    async with start_test_server(**options) as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def running_operator(control_plane: TestServer) -> AsyncIterator[RunningOperator]:
+    """A function that runs an operator until the test ends: `await running_operator(operator)`.
+
+    It takes the settings of `run_operator`, and `client=` to run the operator with another client. An error
+    that stopped an operator fails the test.
+    """
+    from .operators import run_operator
+
+    async with AsyncExitStack() as running:
+
+        async def start(
+            operator: Operator, *, client: Client | None = None, **settings: Unpack[SettingOverrides]
+        ) -> Manager:
+            used = client if client is not None else control_plane.client()
+            return await running.enter_async_context(run_operator(operator, used, **settings))
+
+        yield start

@@ -1,0 +1,55 @@
+"""pytest plug-in: fixtures for a control plane, a client and running operators.
+
+    async def test_greeting(client, running_operator):
+        await running_operator(operator)
+        ...
+
+pytest loads it in every environment where kubewright is installed. This module imports nothing of kubewright
+except its fixtures, and only if pytest-asyncio is installed; the fixtures import the rest when a test uses
+them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+FIXTURES = frozenset(("control_plane", "running_operator"))
+"""Fixtures that make an async test run with pytest-asyncio in its strict mode, too."""
+OTHER_CLIENTS = ("django", "flask")
+"""Plug-ins with a fixture `client` of their own, which takes precedence."""
+MARKER = (
+    "control_plane(kind='in-process', **options): options of kubewright.testing.start_test_server "
+    "for the fixture control_plane"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker and, with pytest-asyncio, the fixtures."""
+    config.addinivalue_line("markers", MARKER)
+    plugins = config.pluginmanager
+    if not plugins.hasplugin("asyncio"):
+        return
+    from . import pytest_client_fixture, pytest_fixtures
+
+    plugins.register(pytest_fixtures, "kubewright-fixtures")
+    if not any(plugins.hasplugin(name) for name in OTHER_CLIENTS):
+        plugins.register(pytest_client_fixture, "kubewright-client-fixture")
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Mark async tests that use the fixtures for pytest-asyncio, before it looks for its marker."""
+    result = yield
+    for item in result if isinstance(result, list) else (result,):
+        if (
+            isinstance(item, pytest.Function)
+            and inspect.iscoroutinefunction(item.obj)
+            and not FIXTURES.isdisjoint(item.fixturenames)
+            and not any(item.get_closest_marker(name) for name in ("asyncio", "anyio"))
+        ):
+            item.add_marker("asyncio")
+    return result
