@@ -393,7 +393,8 @@ async def test_the_deadline(new_server, talk_to):
 
         server.add_handler("/never", never)
         status, error = await talk_to(server)("GET", "/never?timeout=20ms")
-        assert (status, error["reason"]) == (504, "Timeout")
+        assert status == 504
+        assert '"reason":"Timeout"' in error
         assert (await talk_to(server)("GET", "/never?timeout=soon"))[0] == 400
 
 

@@ -36,15 +36,19 @@ class AdmissionAttributes:
     kind: GroupVersionKind
     namespace: str
     name: str
-    """Empty until a generated name is known."""
+    """The name in the URL or, for creates, in the object; empty until a generated name is known."""
     object: Object | None
     """The new object; `None` for DELETE; the options for CONNECT. Mutating plug-ins change or replace it."""
     old_object: Object | None
-    options: Object
+    options: Object | None
+    """CreateOptions, UpdateOptions or DeleteOptions, also for PATCH; `None` for CONNECT."""
     dry_run: bool
     definition: Resource | None
-    """The declaration of the resource, for plug-ins that need other versions of it."""
+    """The declaration of the kind of the objects, for plug-ins that need other versions of it; `None` for
+    the own kinds of subresources (Scale, Binding)."""
     version: Version | None
+    served_resource: Resource | None = None
+    """The declaration of the resource in the URL, whatever the kind of the objects."""
     warnings: WarningRecorder = field(default_factory=WarningRecorder)
     request: HTTPRequest | None = None
     audit_annotations: dict[str, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from kubewright.storage.contract import StorageError
 from .authentication.impersonation import Impersonator, is_impersonating
 from .authentication.user import MASTERS
 from .authorization import AuthorizationAttributes, Decision, forbidden
-from .encoding.negotiation import status_response
+from .encoding.negotiation import encode, status_response
 from .http.messages import HTTPRequest, HTTPResponse
 from .http.request_info import RequestInfo, parse_request_info
 
@@ -97,12 +97,13 @@ class RequestPipeline:
         try:
             if self._router.is_long_running(info):
                 return await self._authenticate_and_dispatch(request, info)
-            async with asyncio.timeout(self._timeout(request)):
+            async with asyncio.timeout(self._timeout(request)) as limit:
+                request.deadline = limit.when()
                 return await self._authenticate_and_dispatch(request, info)
         except APIError as raised:
             error = raised
         except TimeoutError:
-            error = Timeout("Timeout: request did not complete within the allotted timeout")
+            return _timeout_response()
         except StorageError as raised:
             error = InternalError(f"Internal error occurred: {raised}")
         except RecursionError:
@@ -187,6 +188,14 @@ class RequestPipeline:
                 "milliseconds": round(elapsed * 1000, 3),
             },
         )
+
+
+def _timeout_response() -> HTTPResponse:
+    """Return the 504, which kube-apiserver sends without type metadata and as text."""
+    error = Timeout("Timeout: request did not complete within the allotted timeout")
+    status = {key: value for key, value in error.to_status().items() if key not in ("apiVersion", "kind")}
+    body = encode({**status, "details": {}})
+    return HTTPResponse(error.status_code, body, content_type="text/plain; charset=utf-8")
 
 
 def warning_headers(warnings: Iterable[str]) -> list[str]:

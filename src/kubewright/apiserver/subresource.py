@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kubewright.api.gvk import GroupVersionKind
 
@@ -41,6 +41,7 @@ class SubresourceRequest:
         return await self.store.get_object(self.version, self.namespace, self.name)
 
 
+ConnectFieldType = Literal["boolean", "integers", "path", "string", "strings"]
 SubresourceHandler = Callable[[SubresourceRequest], Awaitable["HTTPResponse | Object"]]
 
 
@@ -59,6 +60,9 @@ class Subresource:
     """Whether bodies are decoded before the handler is called."""
     connects: bool = False
     """Whether admission sees CONNECT (exec, proxy) and the request has no timeout."""
+    connect_fields: tuple[tuple[str, ConnectFieldType], ...] = ()
+    """Fields of `kind` that CONNECT requests set in the query, and their types; `path` is the rest of the
+    URL."""
     status_code: int = 200
     """The status of a response to POST with an object; 201 for creations."""
     wire: Any = None

@@ -133,7 +133,7 @@ class Compiler:
             if expr.test_only:
                 return Code(lambda frame: select(run(frame), key).has_value, code.cost), False
             return Code(lambda frame: select(run(frame), key), code.cost + 1), raw
-        if target.kind is Kind.OBJECT:
+        if target.kind is Kind.OBJECT and expr.field not in target.null_fields:
             field = target.field(expr.field)
             assert field is not None
             if expr.test_only:

@@ -67,6 +67,7 @@ class Type:
         "max_size",
         "min_json",
         "name",
+        "null_fields",
         "open",
         "params",
     )
@@ -83,6 +84,7 @@ class Type:
         list_type: str = "atomic",
         list_keys: tuple[str, ...] = (),
         open_fields: bool = False,
+        null_fields: frozenset[str] = frozenset(),
     ) -> None:
         self.kind = kind
         self.name = name
@@ -92,6 +94,7 @@ class Type:
         self.list_type = list_type
         self.list_keys = list_keys
         self.open = open_fields
+        self.null_fields = null_fields
         self._declared = fields
         self._fields: dict[str, Field] | None = None
         self._needs_conversion: bool | None = None
@@ -238,12 +241,22 @@ def object_type(
     *,
     min_json: int = limits.MIN_CONTAINER_SIZE,
     open_fields: bool = False,
+    null_fields: frozenset[str] = frozenset(),
 ) -> Type:
     """Return an object type with these fields, by their unescaped names.
 
-    With `open_fields`, undeclared fields are dyn.
+    With `open_fields`, undeclared fields are dyn. A field that is null is absent unless it is one of
+    `null_fields`.
     """
-    return Type(Kind.OBJECT, name, fields=fields, max_size=0, min_json=min_json, open_fields=open_fields)
+    return Type(
+        Kind.OBJECT,
+        name,
+        fields=fields,
+        max_size=0,
+        min_json=min_json,
+        open_fields=open_fields,
+        null_fields=null_fields,
+    )
 
 
 def find_message(messages: Mapping[str, Type], name: str) -> Type | None:

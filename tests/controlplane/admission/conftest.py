@@ -72,9 +72,17 @@ class Cluster:
         body = {"apiVersion": "/".join(group), "kind": kind, "metadata": {"name": name}, **rest}
         return await self.client.create(path, body)
 
-    async def send(self, method: str, path: str, body: bytes = b"", *, user: User = SYSTEM) -> Any:
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        user: User = SYSTEM,
+        media: str = "application/json",
+    ) -> Any:
         """A raw response, for its headers."""
-        headers = {"Content-Type": "application/json", "User-Agent": "test"}
+        headers = {"Content-Type": media, "User-Agent": "test"}
         return await self.plane.server.handle(
             HTTPRequest(method, path, headers=headers, body=body, user=user)
         )

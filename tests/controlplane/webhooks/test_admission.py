@@ -174,7 +174,7 @@ async def test_rejections_have_code_reason_and_details(talk, hooks):
     ],
 )
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-async def test_answers_that_are_none(talk, hooks, spoil, text, policy):
+async def test_invalid_responses(talk, hooks, spoil, text, policy):
     hooks.handlers["bad"] = spoil
     await register(talk, hooks, "Mutating", ("bad", {"failurePolicy": policy}))
     status, response = await talk("POST", MAPS, config_map("a"))
@@ -352,6 +352,88 @@ async def test_timeouts(talk, hooks):
     status, response = await talk("POST", MAPS, config_map("a"))
     assert status == 500
     assert response["message"].endswith('/slow?timeout=1s": context deadline exceeded')
+
+
+async def test_the_timeout_of_the_request_bounds_that_of_the_webhook(talk, hooks):
+    async def never(review):
+        await asyncio.Event().wait()
+
+    hooks.handlers["slow"] = never
+    await register(talk, hooks, "Mutating", ("slow", {"timeoutSeconds": 30, "failurePolicy": "Ignore"}))
+    status, response = await talk("POST", f"{MAPS}?timeout=1s", config_map("a"))
+    assert (status, json.loads(response)["reason"]) == (504, "Timeout")
+    assert hooks.paths == ["/slow?timeout=1s"]
+
+
+async def test_managed_fields_that_a_webhook_corrupts_are_restored(talk, hooks):
+    entry = {"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "Odd"}
+    hooks.handlers["odd"] = patching({"op": "add", "path": "/metadata/managedFields", "value": [entry]})
+    await register(talk, hooks, "Mutating", ("odd", {}))
+    response = await talk.send("POST", MAPS, {**config_map("a"), "data": {"k": "v"}}, User_Agent="me")
+    (managed,) = json.loads(response.body)["metadata"]["managedFields"]
+    assert (managed["manager"], managed["fieldsType"]) == ("me", "FieldsV1")
+    (warning,) = response.headers["Warning"]
+    assert ".metadata.managedFields was in an invalid state after admission" in warning
+
+
+async def test_connects_send_the_options_of_the_stream(talk, hooks):
+    pods = "/api/v1/namespaces/default/pods"
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    await talk.ok("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+    hooks.handlers["see"] = lambda review: reply(review, allowed=False)
+    rule = {**RULE, "operations": ["CONNECT"], "resources": ["pods/*"]}
+    await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
+    await talk("POST", f"{pods}/p/exec?command=a&command=b&tty=true&stdin=false&container=c")
+    await talk("GET", f"{pods}/p/portforward?ports=80&ports=81")
+    await talk("GET", f"{pods}/p/proxy/a/b")
+    seen = hooks.questions("see")
+    assert [asked["object"] for asked in seen] == [
+        {
+            "apiVersion": "v1",
+            "kind": "PodExecOptions",
+            "tty": True,
+            "container": "c",
+            "command": ["a", "b"],
+        },
+        {"apiVersion": "v1", "kind": "PodPortForwardOptions", "ports": [80, 81]},
+        {"apiVersion": "v1", "kind": "PodProxyOptions", "path": "/a/b"},
+    ]
+    assert [asked["kind"]["kind"] for asked in seen] == [asked["object"]["kind"] for asked in seen]
+    assert all(asked["options"] is None and asked["name"] == "p" for asked in seen)
+
+
+async def test_core_events_match_rules_of_the_events_group(talk, hooks):
+    hooks.handlers["note"] = patching({"op": "add", "path": "/note", "value": "changed"})
+    rule = {**RULE, "apiGroups": ["events.k8s.io"], "resources": ["events"]}
+    await register(talk, hooks, "Mutating", ("note", {"rules": [rule]}))
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "ConfigMap", "namespace": "default", "name": "a"},
+    }
+    made = await talk.ok("POST", "/api/v1/namespaces/default/events", event)
+    assert (made["apiVersion"], made["message"], made["involvedObject"]["name"]) == ("v1", "changed", "a")
+    (asked,) = hooks.questions("note")
+    assert asked["kind"] == {"group": "events.k8s.io", "version": "v1", "kind": "Event"}
+    assert asked["requestKind"]["group"] == ""
+    assert asked["object"]["regarding"]["name"] == "a"
+
+
+async def test_scales_match_rules_of_other_versions(talk, hooks, base):
+    crd = definition()
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    first = crd["spec"]["versions"][0] | {"subresources": {"scale": paths}}
+    crd["spec"]["versions"] = [first, first | {"name": "v2", "storage": False}]
+    await talk.ok("POST", CRDS, crd)
+    await talk.ok("POST", base, widget("a", spec={"replicas": 1}))
+    hooks.handlers["see"] = reply
+    rule = {**RULE, "apiGroups": ["example.com"], "resources": ["widgets/scale"]}
+    await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
+    await talk.ok("PATCH", f"{base.replace('/v1/', '/v2/')}/a/scale", {"spec": {"replicas": 2}})
+    (asked,) = hooks.questions("see")
+    assert asked["kind"] == asked["requestKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert (asked["resource"]["version"], asked["requestResource"]["version"]) == ("v1", "v2")
 
 
 async def test_names_are_generated_after_mutation(talk, hooks):

@@ -99,6 +99,7 @@ class HTTPRequest:
     __slots__ = (
         "_body",
         "audit_id",
+        "deadline",
         "headers",
         "info",
         "method",
@@ -143,6 +144,8 @@ class HTTPRequest:
         self.remote = remote
         self.native = native
         self.audit_id = ""
+        self.deadline: float | None = None
+        """Time of the event loop at which the request times out; `None` for long-running requests."""
         self.warnings = WarningRecorder()
         if user is not None:
             self.user = user

@@ -117,10 +117,12 @@ class Creator(ObjectWriter):
         )
 
     async def _mutate(self, op: Operation, attributes: AdmissionAttributes, obj: Object) -> Object:
+        before = obj["metadata"].get("managedFields")
         if not (self.admission.has_mutating and await self.admission.mutate(attributes)):
             return obj
         assert attributes.object is not None
         obj = attributes.object
+        self.keep_managed_fields_valid(op, obj, before)
         apply_defaults(obj, op.version, self.resource)
         check_namespace(obj, op.namespace)
         drop_duplicate_owners(op, obj["metadata"], after_admission=True)

@@ -194,12 +194,45 @@ class FunctionSubresourceHandler(_FunctionHandler):
     async def _admit_connect(self, call: SubresourceRequest) -> None:
         admission = self._scope.server.admission
         if admission.enabled:
-            options = {key: values[0] for key, values in call.request.query.values.items()}
+            kind = self._declared.kind
+            options = _connect_options(self._declared, call)
             attributes = self._scope.store.creator.admission_attributes(
                 call.operation, "CONNECT", options, None
             )
+            if kind is not None:
+                attributes.kind = kind
+                attributes.definition = attributes.version = attributes.convert = attributes.renew = None
             await admission.mutate(attributes)
             await admission.validate(attributes)
+
+
+def _connect_options(declared: Subresource, call: SubresourceRequest) -> Object:
+    """Return the options object of a CONNECT request (PodExecOptions), decoded from the query."""
+    kind, query = declared.kind, call.request.query.values
+    options: Object = {"kind": kind.kind, "apiVersion": str(kind.group_version)} if kind is not None else {}
+    for name, type_ in declared.connect_fields:
+        values = query.get(name) or []
+        if type_ == "path":
+            path = f"/{call.path}" if call.path else ""
+            value: Any = f"{path}/" if call.request.path.endswith("/") and not path.endswith("/") else path
+        elif type_ == "boolean":
+            value = bool(values) and values[0].lower() not in ("false", "0")
+        elif type_ == "strings":
+            value = list(values)
+        elif type_ == "integers":
+            value = [_integer(text) for text in values]
+        else:
+            value = values[0] if values else ""
+        if value:
+            options[name] = value
+    return options
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def _transform(response_format: ResponseFormat, result: Object) -> Object:

@@ -200,10 +200,13 @@ class Updater(ObjectWriter):
     ) -> Object:
         if view is not None:
             view.apply_to(attributes, new, live)
+        before = new["metadata"].get("managedFields")
         if not (self.admission.has_mutating and await self.admission.mutate(attributes)):
             return new
         assert attributes.object is not None
         new = attributes.object if view is None else view.from_view(attributes.object, new)
+        if view is None:
+            self.keep_managed_fields_valid(op, new, before)
         apply_defaults(new, op.version, self.resource)
         check_namespace(new, op.namespace)
         return new

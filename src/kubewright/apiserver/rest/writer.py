@@ -14,6 +14,7 @@ from kubewright.apiserver.object_schema import apply_defaults, prune, schema_err
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.resource import Version
 from kubewright.apiserver.strategy import Operation, Strategy
+from kubewright.patch.managed_fields import ManagedFieldsError, decode
 
 if TYPE_CHECKING:
     from kubewright.apiserver.admission import AdmissionOperation
@@ -27,6 +28,22 @@ UPDATE_ATTEMPTS = 20
 async def maybe_await(result: Any) -> Any:
     """Return the result of a hook that is a plain or an async function."""
     return await result if inspect.isawaitable(result) else result
+
+
+def _name_in(obj: Object | None, operation: AdmissionOperation) -> str:
+    """Return the name of an object that is created."""
+    metadata = obj.get("metadata") if obj is not None and operation == "CREATE" else None
+    return (metadata.get("name") or "") if isinstance(metadata, dict) else ""
+
+
+def _options(options: Object, operation: AdmissionOperation) -> Object | None:
+    """Return the options that admission sees: a patch or replacement is an update or a create."""
+    if operation == "CONNECT":
+        return None
+    wanted = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions"}.get(operation, "")
+    if not wanted or options.get("kind") in (wanted, None):
+        return options
+    return {key: value for key, value in options.items() if key != "force"} | {"kind": wanted}
 
 
 class ObjectWriter:
@@ -72,13 +89,14 @@ class ObjectWriter:
             subresource=op.subresource,
             kind=resource.gvk(op.version.name),
             namespace=op.namespace,
-            name=op.name,
+            name=op.name or _name_in(obj, operation),
             object=obj,
             old_object=old,
-            options=op.options,
+            options=_options(op.options, operation),
             dry_run=op.dry_run,
             definition=resource,
             version=op.version,
+            served_resource=resource,
             warnings=op.warnings,
             request=op.request,
             convert=convert,
@@ -91,6 +109,24 @@ class ObjectWriter:
             errors = schema_errors(obj, old, op.version, op)
             if errors:
                 raise self.invalid(obj, errors)
+
+    def keep_managed_fields_valid(self, op: Operation, obj: Object, before: Any) -> None:
+        """Restore `managedFields` from before mutating admission, with a warning, if it left them
+        invalid."""
+        after = obj["metadata"].get("managedFields")
+        if after is before or after == before:
+            return
+        try:
+            decode(after, trusted=False)
+        except ManagedFieldsError as error:
+            if before is None:
+                obj["metadata"].pop("managedFields", None)
+            else:
+                obj["metadata"]["managedFields"] = before
+            op.warn(
+                ".metadata.managedFields was in an invalid state after admission; this could be caused by an "
+                f"outdated mutating admission controller; please fix your requests: {error}"
+            )
 
     def invalid(self, obj: Object, errors: list[FieldError]) -> APIError:
         """Return the 422 for validation errors."""

@@ -18,7 +18,8 @@ from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.authentication.user import User
 from kubewright.apiserver.authorization import AuthorizationAttributes, Authorizer, Decision
 
-from .matching import Match
+from .equivalents import Match, convert_between_groups
+from .request_value import request_name, request_namespace
 
 Object = dict[str, Any]
 
@@ -67,6 +68,7 @@ def request_type() -> cel.Type:
             "dryRun": cel.BOOL,
             "options": cel.DYN,
         },
+        null_fields=frozenset(("options",)),
     )
 
 
@@ -158,8 +160,8 @@ class Permissions:
             group=request.resource.group,
             resource=request.resource.resource,
             subresource=request.subresource,
-            namespace=request.namespace,
-            name=request.name,
+            namespace=request_namespace(request),
+            name=request_name(request),
         )
         return {
             "authorizer": cel.Authorizer(self._decide),
@@ -278,35 +280,6 @@ def compiled(env: cel.Env, text: str) -> cel.Program | EvaluationError:
         return EvaluationError(f"compilation error: compilation failed: {error}")
 
 
-def request_value(request: AdmissionAttributes, match: Match) -> Object:
-    """The `request` variable."""
-
-    def kind(gvk: Any) -> Object:
-        return {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
-
-    def resource(gvr: Any) -> Object:
-        return {"group": gvr.group, "version": gvr.version, "resource": gvr.resource}
-
-    value: Object = {
-        "kind": kind(match.kind),
-        "resource": resource(match.resource),
-        "requestKind": kind(request.kind),
-        "requestResource": resource(request.resource),
-        "operation": request.operation,
-        "userInfo": request.user.to_info(),
-        "dryRun": request.dry_run,
-        "options": request.options,
-    }
-    optional = {
-        "name": request.name,
-        "namespace": request.namespace,
-        "subResource": request.subresource,
-        "requestSubResource": request.subresource,
-    }
-    value.update({name: text for name, text in optional.items() if text})
-    return value
-
-
 def namespace_value(namespace: Object | None) -> Object | None:
     """Return the `namespaceObject` variable: the fields of a namespace that Kubernetes exposes."""
     if namespace is None:
@@ -321,6 +294,10 @@ def namespace_value(namespace: Object | None) -> Object | None:
 
 async def versioned(request: AdmissionAttributes, match: Match) -> tuple[Object | None, Object | None]:
     """Return object and old object in the version that the policy matches; do not change them."""
+    if match.kind.group != request.kind.group:
+        objects = (request.object, request.old_object)
+        new, old = (convert_between_groups(obj, match.kind) if obj else None for obj in objects)
+        return new, old
     if match.kind.version == request.kind.version or request.convert is None:
         return request.object, request.old_object
     shown: list[Object | None] = []

@@ -8,24 +8,19 @@ requests for its other versions; the object is then shown in the version that th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupVersionResource
 from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.controlplane.informers import Informers
 
+from .equivalents import Match, equivalents
+
 Object = dict[str, Any]
-
-
-class Match(NamedTuple):
-    """Resource and kind in which a policy evaluates a request."""
-
-    resource: GroupVersionResource
-    kind: GroupVersionKind
 
 
 def label_selector(value: Any) -> Selector:
@@ -33,16 +28,27 @@ def label_selector(value: Any) -> Selector:
     return selector_of(msgspec.convert(value or {}, LabelSelector))
 
 
-def exempt(request: AdmissionAttributes) -> bool:
-    """Return whether a request is for admission configuration, which policies must not block."""
-    return request.resource.group == "admissionregistration.k8s.io" and request.resource.resource in (
+_EXEMPT = {
+    "admissionregistration.k8s.io": (
         "validatingadmissionpolicies",
         "validatingadmissionpolicybindings",
         "mutatingadmissionpolicies",
         "mutatingadmissionpolicybindings",
-        "validatingwebhookconfigurations",
-        "mutatingwebhookconfigurations",
-    )
+    ),
+    "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews"),
+    "authorization.k8s.io": (
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+    ),
+}
+
+
+def exempt(request: AdmissionAttributes) -> bool:
+    """Return whether a request is for a policy, a binding, or an access or token review, which policies must
+    not block."""
+    return request.resource.resource in _EXEMPT.get(request.resource.group, ())
 
 
 async def matches(
@@ -100,13 +106,13 @@ def _by_rules(request: AdmissionAttributes, rules: Iterable[Object], policy: str
     for rule in rules:
         if _rule_matches(request, rule, request.resource):
             return Match(request.resource, request.kind)
-    if policy != "Equivalent" or request.definition is None:
+    if policy != "Equivalent":
         return None
-    for rule in rules:
-        for version in request.definition.versions:
-            other = GroupVersionResource(request.resource.group, version.name, request.resource.resource)
-            if version.served and other != request.resource and _rule_matches(request, rule, other):
-                return Match(other, GroupVersionKind(other.group, other.version, request.kind.kind))
+    others = equivalents(request)
+    for rule in rules if others else ():
+        for other in others:
+            if _rule_matches(request, rule, other.resource):
+                return other
     return None
 
 

@@ -16,6 +16,7 @@ from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.object_schema import decode_fields, prune
 from kubewright.apiserver.objects import deep_copy
+from kubewright.apiserver.resource import Resource
 from kubewright.cel.ast import Call, Expr, ListExpr, StructExpr
 from kubewright.patch import json_patch
 from kubewright.patch.merge import merge
@@ -24,6 +25,7 @@ from kubewright.patch.typed import TypedError, validate
 from kubewright.schema.validation.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
 
+from .equivalents import convert_between_groups, definition_of
 from .expressions import Evaluation, EvaluationError, Permissions, compiled
 from .policies import Compiled, Invocation, Policies, Program
 from .rejection import other_kind, reject
@@ -142,7 +144,7 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
                 result = await evaluation.value(program)
                 if patch_type == "JSONPatch":
                     new = _json_patched(shown, result)
-                    _check_known(request, invocation, new)
+                    _check_known(definition_of(self.server, request, invocation.match.kind), invocation, new)
                 else:
                     new = self._configured(request, invocation, shown, result)
             except EvaluationError as error:
@@ -164,7 +166,8 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
         if not isinstance(config, dict):
             raise EvaluationError("invalid return type: apply configurations are objects")
         config = {**config, "apiVersion": shown.get("apiVersion"), "kind": shown.get("kind")}
-        version = request.definition.version(invocation.match.kind.version) if request.definition else None
+        definition = definition_of(self.server, request, invocation.match.kind)
+        version = definition.version(invocation.match.kind.version) if definition else None
         shape = object_merge_schema(version.schema if version is not None else None)
         try:
             validate(config, shape)
@@ -186,7 +189,9 @@ class MutatingPolicies(Policies[CompiledMutatingPolicy]):
     ) -> None:
         """Set the result of a mutation as the object of the request: pruned, defaulted and converted."""
         new = deep_copy(new)
-        if invocation.match.kind.version != request.kind.version and request.definition is not None:
+        if invocation.match.kind.group != request.kind.group:
+            new = convert_between_groups(new, request.kind)
+        elif invocation.match.kind.version != request.kind.version and request.definition is not None:
             store = self.server.store(request.definition.group, request.definition.plural)
             assert store is not None
             new = await store.convert(new, invocation.match.kind.version, request.kind.version)
@@ -236,21 +241,21 @@ def _json_patched(shown: Object, result: Any) -> Object:
 
 
 def _check_known(
-    request: AdmissionAttributes, invocation: Invocation[CompiledMutatingPolicy], new: Object
+    definition: Resource | None, invocation: Invocation[CompiledMutatingPolicy], new: Object
 ) -> None:
     """Reject a patch whose result has another kind, wrong types or unknown fields."""
-    if request.definition is None or request.definition.custom:
+    if definition is None or definition.custom:
         return
     kind = invocation.match.kind
     new.setdefault("apiVersion", str(kind.group_version))
     made = GroupVersionKind.from_api_version(new["apiVersion"] or "", new.get("kind") or "")
     if made != kind:
         raise internal_error(other_kind(made, kind))
-    version = request.definition.version(kind.version)
+    version = definition.version(kind.version)
     if version is None:
         return
     try:
-        decode_fields(deep_copy(new), version, request.definition)
+        decode_fields(deep_copy(new), version, definition)
     except (MetadataError, TypedDecodeError, TooDeepError) as error:
         raise internal_error(str(error)) from None
     unknown = prune(deep_copy(new), version)

@@ -15,6 +15,7 @@ from kubewright.api.label_selectors import SelectorError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.controlplane.informers import Informers
 
+from .equivalents import Match
 from .expressions import (
     Evaluation,
     EvaluationError,
@@ -23,10 +24,10 @@ from .expressions import (
     environment,
     namespace_value,
     programs,
-    request_value,
     versioned,
 )
-from .matching import Match, exempt, label_selector, matches
+from .matching import exempt, label_selector, matches
+from .request_value import request_value
 
 if TYPE_CHECKING:
     from kubewright.apiserver.rest.store import ResourceStore
@@ -107,7 +108,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self._compiled: dict[str, tuple[Object, CompiledT]] = {}
 
     def handles(self, request: AdmissionAttributes) -> bool:
-        """Return whether the request is subject to policies; admission configuration is exempt."""
+        """Return whether the request is subject to policies; policies and reviews are exempt."""
         return not exempt(request)
 
     async def invocations(

@@ -107,9 +107,15 @@ class WebhookClient:
             await self._session.close()
             self._session = None
 
-    async def post(self, target: Target, body: bytes, *, timeout: float | None = None) -> Any:
-        """Send a review and return the decoded response; the timeout is also sent as a query parameter."""
-        query = f"?timeout={_seconds(timeout)}" if timeout is not None else ""
+    async def post(
+        self, target: Target, body: bytes, *, timeout: float | None = None, deadline: float | None = None
+    ) -> Any:
+        """Send a review and return the decoded response.
+
+        The query parameter `timeout` is the timeout, or the time until `deadline` (event loop time) at which
+        the caller is cancelled, whichever is shorter.
+        """
+        query = f"?timeout={_seconds(_bounded(timeout, deadline))}" if timeout is not None else ""
         shown = f'Post "{target.url}{query}": '
         try:
             async with asyncio.timeout(timeout):
@@ -202,6 +208,12 @@ def _trusting(bundle: bytes) -> ssl.SSLContext:
     except (ValueError, ssl.SSLError):
         raise OSError("unable to load root certificates: unable to parse bytes as PEM block") from None
     return context
+
+
+def _bounded(timeout: float, deadline: float | None) -> float:
+    if deadline is None:
+        return timeout
+    return max(min(timeout, deadline - asyncio.get_running_loop().time()), 0.0)
 
 
 def _seconds(timeout: float) -> str:

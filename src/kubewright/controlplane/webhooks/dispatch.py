@@ -23,15 +23,17 @@ from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.apiserver.encoding.negotiation import encode
 from kubewright.apiserver.object_schema import decode_fields, prune
 from kubewright.apiserver.objects import Object, deep_copy
+from kubewright.controlplane.admission.equivalents import Match, convert_between_groups, definition_of
+from kubewright.controlplane.admission.request_value import is_namespace, request_value
 from kubewright.patch import json_patch
 from kubewright.patch.errors import PatchDoesNotApply
 from kubewright.schema.validation.metadata import MetadataError
 from kubewright.schema.version import TooDeepError
 
 from .client import CallError, WebhookClient
-from .hook import Form, Hook, is_namespace
+from .hook import Hook
 from .index import HookIndex
-from .review import BadPatch, Undecodable, WebhookResponse, parse_response, question, rejection, request_value
+from .review import BadPatch, Undecodable, WebhookResponse, parse_response, question, rejection
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
@@ -53,43 +55,49 @@ _EXEMPT: Final = frozenset(
 
 
 class _Versions:
-    """Objects of a request, converted to the versions that webhooks match."""
+    """Objects of a request, converted to the versions and groups that webhooks match."""
 
     def __init__(self, request: AdmissionAttributes) -> None:
         self._request = request
-        self.version = request.kind.version
+        self.kind = request.kind
         self.object = request.object
-        self._old: dict[str, Object | None] = {self.version: request.old_object}
+        self._old: dict[GroupVersionKind, Object | None] = {self.kind: request.old_object}
 
-    async def show(self, form: Form) -> tuple[Object | None, Object | None]:
+    async def show(self, form: Match) -> tuple[Object | None, Object | None]:
         """Return object and old object in a version; the object stays converted."""
-        wanted = form.kind.version
-        if wanted != self.version:
-            self.object = await self._converted(self.object, self.version, wanted)
-            self.version = wanted
+        wanted = form.kind
+        if wanted != self.kind:
+            self.object = await self._converted(self.object, self.kind, wanted)
+            self.kind = wanted
         if wanted not in self._old:
             before = self._request.old_object
-            self._old[wanted] = await self._converted(before, self._request.kind.version, wanted)
+            self._old[wanted] = await self._converted(before, self._request.kind, wanted)
         return self.object, self._old[wanted]
 
-    async def _converted(self, obj: Object | None, source: str, target: str) -> Object | None:
+    async def _converted(
+        self, obj: Object | None, source: GroupVersionKind, target: GroupVersionKind
+    ) -> Object | None:
         definition = self._request.definition
-        if obj is None or definition is None or definition.converter is None:
+        if obj is None or definition is None:
             return obj
-        made: Any = definition.converter.convert([deep_copy(obj)], source, target)
+        if source.group != target.group:
+            return convert_between_groups(obj, target)
+        if definition.converter is None:
+            return obj
+        made: Any = definition.converter.convert([deep_copy(obj)], source.version, target.version)
         if inspect.isawaitable(made):
             made = await made
-        version = definition.version(target)
+        version = definition.version(target.version)
         if version is not None:
             prune(made[0], version)
         return made[0]  # type: ignore[no-any-return]
 
     async def settle(self) -> Object | None:
         """Convert the object back to the version of the request."""
-        wanted = self._request.kind.version
-        if self.version != wanted:
-            self.object = await self._converted(self.object, self.version, wanted)
-            self.version = wanted
+        wanted = self._request.kind
+        if self.kind != wanted:
+            self.object = await self._converted(self.object, self.kind, wanted)
+            self.kind = wanted
         return self.object
 
 
@@ -110,7 +118,7 @@ class _Webhooks(AdmissionPlugin):
             return False
         return request.kind.group != "admissionregistration.k8s.io" or request.kind.kind not in _EXEMPT
 
-    async def _wanted(self, hook: Hook, request: AdmissionAttributes, versions: _Versions) -> Form | None:
+    async def _wanted(self, hook: Hook, request: AdmissionAttributes, versions: _Versions) -> Match | None:
         """Return the form in which a webhook is to be called, or `None`."""
         form = hook.matching(request)
         if (
@@ -131,7 +139,7 @@ class _Webhooks(AdmissionPlugin):
         return form
 
     def _evaluation(
-        self, request: AdmissionAttributes, form: Form, obj: Object | None, old: Object | None
+        self, request: AdmissionAttributes, form: Match, obj: Object | None, old: Object | None
     ) -> Evaluation:
         from kubewright.controlplane.admission.expressions import Evaluation, Permissions
 
@@ -159,7 +167,7 @@ class _Webhooks(AdmissionPlugin):
         self,
         hook: Hook,
         request: AdmissionAttributes,
-        form: Form,
+        form: Match,
         obj: Object | None,
         old: Object | None,
         mutating: bool,
@@ -172,7 +180,9 @@ class _Webhooks(AdmissionPlugin):
         except CallError as error:
             raise CallError(f"could not create admission objects: {error}") from None
         try:
-            body = await self._client.post(hook.target, encode(asked), timeout=hook.timeout)
+            body = await self._client.post(
+                hook.target, encode(asked), timeout=hook.timeout, deadline=_deadline(request)
+            )
         except CallError as error:
             raise CallError(f"failed to call webhook: {error}") from None
         try:
@@ -197,6 +207,10 @@ class _Webhooks(AdmissionPlugin):
             raise internal_error(f'failed calling webhook "{hook.name}": {error}') from None
         logger.warning("failed calling webhook, failing open %s: %s", hook.name, error)
         request.audit_annotations[mark] = hook.name
+
+
+def _deadline(request: AdmissionAttributes) -> float | None:
+    return request.request.deadline if request.request is not None else None
 
 
 def _name(request: AdmissionAttributes) -> str:
@@ -257,7 +271,7 @@ class MutatingWebhooks(_Webhooks):
                     rounds.changed()
                     changed = True
                 versions.object = patched
-                request.object = patched if versions.version == request.kind.version else request.object
+                request.object = patched if versions.kind == request.kind else request.object
             if hook.reinvocable:
                 rounds.seen.add(hook.key)
         if changed:
@@ -267,7 +281,7 @@ class MutatingWebhooks(_Webhooks):
         return changed
 
     def _patched(
-        self, hook: Hook, request: AdmissionAttributes, form: Form, obj: Object | None, patch: list[Any]
+        self, hook: Hook, request: AdmissionAttributes, form: Match, obj: Object | None, patch: list[Any]
     ) -> Object:
         if obj is None:
             raise internal_error(
@@ -280,11 +294,12 @@ class MutatingWebhooks(_Webhooks):
             raise internal_error(error.why) from None
         except APIError as error:
             raise internal_error(error.message) from None
-        definition = request.definition
+        definition = definition_of(self._server, request, form.kind)
         version = definition.version(form.kind.version) if definition is not None else None
-        if type(patched) is not dict or type(patched.get("metadata")) is not dict:
+        has_metadata = request.operation == "CONNECT" or type(patched.get("metadata")) is dict
+        if type(patched) is not dict or not has_metadata:
             raise internal_error(f'the patch of admission webhook "{hook.name}" leaves no object')
-        if definition is not None and version is not None and request.operation != "CONNECT":
+        if definition is not None and version is not None:
             if not definition.custom:
                 _check_kind(patched, form.kind)
             try:
@@ -316,15 +331,14 @@ class ValidatingWebhooks(_Webhooks):
         """Call all matching webhooks concurrently."""
         calls = []
         versions = _Versions(request)
-        shown: dict[str, tuple[Object | None, Object | None]] = {}
+        shown: dict[GroupVersionKind, tuple[Object | None, Object | None]] = {}
         for hook in await self._index.hooks():
             form = await self._wanted(hook, request, versions)
             if form is not None:
-                version = form.kind.version
-                if version not in shown:
+                if form.kind not in shown:
                     await versions.settle()
-                    shown[version] = await versions.show(form)
-                calls.append((hook, form, *shown[version]))
+                    shown[form.kind] = await versions.show(form)
+                calls.append((hook, form, *shown[form.kind]))
         if not calls:
             return
         responses = await asyncio.gather(

@@ -1,7 +1,7 @@
 """One webhook of a configuration, parsed once: rules, selectors and address.
 
 `matching(request)` returns whether the rules match a request, and in which version the webhook is called.
-With matchPolicy Equivalent, rules for other versions of the same resource match, too.
+With matchPolicy Equivalent, rules for other versions and groups of the same resource match, too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.api.codec import from_plain
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupVersionResource
 from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
 from kubewright.apiserver.admission import AdmissionAttributes
+from kubewright.controlplane.admission.equivalents import Match, equivalents
+from kubewright.controlplane.admission.request_value import is_namespace
 
 from .client import Target
 from .conditions import MatchConditions
@@ -68,19 +70,6 @@ def _among(value: str, wanted: frozenset[str]) -> bool:
     return value in wanted or "*" in wanted
 
 
-def is_namespace(resource: GroupVersionResource) -> bool:
-    """Return whether a resource is the namespaces resource."""
-    return resource.resource == "namespaces" and not resource.group
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The resource and kind in which a webhook is called."""
-
-    resource: GroupVersionResource
-    kind: GroupVersionKind
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     """A webhook."""
@@ -122,25 +111,18 @@ class Hook:
             reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
         )
 
-    def matching(self, request: AdmissionAttributes) -> Form | None:
+    def matching(self, request: AdmissionAttributes) -> Match | None:
         """Return the form in which the rules match a request, or `None`."""
         for rule in self.rules:
             if rule.matches(request, request.resource):
-                return Form(request.resource, request.kind)
-        if not self.equivalent or request.definition is None or len(request.definition.versions) < 2:
+                return Match(request.resource, request.kind)
+        if not self.equivalent:
             return None
-        definition, subresource = request.definition, request.subresource
-        for rule in self.rules:
-            for version in definition.versions:
-                if (
-                    version.name == request.resource.version
-                    or not version.served
-                    or (subresource and subresource not in version.subresources)
-                ):
-                    continue
-                resource = request.resource._replace(version=version.name)
-                if rule.matches(request, resource):
-                    return Form(resource, request.kind._replace(version=version.name))
+        others = equivalents(request)
+        for rule in self.rules if others else ():
+            for other in others:
+                if rule.matches(request, other.resource):
+                    return other
         return None
 
     def selects_object(self, request: AdmissionAttributes) -> bool:

@@ -16,12 +16,14 @@ import msgspec
 
 from kubewright.api.errors import APIError
 from kubewright.api.field_errors import quote
-from kubewright.api.gvk import GroupVersionKind, GroupVersionResource
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.admission import AdmissionAttributes
 from kubewright.apiserver.objects import Object
+from kubewright.controlplane.admission.equivalents import Match
+from kubewright.controlplane.admission.request_value import request_value
 
 from .client import CallError
-from .hook import Form, Hook, is_namespace
+from .hook import Hook
 
 _GROUP: Final = "admission.k8s.io"
 
@@ -37,51 +39,8 @@ class WebhookResponse:
     annotations: dict[str, str]
 
 
-def request_value(request: AdmissionAttributes, form: Form) -> Object:
-    """Return the request without objects, for reviews and for the CEL variable `request`."""
-    name = request.name or ((request.object or {}).get("metadata") or {}).get("name") or ""
-    if request.request is not None and request.request.info.verb == "deletecollection":
-        name = ""
-    value: Object = {"kind": _kind(form.kind), "resource": _resource(form.resource)}
-    if request.subresource:
-        value["subResource"] = request.subresource
-    value["requestKind"] = _kind(request.kind)
-    value["requestResource"] = _resource(request.resource)
-    if request.subresource:
-        value["requestSubResource"] = request.subresource
-    if name:
-        value["name"] = name
-    namespace = name if is_namespace(request.resource) else request.namespace
-    if namespace:
-        value["namespace"] = namespace
-    value["operation"] = request.operation
-    value["userInfo"] = request.user.to_info()
-    value["dryRun"] = request.dry_run
-    value["options"] = _options(request)
-    return value
-
-
-def _kind(kind: GroupVersionKind) -> Object:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
-
-
-def _resource(resource: GroupVersionResource) -> Object:
-    return {"group": resource.group, "version": resource.version, "resource": resource.resource}
-
-
-def _options(request: AdmissionAttributes) -> Object | None:
-    """Return the kind of options: patches and replacements are updates, or creates."""
-    options = request.options
-    if request.operation == "CONNECT":
-        return None
-    if options.get("kind") in ("PatchOptions", "UpdateOptions"):
-        options = {key: value for key, value in options.items() if key != "force"}
-        options["kind"] = "CreateOptions" if request.operation == "CREATE" else "UpdateOptions"
-    return options
-
-
 def question(
-    hook: Hook, request: AdmissionAttributes, form: Form, obj: Object | None, old: Object | None
+    hook: Hook, request: AdmissionAttributes, form: Match, obj: Object | None, old: Object | None
 ) -> Object:
     """Return the review for a webhook; raise `CallError` if it supports no known version."""
     for version in hook.review_versions:

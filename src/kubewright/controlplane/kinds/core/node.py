@@ -210,6 +210,7 @@ KINDS = {
                 kind=GroupVersionKind("", "v1", "NodeProxyOptions"),
                 decodes=False,
                 connects=True,
+                connect_fields=(("path", "path"),),
             ),
         },
         checks_whole_on_update=True,

@@ -57,6 +57,29 @@ def convert_event(event: Object, api_version: str) -> Object:
     return {names.get(name, name): value for name, value in event.items()} | {"apiVersion": api_version}
 
 
+_SHOWN_IN_CORE: Object = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+"""Fields of core events that are encoded even if they are empty."""
+
+
+def event_in_group(event: Object, api_version: str) -> Object:
+    """Return an event as an object of one of the groups, with the empty fields that this group encodes."""
+    converted = convert_event(event, api_version)
+    if api_version == CORE:
+        return {**_SHOWN_IN_CORE, **converted}
+    return {
+        name: value
+        for name, value in converted.items()
+        if value != "" or name not in ("reportingController", "reportingInstance")
+    }
+
+
 class EventConverter:
     """Converts events to the field names of one group."""
 

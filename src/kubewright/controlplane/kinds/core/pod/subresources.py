@@ -15,15 +15,17 @@ from kubewright.api.errors import (
     ServiceUnavailable,
     TooManyRequests,
     conflict,
+    forbidden,
     not_found,
 )
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.gvk import GroupResource, GroupVersionKind
 from kubewright.api.times import format_time, now
+from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.http.messages import HTTPResponse
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.rest.store import ResourceStore
-from kubewright.apiserver.subresource import Subresource, SubresourceRequest
+from kubewright.apiserver.subresource import ConnectFieldType, Subresource, SubresourceRequest
 from kubewright.controlplane.kinds.core.podspec.template import matches
 from kubewright.controlplane.kinds.validation.formats import Errors, dns_subdomain
 from kubewright.schema import field_errors as fe
@@ -275,7 +277,19 @@ def _chosen_container(pod: Object, wanted: str) -> str:
     raise BadRequest(text)
 
 
+async def _authorize_create(request: SubresourceRequest) -> None:
+    """Require `create` also for GET, which opens WebSockets (Kubernetes 1.35)."""
+    info = request.request.info
+    if info.verb == "create":
+        return
+    attributes = AuthorizationAttributes.of(request.request.user, info)._replace(verb="create")
+    decision, reason = await request.store.server.authorizer.authorize(attributes)
+    if decision is not Decision.ALLOW:
+        raise forbidden(PODS, request.name, reason)
+
+
 async def _stream(request: SubresourceRequest) -> HTTPResponse:
+    await _authorize_create(request)
     pod = await request.get()
     if request.subresource != "portforward":
         _chosen_container(pod, request.request.query.get("container") or "")
@@ -323,6 +337,15 @@ def no_kubelet(node: str) -> ServiceUnavailable:
     )
 
 
+_STREAMS: tuple[tuple[str, ConnectFieldType], ...] = (
+    ("stdin", "boolean"),
+    ("stdout", "boolean"),
+    ("stderr", "boolean"),
+    ("tty", "boolean"),
+    ("container", "string"),
+)
+
+
 def _options(kind: str) -> GroupVersionKind:
     return GroupVersionKind("", "v1", kind)
 
@@ -345,6 +368,7 @@ SUBRESOURCES = {
         kind=_options("PodExecOptions"),
         decodes=False,
         connects=True,
+        connect_fields=(*_STREAMS, ("command", "strings")),
     ),
     "attach": Subresource(
         handler=_stream,
@@ -352,6 +376,7 @@ SUBRESOURCES = {
         kind=_options("PodAttachOptions"),
         decodes=False,
         connects=True,
+        connect_fields=_STREAMS,
     ),
     "portforward": Subresource(
         handler=_stream,
@@ -359,6 +384,7 @@ SUBRESOURCES = {
         kind=_options("PodPortForwardOptions"),
         decodes=False,
         connects=True,
+        connect_fields=(("ports", "integers"),),
     ),
     "proxy": Subresource(
         handler=_proxy,
@@ -366,6 +392,7 @@ SUBRESOURCES = {
         kind=_options("PodProxyOptions"),
         decodes=False,
         connects=True,
+        connect_fields=(("path", "path"),),
     ),
 }
 

@@ -27,4 +27,5 @@ PROXY = Subresource(
     kind=GroupVersionKind("", "v1", "ServiceProxyOptions"),
     decodes=False,
     connects=True,
+    connect_fields=(("path", "path"),),
 )
