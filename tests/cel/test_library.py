@@ -10,10 +10,10 @@ from kubewright.cel import (
     AUTHORIZER,
     JSON_PATCH,
     AccessCheck,
+    AccessDecision,
     Authorizer,
     CelCheckError,
     CelError,
-    Decision,
     Env,
 )
 
@@ -193,9 +193,9 @@ def test_error(text: str, message: str) -> None:
 def test_authorizer_checks() -> None:
     asked: list[AccessCheck] = []
 
-    def decide(question: AccessCheck) -> Decision:
+    def decide(question: AccessCheck) -> AccessDecision:
         asked.append(question)
-        return Decision(question.verb == "get", reason="because")
+        return AccessDecision(question.verb == "get", reason="because")
 
     env = Env({"authorizer": AUTHORIZER})
     program = env.compile(
@@ -222,7 +222,7 @@ def test_authorizer_checks() -> None:
 def test_the_cost_limit_allows_two_access_checks() -> None:
     env = Env({"authorizer": AUTHORIZER})
     check = "authorizer.path('/a').check('get').allowed()"
-    variables = {"authorizer": Authorizer(lambda check: Decision(True))}
+    variables = {"authorizer": Authorizer(lambda check: AccessDecision(True))}
     assert env.compile(f"{check} && {check}")(variables)
     with pytest.raises(Exception, match="cost limit exceeded"):
         env.compile(f"{check} && {check} && {check}")(variables)

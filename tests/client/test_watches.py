@@ -8,7 +8,7 @@ import pytest
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.client import Client, condition, deleted, exists, field_is, metadata_of, retry_on_conflict
+from kubewright.client import Client, condition, exists, field_is, is_deleted, metadata_of, retry_on_conflict
 
 
 def config_map(name: str, namespace: str, **data: str) -> ConfigMap:
@@ -73,7 +73,7 @@ async def test_wait_uses_a_watch(client: Client, namespace: str) -> None:
     found = await waiting
     assert found is not None
     assert found.metadata.resource_version == made.metadata.resource_version
-    gone = asyncio.create_task(client.wait(made, until=deleted))
+    gone = asyncio.create_task(client.wait(made, until=is_deleted))
     await client.delete(made)
     assert await gone is None
 

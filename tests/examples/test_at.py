@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from at import At, AtSpec, Phase, make_operator
 from kubewright.api.core.v1 import Pod
-from kubewright.client import deleted, exists, field_is, merge_patch
+from kubewright.client import exists, field_is, is_deleted, merge_patch
 
 
 def at(world, name, when, command="echo hello world"):
@@ -48,4 +48,4 @@ async def test_its_pod_goes_with_it(cluster):
         await cluster.client.create(at(cluster, "short", cluster.now()))
         await cluster.wait_for(Pod, "short-pod", exists)
         await cluster.client.delete(At, "short")
-        await cluster.wait_for(Pod, "short-pod", deleted)
+        await cluster.wait_for(Pod, "short-pod", is_deleted)

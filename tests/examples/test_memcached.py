@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.errors import Invalid
-from kubewright.client import condition, deleted, exists, field_is, merge_patch
+from kubewright.client import condition, exists, field_is, is_deleted, merge_patch
 from memcached import Memcached, MemcachedSpec, operator, version_of
 
 
@@ -40,7 +40,7 @@ async def test_the_finalizer_has_the_last_word(world):
     left = await world.client.get(Memcached, "cache")
     assert left.metadata.deletion_timestamp is not None
     async with world.running(operator):
-        await world.wait_for(Memcached, "cache", deleted)
+        await world.wait_for(Memcached, "cache", is_deleted)
         assert (await world.wait_for_event("Deleting")).type == "Warning"
 
 
@@ -56,7 +56,7 @@ async def test_a_deleting_object_gets_no_finalizer(world):
         )
         assert condition("Degraded")(seen)
         await world.client.patch(Memcached, merge_patch({"metadata": {"finalizers": None}}), name="cache")
-        await world.wait_for(Memcached, "cache", deleted)
+        await world.wait_for(Memcached, "cache", is_deleted)
 
 
 async def test_the_deployment_is_made_again(world):

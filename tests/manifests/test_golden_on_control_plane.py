@@ -18,7 +18,7 @@ import yaml
 
 from kubewright.api import Conflict, GroupVersionKind, Invalid
 from kubewright.api.apiextensions.v1 import CustomResourceDefinition
-from kubewright.client import Client, ClusterConfig, condition, deleted, merge_patch
+from kubewright.client import Client, ClusterConfig, condition, is_deleted, merge_patch
 from kubewright.testing.server import TestServer, start_test_server
 
 GOLDEN = Path(__file__).parents[2] / "examples" / "types" / "golden"
@@ -292,7 +292,7 @@ async def install(client: Client, name: str) -> None:
     """Create the definitions of a file and wait until they are served; those of others with the name go."""
     for definition in definitions(name):
         await client.delete(CustomResourceDefinition, definition["metadata"]["name"], missing_ok=True)
-        await client.wait(CustomResourceDefinition, definition["metadata"]["name"], until=deleted)
+        await client.wait(CustomResourceDefinition, definition["metadata"]["name"], until=is_deleted)
         await client.create(definition)
         await client.wait(
             CustomResourceDefinition, definition["metadata"]["name"], until=condition("Established")

@@ -17,8 +17,8 @@ from .frame import Budget as Budget
 from .library.authorization import AUTHORIZER as AUTHORIZER
 from .library.authorization import RESOURCE_CHECK as RESOURCE_CHECK
 from .library.authorization import AccessCheck as AccessCheck
+from .library.authorization import AccessDecision as AccessDecision
 from .library.authorization import Authorizer as Authorizer
-from .library.authorization import Decision as Decision
 from .library.authorization import ResourceCheck as ResourceCheck
 from .types import BOOL as BOOL
 from .types import BYTES as BYTES
@@ -48,7 +48,7 @@ from .types import string_type as string_type
 from .types import timestamp_type as timestamp_type
 from .types import unescape as unescape
 from .values import NONE as NONE
-from .values import Duration as Duration
+from .values import DurationValue as DurationValue
 from .values import Optional as Optional
-from .values import Timestamp as Timestamp
+from .values import TimestampValue as TimestampValue
 from .values import UInt as UInt

@@ -15,7 +15,7 @@ from typing import Any
 from kubewright.cel.errors import CelError
 from kubewright.cel.library.time import format_duration, format_timestamp, read_duration, read_timestamp
 from kubewright.cel.types import Kind, Type
-from kubewright.cel.values import Duration, MapList, Optional, SetList, Timestamp, type_of_value
+from kubewright.cel.values import DurationValue, MapList, Optional, SetList, TimestampValue, type_of_value
 
 Converter = Callable[[Any], Any]
 
@@ -120,9 +120,9 @@ def to_json(value: Any) -> Any:
         return {_json_key(key): to_json(item) for key, item in value.items()}
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, Timestamp):
+    if isinstance(value, TimestampValue):
         return format_timestamp(value)
-    if isinstance(value, Duration):
+    if isinstance(value, DurationValue):
         return format_duration(value)
     if isinstance(value, Optional):
         return to_json(value.value) if value.has_value else None

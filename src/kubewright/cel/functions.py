@@ -16,7 +16,16 @@ from typing import Any, Final
 
 from kubewright.cel import types as t
 from kubewright.cel.types import Kind, Type
-from kubewright.cel.values import Duration, MapList, Opaque, Optional, SetList, Timestamp, TypeValue, UInt
+from kubewright.cel.values import (
+    DurationValue,
+    MapList,
+    Opaque,
+    Optional,
+    SetList,
+    TimestampValue,
+    TypeValue,
+    UInt,
+)
 
 Implementation = Callable[..., Any]
 
@@ -164,8 +173,8 @@ _CLASSES: Final[dict[Kind, tuple[type, ...]]] = {
     Kind.DOUBLE: (float,),
     Kind.STRING: (str,),
     Kind.BYTES: (bytes,),
-    Kind.TIMESTAMP: (Timestamp,),
-    Kind.DURATION: (Duration,),
+    Kind.TIMESTAMP: (TimestampValue,),
+    Kind.DURATION: (DurationValue,),
     Kind.LIST: (list, SetList, MapList),
     Kind.MAP: (dict,),
     Kind.OBJECT: (dict,),

@@ -1,7 +1,7 @@
 """Run-time values and their equality.
 
 Most values are plain Python: bool, int, float, str, bytes, None, list, dict. Classes exist where CEL
-distinguishes what Python does not: `UInt` (an int that remembers its type), `Timestamp` and `Duration`
+distinguishes what Python does not: `UInt` (an int that remembers its type), `TimestampValue` and `DurationValue`
 (nanoseconds), `Optional`, `TypeValue`, and `SetList`/`MapList` for lists whose equality ignores order. Other
 modules add opaque values (URL, IP, ...) as subclasses of `Opaque`.
 
@@ -47,7 +47,7 @@ class UInt(int):
     __slots__ = ()
 
 
-class Duration:
+class DurationValue:
     """A duration in nanoseconds, within 64 bits."""
 
     __slots__ = ("ns",)
@@ -56,19 +56,19 @@ class Duration:
         self.ns = ns
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Duration) and other.ns == self.ns
+        return isinstance(other, DurationValue) and other.ns == self.ns
 
     def __hash__(self) -> int:
         return hash(("duration", self.ns))
 
-    def __lt__(self, other: Duration) -> bool:
+    def __lt__(self, other: DurationValue) -> bool:
         return self.ns < other.ns
 
     def __repr__(self) -> str:
-        return f"Duration({self.ns})"
+        return f"DurationValue({self.ns})"
 
 
-class Timestamp:
+class TimestampValue:
     """A point in time in nanoseconds since 1970, from year 1 to year 9999.
 
     `offset` is the zone of its literal, in seconds; only `string(timestamp)` uses it.
@@ -81,16 +81,16 @@ class Timestamp:
         self.offset = offset
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timestamp) and other.ns == self.ns
+        return isinstance(other, TimestampValue) and other.ns == self.ns
 
     def __hash__(self) -> int:
         return hash(("timestamp", self.ns))
 
-    def __lt__(self, other: Timestamp) -> bool:
+    def __lt__(self, other: TimestampValue) -> bool:
         return self.ns < other.ns
 
     def __repr__(self) -> str:
-        return f"Timestamp({self.ns})"
+        return f"TimestampValue({self.ns})"
 
 
 class Optional:
@@ -277,8 +277,8 @@ _TYPES: Final[dict[type, Type]] = {
     str: STRING,
     bytes: BYTES,
     type(None): NULL,
-    Timestamp: TIMESTAMP,
-    Duration: DURATION,
+    TimestampValue: TIMESTAMP,
+    DurationValue: DURATION,
     list: list_type(DYN),
     SetList: list_type(DYN),
     MapList: list_type(DYN),
@@ -322,7 +322,7 @@ def is_zero(value: Any) -> bool:
     """Return whether a value is the zero value of its type, for `optional.ofNonZeroValue`."""
     if value is None:
         return True
-    if isinstance(value, Duration | Timestamp):
+    if isinstance(value, DurationValue | TimestampValue):
         return value.ns == 0
     if isinstance(value, Optional):
         return not value.has_value

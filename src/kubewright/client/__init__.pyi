@@ -34,7 +34,7 @@ from .kind_types import MetadataKind as MetadataKind
 from .kind_types import UnstructuredKind as UnstructuredKind
 from .kind_types import metadata_of as metadata_of
 from .listwatch.pager import ListPager as ListPager
-from .listwatch.pager import ObjectList as ObjectList
+from .listwatch.pager import ListResult as ListResult
 from .listwatch.raw import RawEvent as RawEvent
 from .listwatch.raw import RawPage as RawPage
 from .listwatch.raw import RawWatch as RawWatch
@@ -82,6 +82,6 @@ from .verbs.create_or_update import retry_on_conflict as retry_on_conflict
 from .verbs.subresource import SubresourceClient as SubresourceClient
 from .wait import WaitPredicate as WaitPredicate
 from .wait import condition as condition
-from .wait import deleted as deleted
 from .wait import exists as exists
 from .wait import field_is as field_is
+from .wait import is_deleted as is_deleted

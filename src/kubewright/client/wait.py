@@ -1,7 +1,7 @@
 """Conditions for `Client.wait`: predicates on an object, which is `None` while it does not exist.
 
 await client.wait(deployment, until=condition("Available"), timeout=60)
-await client.wait(Pod, "web-0", until=deleted, timeout=30)
+await client.wait(Pod, "web-0", until=is_deleted, timeout=30)
 await client.wait(Pod, "web-0", until=field_is(".status.phase", "Running"))
 await client.wait(Job, "load", until=lambda job: job is not None and job.status.succeeded == 3)
 """
@@ -23,7 +23,7 @@ def exists(obj: object) -> bool:
     return obj is not None
 
 
-def deleted(obj: object) -> bool:
+def is_deleted(obj: object) -> bool:
     """Hold once the object does not exist."""
     return obj is None
 
@@ -59,4 +59,4 @@ def field_is(path: str, value: object) -> WaitPredicate:
     return predicate
 
 
-__all__ = ["WaitPredicate", "condition", "deleted", "exists", "field_is"]
+__all__ = ["WaitPredicate", "condition", "exists", "field_is", "is_deleted"]

@@ -1,6 +1,6 @@
 """Authorization checks: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-The caller supplies the authorizer: an `Authorizer` value wraps a function from `AccessCheck` to `Decision`,
+The caller supplies the authorizer: an `Authorizer` value wraps a function from `AccessCheck` to `AccessDecision`,
 bound to the variable `authorizer`.
 """
 
@@ -41,7 +41,7 @@ class AccessCheck(msgspec.Struct, frozen=True):
     """Namespace and name of a service account, instead of the requesting user."""
 
 
-class Decision(Opaque):
+class AccessDecision(Opaque):
     """The result of an access check."""
 
     __slots__ = ("allowed", "error", "reason")
@@ -53,7 +53,7 @@ class Decision(Opaque):
         self.error = error
 
 
-Decide = Callable[[AccessCheck], Decision]
+Decide = Callable[[AccessCheck], AccessDecision]
 
 
 class Authorizer(Opaque):
@@ -119,7 +119,7 @@ def _with(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
     return narrow
 
 
-def _check(value: Authorizer, verb: str) -> Decision:
+def _check(value: Authorizer, verb: str) -> AccessDecision:
     return value.decide(msgspec.structs.replace(value.check, verb=verb))
 
 

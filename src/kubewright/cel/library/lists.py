@@ -12,7 +12,7 @@ from kubewright.cel.library.operators import add_int, less
 from kubewright.cel.library.time import checked_duration
 from kubewright.cel.values import (
     NONE,
-    Duration,
+    DurationValue,
     Optional,
     UInt,
     checked_uint,
@@ -75,8 +75,8 @@ def _sum_double(items: list[float]) -> float:
     return total
 
 
-def _sum_duration(items: list[Duration]) -> Duration:
-    total = Duration(0)
+def _sum_duration(items: list[DurationValue]) -> DurationValue:
+    total = DurationValue(0)
     for item in items:
         total = checked_duration(total.ns + item.ns)
     return total

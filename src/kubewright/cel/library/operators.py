@@ -14,8 +14,8 @@ from kubewright.cel.functions import Overload, overload
 from kubewright.cel.library.time import checked_duration, checked_timestamp
 from kubewright.cel.values import (
     INT_OVERFLOW,
-    Duration,
-    Timestamp,
+    DurationValue,
+    TimestampValue,
     UInt,
     add_lists,
     checked_int,
@@ -116,27 +116,27 @@ def _negate_double(value: float) -> float:
     return -value
 
 
-def _add_durations(left: Duration, right: Duration) -> Duration:
+def _add_durations(left: DurationValue, right: DurationValue) -> DurationValue:
     return checked_duration(left.ns + right.ns)
 
 
-def _subtract_durations(left: Duration, right: Duration) -> Duration:
+def _subtract_durations(left: DurationValue, right: DurationValue) -> DurationValue:
     return checked_duration(left.ns - right.ns)
 
 
-def _later(left: Timestamp, right: Duration) -> Timestamp:
+def _later(left: TimestampValue, right: DurationValue) -> TimestampValue:
     return checked_timestamp(left.ns + right.ns, left.offset)
 
 
-def _later_reversed(left: Duration, right: Timestamp) -> Timestamp:
+def _later_reversed(left: DurationValue, right: TimestampValue) -> TimestampValue:
     return checked_timestamp(left.ns + right.ns, right.offset)
 
 
-def _earlier(left: Timestamp, right: Duration) -> Timestamp:
+def _earlier(left: TimestampValue, right: DurationValue) -> TimestampValue:
     return checked_timestamp(left.ns - right.ns, left.offset)
 
 
-def _between(left: Timestamp, right: Timestamp) -> Duration:
+def _between(left: TimestampValue, right: TimestampValue) -> DurationValue:
     return checked_duration(left.ns - right.ns)
 
 

@@ -15,7 +15,7 @@ from kubewright.cel.library.conversions import string_of_double
 from kubewright.cel.library.regex import matches
 from kubewright.cel.library.time import format_duration, format_timestamp
 from kubewright.cel.types import Kind, Type
-from kubewright.cel.values import Duration, Timestamp, TypeValue, UInt, type_of_value
+from kubewright.cel.values import DurationValue, TimestampValue, TypeValue, UInt, type_of_value
 
 MAX_RESULT: Final = 10_000_000
 """Maximum length of a string that one call creates; larger than the cost limit allows to read."""
@@ -170,9 +170,9 @@ def _show(value: Any, *, nested: bool = False) -> str:
     if type(value) is bytes:
         text = value.decode("utf-8", "replace")
         return f"b{quote(text)}" if nested else text
-    if isinstance(value, Timestamp):
+    if isinstance(value, TimestampValue):
         return f'timestamp("{format_timestamp(value)}")' if nested else format_timestamp(value)
-    if isinstance(value, Duration):
+    if isinstance(value, DurationValue):
         return f'duration("{format_duration(value)}")' if nested else format_duration(value)
     if isinstance(value, TypeValue):
         return value.name

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from kubewright.api.times import duration_nanoseconds
 from kubewright.cel.errors import CelError
 from kubewright.cel.functions import Overload, overload
-from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, Duration, Timestamp
+from kubewright.cel.values import MAX_INT, MIN_INT, NANOS, DurationValue, TimestampValue
 
 MIN_SECONDS: Final = -62135596800
 MAX_SECONDS: Final = 253402300799
@@ -46,24 +46,24 @@ def conversion_error(source: str, target: str) -> CelError:
     return CelError(f"type conversion error from '{source}' to '{target}'")
 
 
-def checked_timestamp(ns: int, offset: int = 0) -> Timestamp:
+def checked_timestamp(ns: int, offset: int = 0) -> TimestampValue:
     """Return a timestamp; raise `CelError` outside the years 1 to 9999."""
     if MIN_SECONDS <= ns // NANOS <= MAX_SECONDS:
-        return Timestamp(ns, offset)
+        return TimestampValue(ns, offset)
     raise CelError("timestamp overflow")
 
 
-def checked_duration(ns: int) -> Duration:
+def checked_duration(ns: int) -> DurationValue:
     """Return a duration; raise `CelError` beyond 64 bits of nanoseconds."""
     if MIN_INT <= ns <= MAX_INT:
-        return Duration(ns)
+        return DurationValue(ns)
     raise CelError("duration overflow")
 
 
 _LEAP_YEAR: Final = 2000
 
 
-def _timestamp_of(match: re.Match[str]) -> Timestamp:
+def _timestamp_of(match: re.Match[str]) -> TimestampValue:
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     moment = datetime(year or _LEAP_YEAR, month, day, hour, minute, second, tzinfo=UTC)
     if not year:
@@ -82,7 +82,7 @@ def _timestamp_of(match: re.Match[str]) -> Timestamp:
     return checked_timestamp(seconds * NANOS + int(fraction), offset)
 
 
-def parse_timestamp(text: str) -> Timestamp:
+def parse_timestamp(text: str) -> TimestampValue:
     """`timestamp(string)`."""
     match = _RFC3339.fullmatch(text)
     if match:
@@ -93,7 +93,7 @@ def parse_timestamp(text: str) -> Timestamp:
     raise conversion_error("string", "google.protobuf.Timestamp")
 
 
-def read_timestamp(text: str) -> Timestamp:
+def read_timestamp(text: str) -> TimestampValue:
     """Return the timestamp of a date-time or date field, whose formats are less strict than CEL's."""
     try:
         match = _LENIENT.fullmatch(text)
@@ -102,7 +102,7 @@ def read_timestamp(text: str) -> Timestamp:
         date = _DATE.fullmatch(text)
         if date:
             moment = datetime(int(date[1]), int(date[2]), int(date[3]), tzinfo=UTC)
-            return Timestamp((moment - _EPOCH).days * 86400 * NANOS)
+            return TimestampValue((moment - _EPOCH).days * 86400 * NANOS)
     except ValueError:
         pass
     raise CelError(f"Invalid date-time format: {text}")
@@ -117,18 +117,18 @@ def parse_duration_ns(text: str) -> int:
     return total
 
 
-def parse_duration(text: str) -> Duration:
+def parse_duration(text: str) -> DurationValue:
     """`duration(string)`."""
     try:
-        return Duration(parse_duration_ns(text))
+        return DurationValue(parse_duration_ns(text))
     except ValueError:
         raise conversion_error("string", "google.protobuf.Duration") from None
 
 
-def read_duration(text: str) -> Duration:
+def read_duration(text: str) -> DurationValue:
     """Return the duration of a field of format duration: Go's notation, or words such as `3 days`."""
     try:
-        return Duration(parse_duration_ns(text))
+        return DurationValue(parse_duration_ns(text))
     except ValueError:
         pass
     total, found = 0, False
@@ -142,13 +142,13 @@ def read_duration(text: str) -> Duration:
     return checked_duration(total)
 
 
-def format_timestamp(value: Timestamp) -> str:
+def format_timestamp(value: TimestampValue) -> str:
     """RFC 3339 with as many digits as needed."""
     seconds, fraction = divmod(value.ns, NANOS)
     try:
         moment = _EPOCH + timedelta(seconds=seconds + value.offset)
     except OverflowError:
-        return format_timestamp(Timestamp(value.ns))
+        return format_timestamp(TimestampValue(value.ns))
     text = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
     digits = f"{fraction:09d}".rstrip("0")
     hours, minutes = divmod(abs(value.offset) // 60, 60)
@@ -156,7 +156,7 @@ def format_timestamp(value: Timestamp) -> str:
     return f"{text}.{digits}{zone}" if digits else f"{text}{zone}"
 
 
-def format_duration(value: Duration) -> str:
+def format_duration(value: DurationValue) -> str:
     """Seconds, as `string(duration)` shows them."""
     sign = "-" if value.ns < 0 else ""
     seconds, fraction = divmod(abs(value.ns), NANOS)
@@ -164,7 +164,7 @@ def format_duration(value: Duration) -> str:
     return f"{sign}{seconds}{'.' + digits if digits else ''}s"
 
 
-def timestamp_of_seconds(seconds: int) -> Timestamp:
+def timestamp_of_seconds(seconds: int) -> TimestampValue:
     """`timestamp(int)`."""
     return checked_timestamp(seconds * NANOS)
 
@@ -195,7 +195,7 @@ def _zone(name: str) -> tzinfo | timedelta:
     return timezone(distance) if abs(offset) < 24 * 60 else distance
 
 
-def _local(value: Timestamp, zone: str) -> datetime:
+def _local(value: TimestampValue, zone: str) -> datetime:
     moment = _EPOCH + timedelta(seconds=value.ns // NANOS)
     if not zone:
         return moment
@@ -207,20 +207,20 @@ def _local(value: Timestamp, zone: str) -> datetime:
 
 
 def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
-    def access(value: Timestamp, zone: str = "") -> int:
+    def access(value: TimestampValue, zone: str = "") -> int:
         return read(_local(value, zone))
 
     return access
 
 
-def _milliseconds(value: Timestamp, zone: str = "") -> int:
+def _milliseconds(value: TimestampValue, zone: str = "") -> int:
     if zone:
         _zone(zone)
     return value.ns % NANOS // 1_000_000
 
 
-def _duration_part(unit: int) -> Callable[[Duration], int]:
-    def access(value: Duration) -> int:
+def _duration_part(unit: int) -> Callable[[DurationValue], int]:
+    def access(value: DurationValue) -> int:
         whole = abs(value.ns) // unit
         return -whole if value.ns < 0 else whole
 

@@ -1,7 +1,7 @@
 """`ListPager`: a list that is fetched in pages.
 
     async for pod in client.list(Pod): ...     one page in memory at a time
-    pods = await client.list(Pod)              an ObjectList with its resource_version
+    pods = await client.list(Pod)              an ListResult with its resource_version
 
 A page is split into its items without decoding them. They are decoded one by one, and the event loop runs in
 between.
@@ -26,7 +26,7 @@ FetchPage = Callable[[int, str], Awaitable[RawPage]]
 """Fetch a page of at most so many items (0: all), from a continue token."""
 
 
-class ObjectList(list[ObjectT]):
+class ListResult(list[ObjectT]):
     """The objects of a list, with the `resource_version` of that state."""
 
     resource_version: str = ""
@@ -49,7 +49,7 @@ class ListPager(Generic[ObjectT]):
         self._limit = limit
         self.resource_version = ""
 
-    def __await__(self) -> Generator[Any, None, ObjectList[ObjectT]]:
+    def __await__(self) -> Generator[Any, None, ListResult[ObjectT]]:
         return self._all().__await__()
 
     async def __aiter__(self) -> AsyncIterator[ObjectT]:
@@ -67,8 +67,8 @@ class ListPager(Generic[ObjectT]):
                 if count == self._limit:
                     return
 
-    async def _all(self) -> ObjectList[ObjectT]:
-        items: ObjectList[ObjectT] = ObjectList()
+    async def _all(self) -> ListResult[ObjectT]:
+        items: ListResult[ObjectT] = ListResult()
         async for page, restarted in self._pages():
             if restarted:
                 items.clear()
@@ -104,4 +104,4 @@ def _key(item: Any) -> tuple[str, str]:
     return item.metadata.namespace or "", item.metadata.name or ""
 
 
-__all__ = ["ListPager", "ObjectList"]
+__all__ = ["ListPager", "ListResult"]

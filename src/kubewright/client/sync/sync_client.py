@@ -40,7 +40,7 @@ from kubewright.client.kind_types import (
     TypedT,
     UnstructuredKind,
 )
-from kubewright.client.listwatch.pager import ObjectList
+from kubewright.client.listwatch.pager import ListResult
 from kubewright.client.patches import Patch
 from kubewright.client.rest.rate_limit import TokenBucket
 from kubewright.client.rest.request import Interceptor, RequestHook
@@ -150,16 +150,16 @@ class SyncClient:
         return self.run(self.async_client.get_or_none(kind, name, **arguments))
 
     @overload
-    def list(self, kind: type[TypedT], **arguments: Unpack[ListArguments]) -> ObjectList[TypedT]: ...
+    def list(self, kind: type[TypedT], **arguments: Unpack[ListArguments]) -> ListResult[TypedT]: ...
     @overload
     def list(
         self, kind: UnstructuredKind, **arguments: Unpack[ListArguments]
-    ) -> ObjectList[Unstructured]: ...
+    ) -> ListResult[Unstructured]: ...
     @overload
     def list(
         self, kind: MetadataKind, **arguments: Unpack[ListArguments]
-    ) -> ObjectList[PartialObjectMetadata]: ...
-    def list(self, kind: Any, **arguments: Unpack[ListArguments]) -> ObjectList[Any]:
+    ) -> ListResult[PartialObjectMetadata]: ...
+    def list(self, kind: Any, **arguments: Unpack[ListArguments]) -> ListResult[Any]:
         """Return all objects of a kind that match; `iterate` holds one page at a time."""
         return self.run(as_coroutine(self.async_client.list(kind, **arguments)))
 

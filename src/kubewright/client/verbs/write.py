@@ -234,7 +234,7 @@ class WriteVerbs(BaseClient):
     ) -> Any:
         """Delete an object. Returns the object if the server returns it, `None` if it is deleted.
 
-        An object with finalizers only gets a deletion timestamp; `wait(obj, until=deleted)` waits for the
+        An object with finalizers only gets a deletion timestamp; `wait(obj, until=is_deleted)` waits for the
         deletion. With `missing_ok`, an object that does not exist is not an error.
         """
         location = await self.locate(target, name, namespace)

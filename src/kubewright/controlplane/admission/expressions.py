@@ -151,7 +151,7 @@ class Permissions:
     def __init__(self, authorizer: Authorizer, request: AdmissionAttributes) -> None:
         self._authorizer = authorizer
         self._request = request
-        self._results: dict[cel.AccessCheck, cel.Decision] = {}
+        self._results: dict[cel.AccessCheck, cel.AccessDecision] = {}
 
     def values(self) -> dict[str, Any]:
         """Return the variables `authorizer` and `authorizer.requestResource`."""
@@ -168,7 +168,7 @@ class Permissions:
             "authorizer.requestResource": cel.ResourceCheck(self._decide, about),
         }
 
-    def _decide(self, check: cel.AccessCheck) -> cel.Decision:
+    def _decide(self, check: cel.AccessCheck) -> cel.AccessDecision:
         result = self._results.get(check)
         if result is None:
             raise AccessCheckPending(check)
@@ -197,9 +197,9 @@ class Permissions:
         try:
             decision, reason = await self._authorizer.authorize(attributes)
         except Exception as error:
-            self._results[check] = cel.Decision(False, "", str(error))
+            self._results[check] = cel.AccessDecision(False, "", str(error))
             return
-        self._results[check] = cel.Decision(decision is Decision.ALLOW, reason)
+        self._results[check] = cel.AccessDecision(decision is Decision.ALLOW, reason)
 
 
 class Variables(dict[str, Any]):
