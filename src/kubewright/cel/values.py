@@ -1,9 +1,9 @@
 """Run-time values and their equality.
 
 Most values are plain Python: bool, int, float, str, bytes, None, list, dict. Classes exist where CEL
-distinguishes what Python does not: `UInt` (an int that remembers its type), `TimestampValue` and `DurationValue`
-(nanoseconds), `Optional`, `TypeValue`, and `SetList`/`MapList` for lists whose equality ignores order. Other
-modules add opaque values (URL, IP, ...) as subclasses of `Opaque`.
+distinguishes what Python does not: `UInt` (an int that remembers its type), `TimestampValue` and
+`DurationValue` (nanoseconds), `Optional`, `TypeValue`, and `SetList`/`MapList` for lists whose equality
+ignores order. Other modules add opaque values (URL, IP, ...) as subclasses of `Opaque`.
 
 `True == 1` in Python, but not in CEL: compare values of unknown type with `equal`, never with `==`.
 """

@@ -1,7 +1,7 @@
 """Authorization checks: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-The caller supplies the authorizer: an `Authorizer` value wraps a function from `AccessCheck` to `AccessDecision`,
-bound to the variable `authorizer`.
+The caller supplies the authorizer: an `Authorizer` value wraps a function from `AccessCheck` to
+`AccessDecision`, bound to the variable `authorizer`.
 """
 
 from __future__ import annotations
