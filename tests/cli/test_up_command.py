@@ -1,7 +1,8 @@
-"""Mistakes on the command line of `kubewright up`: each is one message that names the flag."""
+"""Errors of `kubewright up`: each is one message that names the flag or the file."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubewright.cli import main
+from kubewright.storage import SQLiteStorage
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ from kubewright.cli import main
         (("--port", "99999"), "99999 is not in the range"),
     ],
 )
-def test_mistakes_are_named(
+def test_usage_errors_name_the_option(
     arguments: tuple[str, ...], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -44,7 +46,7 @@ def test_mistakes_are_named(
     assert "KUBEWRIGHT_TRACEBACK" not in result.output
 
 
-def test_a_port_in_use_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -66,7 +68,7 @@ def test_a_port_in_use_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("important notes", "is not a kubeconfig"),
     ],
 )
-def test_the_way_to_another_cluster_is_not_overwritten(
+def test_kubeconfigs_of_other_clusters_are_not_overwritten(
     text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,3 +87,20 @@ def test_a_kubeconfig_of_ours_is_replaced(text: str, tmp_path: Path, monkeypatch
     # It gets as far as the next problem.
     result = CliRunner().invoke(main, ["up", "--store", "foo:bar"])
     assert "unknown storage" in result.output
+
+
+def test_a_damaged_store_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def fill() -> None:
+        async with SQLiteStorage("state.db") as store:
+            await store.create("/a", b"1")
+
+    asyncio.run(fill())
+    (tmp_path / "state.db").write_bytes(b"")
+    result = CliRunner().invoke(main, ["up", "--store", "sqlite:state.db"])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: the store ")
+    assert "all changes are missing; restore a backup with 'kubewright restore'" in result.output
+    assert "--accept-data-loss" in result.output
+    assert result.output.count("\n") == 1

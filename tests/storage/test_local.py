@@ -97,6 +97,20 @@ async def test_history_is_bounded_by_count(local: Callable[..., LocalStorage]) -
         assert len((await store.list("/")).items) == 500
 
 
+async def test_history_of_large_values_is_bounded_by_bytes(local: Callable[..., LocalStorage]) -> None:
+    """The bound holds below `min_events` too: 60 updates of 1 MB leave 16 MiB of replaced values."""
+    async with local() as store:
+        revision = await store.create("/large", b"v" * 1_000_000)
+        for number in range(60):
+            revision = await store.update("/large", b"%d" % number * 500_000, expected=revision)
+        async with asyncio.timeout(10):
+            while store._keyspace.overgrown:
+                await asyncio.sleep(0)
+        assert store._keyspace._history_bytes <= History().max_bytes * 1.1
+        with pytest.raises(Compacted):
+            await store.list("/", revision=20)
+
+
 def test_history_rules() -> None:
     from kubewright.storage.keyspace import Keyspace
 
@@ -114,7 +128,7 @@ def test_history_rules() -> None:
     assert grown(History(min_events=80)).compaction_due(1300.0) == 20
     assert grown(History(min_events=10, max_events=30)).compaction_due(0.0) == 70
     assert grown(History(min_events=10, max_bytes=2000)).compaction_due(0.0) == 80
-    assert grown(History(min_events=40, max_bytes=2000)).compaction_due(0.0) == 60
+    assert grown(History(min_events=40, max_bytes=2000)).compaction_due(0.0) == 80, "bytes are bounded always"
 
 
 async def test_a_slow_reader_goes_on_from_the_log(local: Callable[..., LocalStorage]) -> None:
@@ -129,7 +143,7 @@ async def test_a_slow_reader_goes_on_from_the_log(local: Callable[..., LocalStor
         assert seen == list(range(1, count + 1))
 
 
-async def test_a_reader_that_is_far_too_slow_is_told(local: Callable[..., LocalStorage]) -> None:
+async def test_a_reader_that_is_far_too_slow_receives_compacted(local: Callable[..., LocalStorage]) -> None:
     count = QUEUE_LIMIT + 100
     async with local() as store:
         watch = store.watch("/k/", 0)

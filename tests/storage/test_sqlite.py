@@ -1,4 +1,4 @@
-"""What only the store on disk has to keep: crashes, locks, formats, faults of the disk."""
+"""The SQLite store: crashes, locks, formats, faults of the disk."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.storage import Compacted, History, RevisionMismatch, SQLiteStorage, StorageError, StorageEvent
+from kubewright.storage.rows import write_facts
 
 HERE = Path(__file__).parent
 
@@ -70,7 +71,7 @@ async def test_rows_left_by_an_interrupted_compaction_go_at_the_next_start(tmp_p
         for number in range(9):
             revision = await store.update("/a", b"%d" % number, expected=revision)
     with sqlite3.connect(path) as database:
-        database.execute("INSERT OR REPLACE INTO facts VALUES ('compacted', ?)", (revision,))
+        write_facts(database, compacted=revision)
     async with SQLiteStorage(path) as store:
         found = await store.get("/a")
         assert found is not None
@@ -100,13 +101,13 @@ async def test_a_cancelled_writer_does_not_break_the_order(tmp_path: Path) -> No
     async with SQLiteStorage(tmp_path / "state.db") as store:
         first = asyncio.ensure_future(store.create("/a", b"1"))
         await asyncio.sleep(0)
-        follower = asyncio.ensure_future(store.create("/a", b"2"))
+        waiter = asyncio.ensure_future(store.create("/a", b"2"))
         await asyncio.sleep(0)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
         with pytest.raises(Exception, match="/a"):
-            await follower
+            await waiter
         with pytest.raises(RevisionMismatch):
             await store.update("/a", b"3", expected=7)
         assert await store.create("/b", b"4") == 2
@@ -126,7 +127,7 @@ async def test_closing_waits_for_writes_under_way(tmp_path: Path) -> None:
         assert await again.revision() == 50
 
 
-async def test_a_second_server_is_told_who_has_the_file(tmp_path: Path) -> None:
+async def test_a_second_server_fails_and_names_the_process_that_has_the_file(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with SQLiteStorage(path) as store:
         await store.create("/a", b"1")
@@ -139,14 +140,14 @@ async def test_a_second_server_is_told_who_has_the_file(tmp_path: Path) -> None:
         assert await store.revision() == 1
 
 
-async def test_files_that_are_not_ours_are_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_files_of_other_programs_are_neither_opened_nor_changed(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with SQLiteStorage(path) as store:
         await store.create("/a", b"1")
     with sqlite3.connect(path) as database:
         database.execute("UPDATE facts SET value = 99 WHERE name = 'format'")
     with pytest.raises(
-        StorageError, match=r"newer version of Kubewright \(format 99, this one reads up to 1\)"
+        StorageError, match=r"newer version of Kubewright \(format 99, this one reads up to 2\)"
     ):
         await SQLiteStorage(path).open()
 
@@ -166,7 +167,7 @@ async def test_files_that_are_not_ours_are_refused_and_left_alone(tmp_path: Path
         await SQLiteStorage(tmp_path / "missing" / "state.db").open()
 
 
-@pytest.mark.parametrize("fault", ["full", "readonly"])
+@pytest.mark.parametrize("fault", ["full", "start-full", "readonly"])
 def test_faults_of_the_disk(fault: str, tmp_path: Path) -> None:
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
         pytest.skip("needs a mount namespace (unshare -rm) to make a small disk")
@@ -245,5 +246,5 @@ async def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
             modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
     finally:
         os.umask(old)
-    assert len(modes) == 4
+    assert len(modes) == 5
     assert set(modes.values()) == {0o600}, modes

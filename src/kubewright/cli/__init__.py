@@ -18,7 +18,9 @@ from typing import Any, Final
 import click
 
 COMMANDS: Final[dict[str, str]] = {
+    "backup": "Write a backup of a store.",
     "manifests": "Generate CRDs, RBAC roles and webhook configurations.",
+    "restore": "Restore a backup to a store.",
     "run": "Run an operator.",
     "up": "Run a Kubernetes control plane.",
     "version": "Print the version.",

@@ -63,6 +63,11 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Storage: memory:, sqlite:PATH or etcd://HOST:PORT.",
 )
 @click.option(
+    "--accept-data-loss",
+    is_flag=True,
+    help="Start with the intact part of a damaged SQLite store; the damaged file is renamed to PATH.damaged.",
+)
+@click.option(
     "--kubeconfig",
     type=_FILE,
     callback=_check_directory,
@@ -254,6 +259,8 @@ def _plane(options: dict[str, Any]) -> Any:
 
     def make() -> ControlPlane:
         try:
+            if options["accept_data_loss"]:
+                settings["store"] = _damaged_store(options["store"])
             return ControlPlane(**settings)
         except StorageError as error:
             raise click.ClickException(str(error)) from None
@@ -261,6 +268,15 @@ def _plane(options: dict[str, Any]) -> Any:
             raise click.ClickException(_explain(error)) from None
 
     return make
+
+
+def _damaged_store(url: str) -> Any:
+    """Return a store whose missing data is accepted."""
+    from kubewright.storage import open_storage
+
+    if not url.startswith("sqlite:"):
+        raise click.UsageError("--accept-data-loss requires --store sqlite:PATH")
+    return open_storage(url, accept_data_loss=True)
 
 
 def _default_kubeconfig(store: str) -> Path:

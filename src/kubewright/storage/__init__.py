@@ -7,7 +7,8 @@
 - `contract`: `Storage` and `StorageWatch`, which every implementation provides.
 - `memory`, `sqlite`, `etcd`: the implementations; `url` opens one by URL.
 - `local`, `keyspace`, `sorted_keys`: what memory and SQLite share.
-- `logfile`: the SQLite file; `etcd_connection`, `etcd_watch`: the parts of etcd.
+- `logfile`, `rows`, `high_water_mark`: the SQLite file; `backups`: backup and restore.
+- `etcd_connection`, `etcd_watch`: the parts of etcd.
 
 The tests of the contract for every implementation are in tests/storage/test_laws.py.
 """

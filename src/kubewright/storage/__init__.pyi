@@ -1,3 +1,6 @@
+from .backups import Restored as Restored
+from .backups import backup as backup
+from .backups import restore as restore
 from .contract import Compacted as Compacted
 from .contract import FutureRevision as FutureRevision
 from .contract import KeyExists as KeyExists
@@ -10,6 +13,8 @@ from .contract import StorageEvent as StorageEvent
 from .contract import StorageWatch as StorageWatch
 from .etcd import EtcdStorage as EtcdStorage
 from .keyspace import History as History
+from .logfile import DamagedStore as DamagedStore
+from .logfile import StoreInUse as StoreInUse
 from .memory import MemoryStorage as MemoryStorage
 from .sqlite import SQLiteStorage as SQLiteStorage
 from .url import open_storage as open_storage

@@ -34,7 +34,8 @@ class History:
     """Limits of the history that is retained without explicit compaction.
 
     An event is removed once it is older than `seconds` and followed by more than `min_events`, or earlier
-    when the log exceeds `max_events` or its replaced values exceed `max_bytes`.
+    when the log exceeds `max_events`. `max_bytes` bounds the replaced values in any case: of large objects
+    there are fewer than `min_events`.
     """
 
     seconds: float = 300.0
@@ -240,20 +241,20 @@ class Keyspace:
             due = max(due, self._marks.popleft()[1])
         at = bisect_right(self._log, due, key=_revision_of)
         at = max(at, len(self._log) - rules.max_events)
+        at = max(0, min(at, len(self._log) - rules.min_events))
         weight = self._history_bytes - sum(_weight(event) for event in self._log[:at])
         while weight > rules.max_bytes and at < len(self._log):
             weight -= _weight(self._log[at])
             at += 1
-        at = min(at, len(self._log) - rules.min_events)
         return self._log[at - 1].revision if at > 0 else self.compacted
 
     @property
     def overgrown(self) -> bool:
         """Whether the log exceeds the limits that do not depend on time, by 10 %."""
-        length = len(self._log)
-        if length <= self._history.min_events * 1.1:
-            return False
-        return length > self._history.max_events * 1.1 or self._history_bytes > self._history.max_bytes * 1.1
+        rules = self._history
+        if self._history_bytes > rules.max_bytes * 1.1:
+            return True
+        return len(self._log) > max(rules.max_events, rules.min_events) * 1.1
 
     def compact(self, revision: int) -> list[int]:
         """Remove events up to `revision`.

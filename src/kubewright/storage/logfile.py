@@ -1,85 +1,101 @@
-"""The SQLite file of a storage: an append-only table of changes.
+"""The file of a SQLite store: an append-only table of changes.
 
-A row is a change and its row id the revision, so a commit is an append without an index. Replaying the rows
-in order gives the current state; replaced rows are history and are deleted by compaction. `facts` has the
-format, the oldest readable revision and the highest revision ever used (which can be above every row).
+One row is one change, and its row ID is its revision, so a commit is an append without an index. The current
+state results from replaying the rows in order; rows that a later one replaced are history, and compaction
+removes them. `facts` holds the format, the oldest readable revision and the highest revision ever used (which
+may be above all rows).
 
-These functions block; the storage calls them from its writer thread.
+Opening verifies the file before anything is written: the structure of the database (`PRAGMA quick_check`),
+the checksum of every row and of the facts, and that its revision is not below the high-water mark beside
+it. A damaged file is not opened and not changed, unless data loss is accepted: then the intact rows are
+copied to a new file, and the damaged one is renamed.
+
+These functions block. A store calls them from its one writer thread.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
+import shutil
 import sqlite3
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from .contract import KeyValue, StorageError, StorageEvent
+from .contract import StorageError
+from .high_water_mark import HighWaterMark
+from .rows import (
+    FORMAT,
+    SCHEMA,
+    LogContents,
+    Row,
+    facts_checksum,
+    insert_rows,
+    read_rows,
+    replay,
+    row_checksum,
+    write_facts,
+)
 
-FORMAT = 1
-"""The format that this version writes. Files with a higher number are rejected."""
+logger = logging.getLogger("kubewright.storage")
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS changes (
-    revision INTEGER PRIMARY KEY,
-    key TEXT NOT NULL,
-    create_revision INTEGER NOT NULL,
-    expires REAL,
-    value BLOB
-);
-"""
+_DISK_FULL = "the disk is full; free some space"
 
 _ADVICE = {
-    "SQLITE_FULL": "the disk is full; free some space, no restart is needed",
+    "SQLITE_FULL": _DISK_FULL + ", no restart is needed",
     "SQLITE_READONLY": "the file is read-only; make it and its directory writable",
-    "SQLITE_CORRUPT": "the file is damaged; restore it from a backup, or move it away to start empty",
-    "SQLITE_NOTADB": "the file is not a SQLite database; give another path",
-    "SQLITE_CANTOPEN": "the file cannot be opened; check that its directory exists and may be written",
+    "SQLITE_CORRUPT": "the file is damaged",
+    "SQLITE_NOTADB": "the file is not a SQLite database; use another path",
+    "SQLITE_CANTOPEN": "the file cannot be opened; check that its directory exists and is writable",
     "SQLITE_BUSY": "another program holds a lock on the file; close it",
     "SQLITE_IOERR": "the disk reports an error; look at the system log",
 }
 
+_REMEDY = (
+    "restore a backup with 'kubewright restore', or start with --accept-data-loss to continue without"
+    " what is missing"
+)
 
-class Row(NamedTuple):
-    """One change as stored; a deletion has no value."""
+_MINIMUM_SPACE = 256 * 1024
+"""Free bytes that SQLite needs to create the files beside the database."""
 
-    revision: int
-    key: str
-    create_revision: int
-    expires: float | None
-    value: bytes | None
+_open_files: set[tuple[int, int]] = set()
+"""Device and inode of the databases that this process has open. Locks do not exclude the same process, and
+closing a second descriptor would drop the locks that SQLite holds."""
 
 
-class LogContents(NamedTuple):
-    """The contents of a file when it was opened."""
+class DamagedStore(StorageError):
+    """The file has lost or changed acknowledged data."""
 
-    live: dict[str, KeyValue]
-    events: list[StorageEvent]
-    expiries: list[tuple[float, int, str]]
-    revision: int
-    compacted: int
-    obsolete: list[int]
-    """Rows that an interrupted compaction did not delete."""
+
+class StoreInUse(StorageError):
+    """Another server has the file open."""
 
 
 class LogFile:
     """A file of changes, locked for this process."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, accept_data_loss: bool = False) -> None:
         self.path = Path(os.path.realpath(path))
+        self._accept_data_loss = accept_data_loss
+        self._mark = HighWaterMark(self._beside(".mark"))
         self._database: sqlite3.Connection | None = None
         self._lock: int | None = None
+        self._database_lock: int | None = None
+        self._identity: tuple[int, int] | None = None
         self._committed = 0
         self._suspect = False
+
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
 
     def size(self) -> int:
         """Return the bytes on disk, including the write-ahead log."""
         found = 0
-        for path in (self.path, self.path.with_name(self.path.name + "-wal")):
+        for path in (self.path, self._beside("-wal")):
             try:
                 found += path.stat().st_size
             except FileNotFoundError:
@@ -87,48 +103,235 @@ class LogFile:
         return found
 
     def open(self) -> LogContents:
-        """Lock the file, create it if it does not exist, and read it."""
+        """Lock the file, verify and read it, create it if it is new."""
         try:
-            self._lock_file()
-            self._connect()
-            return self._recover()
+            self._take_lock()
+            try:
+                contents = self._read()
+            except DamagedStore as error:
+                if not self._accept_data_loss:
+                    raise
+                logger.warning("accepted data loss", extra={"path": str(self.path), "error": str(error)})
+                self._salvage()
+                contents = self._read()
+            self._committed = contents.revision
+            if self._lock is not None:
+                self._mark.write(contents.revision)
+            return contents
         except BaseException as error:
             self.close()
             if isinstance(error, sqlite3.Error):
-                raise self._explain("cannot open", error) from error
+                raise self._explain("cannot open", error, opening=True) from error
             raise
 
-    def _lock_file(self) -> None:
-        lock = self.path.with_name(self.path.name + ".lock")
+    def read_only(self) -> LogContents:
+        """Verify and read a file that is not in use, without locks; used for backups."""
+        try:
+            database = self._connect_read_only()
+            try:
+                contents = self._verify(database, 0)
+            finally:
+                database.close()
+        except sqlite3.Error as error:
+            raise self._explain("cannot read", error, opening=True) from error
+        if not contents.revision:
+            raise StorageError(f"{self.path} is empty; it is not a backup")
+        return contents
+
+    # Locks
+
+    def _take_lock(self) -> None:
+        lock = self._beside(".lock")
         try:
             self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             if error.errno == errno.EROFS or (error.errno == errno.EACCES and self.path.exists()):
-                return  # The directory is read-only: no lock is needed.
+                return  # The file cannot be written here, so that there is nothing to lock.
             raise StorageError(f"cannot open the store {self.path}: {error.strerror} ({lock})") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            self._lock_database()
+        except BlockingIOError as error:
             owner = os.read(self._lock, 32).decode(errors="replace").strip()
             os.close(self._lock)
             self._lock = None
             by = f" by process {owner}" if owner else ""
-            raise StorageError(
-                f"the store {self.path} is already in use{by}: "
-                "stop that server, or give this one another path"
+            raise StoreInUse(
+                f"the store {self.path} is already in use{by}: stop that server, or use another path"
             ) from error
         try:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
         except OSError:
-            pass  # A full disk: the lock is held, only its owner is not recorded.
+            pass  # On a full disk the lock holds too, only without the ID of its owner.
+
+    def _lock_database(self) -> None:
+        """Lock the database itself, so that deleting the lock file does not let a second server start.
+
+        Only Linux has `flock` locks that do not interfere with the locks of SQLite.
+        """
+        self._unlock_database()
+        self._make_private()
+        try:
+            status = self.path.stat()
+        except OSError:
+            return  # SQLite reports the reason.
+        identity = (status.st_dev, status.st_ino)
+        if identity in _open_files:
+            raise BlockingIOError(errno.EWOULDBLOCK, "open in this process")
+        if sys.platform == "linux":
+            try:
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                raise
+            self._database_lock = descriptor
+        _open_files.add(identity)
+        self._identity = identity
+
+    def _unlock_database(self) -> None:
+        if self._database_lock is not None:
+            os.close(self._database_lock)
+            self._database_lock = None
+        if self._identity is not None:
+            _open_files.discard(self._identity)
+            self._identity = None
 
     def _make_private(self) -> None:
-        """Create a new file with mode 0600, which SQLite's other files inherit: they contain secrets."""
+        """Create a new file readable by its owner only; SQLite gives the files beside it the same mode."""
         try:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError:
-            pass  # It exists, or SQLite reports the error.
+            pass  # It exists, or SQLite reports the reason.
+
+    # Opening
+
+    def _read(self) -> LogContents:
+        """Verify and read the file through a connection that changes nothing, then connect for writing."""
+        mark = self._mark.read() if not self._accept_data_loss else self._readable_mark()
+        try:
+            database = self._connect_read_only()
+        except sqlite3.OperationalError as error:
+            if not _name(error).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+                raise
+            self._connect()
+            assert self._database is not None
+            contents = self._verify(self._database, mark)
+        else:
+            try:
+                contents = self._verify(database, mark)
+            finally:
+                database.close()
+            self._connect()
+        return contents
+
+    def _readable_mark(self) -> int:
+        try:
+            return self._mark.read()
+        except StorageError as error:
+            logger.warning("ignored a damaged high-water mark", extra={"error": str(error)})
+            return 0
+
+    def _connect_read_only(self) -> sqlite3.Connection:
+        database = sqlite3.connect(
+            f"{self.path.as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+        )
+        try:
+            database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:
+            database.close()
+            raise
+        except sqlite3.DatabaseError:
+            pass  # `_verify` reports it.
+        return database
+
+    def _verify(self, database: sqlite3.Connection, mark: int) -> LogContents:
+        """Return the contents of the file. Raises `DamagedStore` if acknowledged data is missing."""
+        damaged: list[Row] = []
+        try:
+            version = self._check_format(database)
+            if version is None:
+                if mark:
+                    raise DamagedStore(
+                        f"the store {self.path} is empty, but {self._mark.path.name} records revision "
+                        f"{mark}: all changes are missing; {_REMEDY}"
+                    )
+                return LogContents({}, [], [], 0, 0, [])
+            problems = [text for (text,) in database.execute("PRAGMA quick_check(3)") if text != "ok"]
+            if problems:
+                raise DamagedStore(f"the store {self.path} is damaged ({'; '.join(problems)}); {_REMEDY}")
+            facts: dict[str, int] = dict(database.execute("SELECT name, value FROM facts"))
+            contents = replay(read_rows(database, version, damaged), facts)
+        except sqlite3.DatabaseError as error:
+            if _name(error) == "SQLITE_NOTADB" and not mark:
+                raise
+            if _name(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+                raise DamagedStore(f"the store {self.path} is damaged ({error}); {_REMEDY}") from error
+            raise
+        if damaged:
+            keys = ", ".join(f"{row.key!s} (revision {row.revision})" for row in damaged[:5])
+            more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
+            raise DamagedStore(
+                f"the store {self.path} has rows that do not match their checksums: {keys}{more}; {_REMEDY}"
+            )
+        if version >= FORMAT and facts.get("checksum") != facts_checksum(facts):
+            raise DamagedStore(f"the table of facts in {self.path} does not match its checksum; {_REMEDY}")
+        if contents.revision < mark:
+            raise DamagedStore(
+                f"the store {self.path} ends at revision {contents.revision}, but revision {mark} was "
+                f"acknowledged: the last {mark - contents.revision} changes are missing; {_REMEDY}"
+            )
+        return contents
+
+    def _salvage(self) -> None:
+        """Copy what can be read to a new file and keep the damaged one under another name.
+
+        The new file begins above every revision ever used, and has no history: clients that hold an older
+        revision receive `Compacted` and list again.
+        """
+        highest = self._readable_mark()
+        rows: dict[int, Row] = {}
+        damaged: list[Row] = []
+        try:
+            database = self._connect_read_only()
+        except sqlite3.Error:
+            pass
+        else:
+            try:
+                version = self._check_format(database) or FORMAT
+                for descending in (False, True):
+                    try:
+                        for row in read_rows(database, version, damaged, descending=descending):
+                            rows[row.revision] = row
+                        break
+                    except sqlite3.DatabaseError:
+                        continue  # Read from the other end, up to the damaged page.
+            except sqlite3.DatabaseError:
+                pass
+            finally:
+                database.close()
+        state = replay((rows[revision] for revision in sorted(rows)), {}).live
+        for row in damaged:
+            logger.warning(
+                "dropped a damaged row",
+                extra={"path": str(self.path), "key": row.key, "revision": row.revision},
+            )
+        for suffix in ("", "-wal", "-shm"):
+            if self._beside(suffix).exists():
+                self._beside(suffix).replace(self._beside(f".damaged{suffix}"))
+        self._lock_database()
+        self._connect()
+        assert self._database is not None
+        first = max(highest, max(rows, default=0)) + 1
+        with self._transaction() as target:
+            insert_rows(target, (rows[item.mod_revision] for item in state.values()))
+            write_facts(target, revision=first, compacted=first)
+        self._database.close()
+        self._database = None
 
     def _connect(self) -> None:
         self._make_private()
@@ -141,8 +344,8 @@ class LogFile:
             if not _name(error).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) or not self.path.exists():
                 raise
             database.close()
-            # `immutable` needs no other files, which cannot be created here.
-            left = self.path.with_name(self.path.name + "-wal").exists()
+            # `immutable` works without the files beside the database, which cannot be created here.
+            left = self._beside("-wal").exists()
             mode = "mode=ro" if left else "mode=ro&immutable=1"
             self._database = sqlite3.connect(
                 f"{self.path.as_uri()}?{mode}", uri=True, isolation_level=None, check_same_thread=False
@@ -155,92 +358,65 @@ class LogFile:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         database.execute("PRAGMA journal_size_limit = 67108864")
+        database.execute("BEGIN IMMEDIATE")
         if version is None:
-            database.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.strip().split(";\n"):
+            for statement in SCHEMA:
                 database.execute(statement)
-            database.execute(f"INSERT OR IGNORE INTO facts VALUES ('format', {FORMAT})")  # noqa: S608
-            database.execute("COMMIT")
+            write_facts(database, format=FORMAT)
+        elif version < FORMAT:
+            database.create_function("row_checksum", 5, lambda *columns: row_checksum(Row(*columns)))
+            database.execute("ALTER TABLE changes ADD COLUMN checksum INTEGER")
+            database.execute(
+                "UPDATE changes SET checksum = row_checksum(revision, key, create_revision, expires, value)"
+            )
+            write_facts(database, format=FORMAT)
         else:
-            # Fails now if the file is not writable.
-            database.execute("BEGIN IMMEDIATE")
+            # Fails if the file cannot be written.
             database.execute("UPDATE facts SET value = value WHERE name = 'format'")
-            database.execute("COMMIT")
+        database.execute("COMMIT")
 
     def _check_format(self, database: sqlite3.Connection) -> int | None:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             return None
         if "facts" not in tables or "changes" not in tables:
-            raise StorageError(f"{self.path} is a SQLite database of another program; give another path")
-        version: int = database.execute("SELECT value FROM facts WHERE name = 'format'").fetchone()[0]
+            raise StorageError(f"{self.path} is a SQLite database of another program; use another path")
+        found = database.execute("SELECT value FROM facts WHERE name = 'format'").fetchone()
+        if found is None:
+            raise DamagedStore(f"the store {self.path} has no format; {_REMEDY}")
+        version: int = found[0]
         if version > FORMAT:
             raise StorageError(
                 f"the store {self.path} was written by a newer version of Kubewright (format {version}, "
-                f"this one reads up to {FORMAT}): upgrade Kubewright, or give another path"
+                f"this one reads up to {FORMAT}): upgrade Kubewright, or use another path"
             )
         return version
 
-    def _recover(self) -> LogContents:
-        assert self._database is not None
-        facts: dict[str, int] = dict(self._database.execute("SELECT name, value FROM facts"))
-        compacted = facts.get("compacted", 0)
-        revision = facts.get("revision", 0)
-        live: dict[str, KeyValue] = {}
-        expires_at: dict[str, tuple[float, int]] = {}
-        events: list[StorageEvent] = []
-        obsolete: list[int] = []
-        rows = self._database.execute(
-            "SELECT revision, key, create_revision, expires, value FROM changes ORDER BY revision"
-        )
-        for row in map(Row._make, rows):
-            previous = live.pop(row.key, None)
-            expires_at.pop(row.key, None)
-            if row.revision <= compacted:
-                if previous is not None:
-                    obsolete.append(previous.mod_revision)
-                if row.value is None:
-                    obsolete.append(row.revision)
-            else:
-                kind = "delete" if row.value is None else "put"
-                events.append(
-                    StorageEvent(kind, row.key, row.value, previous, row.create_revision, row.revision)  # type: ignore[arg-type]
-                )
-            if row.value is not None:
-                live[row.key] = KeyValue(row.key, row.value, row.create_revision, row.revision)
-                if row.expires is not None:
-                    expires_at[row.key] = (row.expires, row.revision)
-            revision = max(revision, row.revision)
-        expiries = [(expires, changed, key) for key, (expires, changed) in expires_at.items()]
-        self._committed = revision
-        return LogContents(live, events, expiries, revision, compacted, obsolete)
-
     def _check_unchanged(self) -> None:
-        """Raise if another process wrote while this one had no lock because the file was read-only."""
+        """Raise if another process wrote while this one held no lock, because the file was read-only."""
         assert self._database is not None
         (last,) = self._database.execute(
             "SELECT max(coalesce((SELECT max(revision) FROM changes), 0),"
             " coalesce((SELECT value FROM facts WHERE name = 'revision'), 0))"
         ).fetchone()
         if last != self._committed:
-            os.close(self._lock or 0)
-            self._lock = None
+            self._release_locks()
             raise StorageError(
                 f"the store {self.path} was changed by another server while it could only be read: "
                 "restart this server"
             )
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Write changes durably, all or none."""
+        """Make changes durable, all or none."""
         with self._transaction() as database:
-            database.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", rows)
+            insert_rows(database, rows)
         self._committed = rows[-1].revision
+        self._mark.write(self._committed)
 
     def forget(self, compacted: int, obsolete: Iterable[int]) -> None:
-        """Record the oldest readable revision and delete obsolete rows."""
+        """Record the oldest readable revision and delete rows that are not needed any more."""
         with self._transaction() as database:
-            facts = [("compacted", compacted), ("revision", self._committed)]
-            database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
+            write_facts(database, compacted=compacted, revision=self._committed)
             database.executemany("DELETE FROM changes WHERE revision = ?", ((row,) for row in obsolete))
 
     def _transaction(self) -> _Transaction:
@@ -251,12 +427,25 @@ class LogFile:
         if self._database is not None:
             self._database.close()
             self._database = None
+        self._mark.close()
+        self._release_locks()
+
+    def _release_locks(self) -> None:
+        self._unlock_database()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def _explain(self, what: str, error: sqlite3.Error) -> StorageError:
+    def _explain(self, what: str, error: sqlite3.Error, *, opening: bool = False) -> StorageError:
         name = _name(error)
+        if opening and name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")):
+            try:
+                free = shutil.disk_usage(self.path.parent).free
+            except OSError:
+                free = _MINIMUM_SPACE
+            if name.startswith("SQLITE_FULL") or free < _MINIMUM_SPACE:
+                needed = f"{_DISK_FULL} (at least {_MINIMUM_SPACE // 1024} KiB) and start again"
+                return StorageError(f"{what} the store {self.path}: {needed} ({error})")
         for code, advice in _ADVICE.items():
             if name.startswith(code):
                 return StorageError(f"{what} the store {self.path}: {advice} ({error})")
@@ -264,10 +453,10 @@ class LogFile:
 
 
 class _Transaction:
-    """A transaction that reports failures as `StorageError`.
+    """A transaction that explains its failure and leaves the file as it was.
 
-    A failed commit may still have reached the disk. Its writers got an error, so the next transaction first
-    deletes the rows above the last successful revision.
+    A commit that fails may still have reached the disk. Its writers have received an error, so the next
+    transaction begins by deleting all rows above the last revision that succeeded.
     """
 
     def __init__(self, log: LogFile) -> None:
@@ -277,12 +466,12 @@ class _Transaction:
         log = self._log
         try:
             if log._suspect:
-                # A new connection: the old one, or its file, may be invalid.
+                # A fresh connection: the failure may have been of the old one, or of a file since replaced.
                 if log._database is not None:
                     log._database.close()
                     log._database = None
                 if log._lock is None:
-                    log._lock_file()
+                    log._take_lock()
                     log._connect()
                     log._check_unchanged()
                 else:

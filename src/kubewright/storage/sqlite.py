@@ -23,7 +23,8 @@ from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
 from .contract import StorageError, StorageEvent
 from .keyspace import History
 from .local import LocalStorage
-from .logfile import LogFile, Row
+from .logfile import LogFile
+from .rows import Row
 
 _COMPACTION_BATCH = 1000
 """Rows deleted per transaction, to limit how long writers wait for a compaction."""
@@ -40,7 +41,11 @@ class _Write(NamedTuple):
 
 
 class SQLiteStorage(LocalStorage):
-    """Storage in one SQLite file, which one server uses at a time."""
+    """Storage in one SQLite file, which one server uses at a time.
+
+    A damaged file raises `DamagedStore` when it is opened. With `accept_data_loss` the intact part is copied
+    to a new file instead, and the damaged file is renamed to `PATH.damaged`.
+    """
 
     def __init__(
         self,
@@ -48,9 +53,10 @@ class SQLiteStorage(LocalStorage):
         *,
         history: History | None = None,
         clock: Callable[[], float] = time.time,
+        accept_data_loss: bool = False,
     ) -> None:
         super().__init__(history=history, clock=clock)
-        self._file = LogFile(Path(path))
+        self._file = LogFile(Path(path), accept_data_loss=accept_data_loss)
         self._thread: ThreadPoolExecutor | None = None
         self._last_revision = 0
         self._queue: list[_Write] = []
@@ -93,6 +99,13 @@ class SQLiteStorage(LocalStorage):
         await self._in_thread(self._file.close)
         self._thread.shutdown()
         self._thread = None
+
+    async def expire(self) -> int:
+        if self._file.path.with_name(self._file.path.name + ".restore").exists():
+            from .backups import serve_restore
+
+            await serve_restore(self, self._file.path)
+        return await super().expire()
 
     async def _in_thread(self, work: Callable[[Unpack[_Arguments]], _Result], *args: *_Arguments) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
