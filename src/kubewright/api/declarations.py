@@ -107,6 +107,7 @@ class ResourceInfo:
     conversion: WebhookConversion | None = None
     hub: bool = False
     skip: bool = False
+    external: bool = False
     where: str = ""
 
     @property
@@ -143,6 +144,7 @@ def resource(
     conversion: WebhookConversion | None = None,
     hub: bool = False,
     skip: bool = False,
+    external: bool = False,
     **unknown: Never,
 ) -> Callable[[ClassT], ClassT]:
     """Declare a class as a kind of `group` and `version`.
@@ -150,7 +152,8 @@ def resource(
     By default, `kind` is the name of the class, `plural` its English plural, and there is a status
     subresource if the class has a status. If a kind has several versions, one of them has `storage=True`;
     conversions go through the one with `hub=True`, by default the storage version. `skip=True` excludes the
-    version from manifests.
+    version from manifests. `external=True` is for a kind whose CRD another project installs: it is neither
+    part of the manifests nor installed in development, and the class needs only the fields that are used.
     """
     if unknown:
         known = [name for name in inspect.signature(resource).parameters if name != "unknown"]
@@ -197,6 +200,7 @@ def resource(
             conversion=conversion,
             hub=hub,
             skip=skip,
+            external=external,
             where=where,
         )
         cls.gvk = info.gvk

@@ -24,7 +24,7 @@ import click
 from .project_modules import add_project_to_path, relative_paths
 
 if TYPE_CHECKING:
-    from kubewright.client import ClusterConfig
+    from kubewright.client import Client, ClusterConfig
     from kubewright.manager import Operator
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,10 @@ _POLL_SECONDS = 0.5
     default=None,
     help="Whether to install CRDs and serve webhooks from this machine.",
 )
+@click.option(
+    "--yes", "-y", is_flag=True, help="Install in a cluster other than `kubewright up` without asking."
+)
+@click.option("--adopt-crds", is_flag=True, help="Replace CRDs that another program installed (development).")
 @click.option(
     "--namespace", "namespaces", multiple=True, help="Namespace to watch; can be repeated.  [default: all]"
 )
@@ -75,7 +79,8 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
     """Run the operator NAME (default: operator) of a module or file until Ctrl-C.
 
     With --development, CRDs are installed and webhooks are served from this machine. This is the default on a
-    terminal with an API server on this machine; otherwise nothing is installed.
+    terminal with an API server on this machine; otherwise nothing is installed. In a cluster that is not a
+    `kubewright up`, the command lists what it will install and asks before the first installation.
     """
     if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
         _supervise()
@@ -120,6 +125,7 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
         settings.update_from_environment()
     except ValueError as error:
         raise click.ClickException(str(error)) from None
+    settings.adopt_crds = settings.adopt_crds or options["adopt_crds"]
     settings.leader_election = settings.leader_election or options["leader_elect"]
     settings.metrics_secure = settings.metrics_secure and not options["metrics_insecure"]
     given = {
@@ -206,6 +212,8 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
 
     async def main() -> None:
         async with Client.connect(config) as client:
+            if operator.settings.development and not options["yes"]:
+                await _confirm_installation(operator, client, config)
             await operator.run(client, runnables=runnables)
 
     try:
@@ -223,6 +231,30 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         pass
+
+
+async def _confirm_installation(operator: Operator, client: Client, config: ClusterConfig) -> None:
+    """Ask before the first installation in a cluster that others may use."""
+    from kubewright.manager.installation import is_kubewright, plan_installation
+
+    if await is_kubewright(client):
+        return
+    plan = await plan_installation(
+        client.with_field_owner(operator.name), operator.kinds, operator.webhooks()
+    )
+    if not plan.is_first:
+        return
+    lines = [f"  CRD {name} (new)" for name in plan.new]
+    lines += [f"  webhook configuration {name} (removed at the end)" for name in plan.webhooks]
+    click.echo(f"Operator {operator.name} will install in {config.server} ({config.source}):", err=True)
+    click.echo("\n".join(lines), err=True)
+    if not sys.stdin.isatty():
+        raise click.ClickException(
+            f"{config.server} is not a control plane of `kubewright up`; confirm the installation with "
+            "--yes, or run with --production"
+        )
+    if not click.confirm("Continue?", err=True):
+        raise click.ClickException("nothing was installed; use --production to run without installing")
 
 
 def _wants_view(options: dict[str, Any]) -> bool:

@@ -21,7 +21,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Unpack, cast
 
-from kubewright.api.declarations import Declaration, Webhook, is_resource, webhook_path
+from kubewright.api.declarations import Declaration, Webhook, is_resource, resource_info, webhook_path
+from kubewright.api.gvk import GroupKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
 from kubewright.cache import Cache, CachedClient
@@ -458,11 +459,18 @@ class Operator:
 
     @property
     def kinds(self) -> list[type[MetaObject]]:
-        """The custom resources of the operator, whose CRDs must be installed."""
-        every = [each.kind for each in (*self.reconcilers, *self.timers, *self.daemons)]
-        every += [*self.finalizers, *self.defaults, *self.validators]
-        every += [kind for converter in self.converters for kind in converter.types]
-        return [kind for kind in dict.fromkeys(every) if is_resource(kind)]
+        """The custom resources whose CRDs must be installed: those that `kubewright manifests` writes.
+
+        They are the kinds that the operator declares functions for, and all others of the modules that define
+        these kinds and functions. Kinds with `external=True` are not part of them.
+        """
+        from .installed_kinds import installed_kinds
+
+        return installed_kinds(self)
+
+    def convert_kinds(self) -> Iterable[GroupKind]:
+        """Return the kinds between whose versions the operator converts."""
+        return [resource_info(converter.hub).gvk.group_kind for converter in self.converters]
 
     def watches_of(self, handler: ObjectHandler) -> list[WatchedKind]:
         """Return the kinds that a reconciler watches, declared by its option or by the decorator.

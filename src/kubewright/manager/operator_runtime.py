@@ -33,7 +33,8 @@ from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .http import MetricsAuthorizer, metrics_server, probe_server
 from .injection import describe
-from .installation import install_definitions
+from .installation import install_definitions, require_served
+from .installed_kinds import check_conversions, required_kinds
 from .leader_election import LeaderElector
 from .manager import Manager
 from .operator_webhooks import WebhookRegistration, build_webhook_server, has_webhooks
@@ -330,9 +331,7 @@ async def run(
 async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
     """Install CRDs in development, build the manager, and call the startup functions."""
     if operator.settings.development:
-        names = await install_definitions(client.with_field_owner(operator.name), operator.kinds)
-        if names:
-            logger.info("installed CRDs", extra={"names": ",".join(names)})
+        await install(operator, client)
     runtime = build_runtime(operator, client)
     values = runtime.values(live=True)
     for function in operator.startup:
@@ -340,6 +339,17 @@ async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
     for function in reversed(operator.cleanup):
         runtime.manager.on_stop(functools.partial(function, values))
     return runtime
+
+
+async def install(operator: Operator, client: Client) -> None:
+    """Install the CRDs of an operator in development, and check that all other kinds are served."""
+    check_conversions(operator)
+    names = await install_definitions(
+        client.with_field_owner(operator.name), operator.kinds, adopt=operator.settings.adopt_crds
+    )
+    if names:
+        logger.info("installed CRDs", extra={"names": ",".join(names)})
+    await require_served(client, required_kinds(operator))
 
 
 async def _cancel_on_stop(

@@ -107,6 +107,7 @@ class WebhookRegistration:
         self._operator = operator
         self._client = client.with_field_owner(operator.name)
         self._server = server
+        self._adopt_crds = operator.settings.adopt_crds
         self._registered = asyncio.Event()
 
     async def wait_until_started(self) -> None:
@@ -132,7 +133,13 @@ class WebhookRegistration:
         ca_bundle = certificates.ca_bundle
         name, webhooks = self._operator.name, self._operator.webhooks()
         await install_webhooks(self._client, name, webhooks, url=url, ca_bundle=ca_bundle)
-        await install_definitions(self._client, self._operator.kinds, conversion_url=url, ca_bundle=ca_bundle)
+        await install_definitions(
+            self._client,
+            self._operator.kinds,
+            adopt=self._adopt_crds,
+            conversion_url=url,
+            ca_bundle=ca_bundle,
+        )
         self._registered.set()
         await stop.wait()
         try:

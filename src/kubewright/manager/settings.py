@@ -26,6 +26,8 @@ class Settings:
     """Namespaces to watch; `None` means all."""
     development: bool = False
     """Install CRDs at start, and serve webhooks on this machine with a self-signed certificate."""
+    adopt_crds: bool = False
+    """In development, replace CRDs that another program installed."""
     leader_election: bool = False
     leader_election_namespace: str = ""
     """Namespace of the Lease; by default the namespace of the pod."""

@@ -26,6 +26,7 @@ from kubewright.api.declarations import (
     WebhookConfiguration,
     declarations_on,
     is_resource,
+    resource_info,
 )
 from kubewright.api.gvk import GroupKind
 from kubewright.api.objects import Object
@@ -68,6 +69,8 @@ def read_project(modules: Iterable[ModuleType]) -> Project:
                 continue
             if is_resource(value) and value.__module__ in homes:
                 seen.add(id(value))
+                if resource_info(value).external:
+                    continue
                 project.kinds.setdefault(value.gvk.group_kind, []).append(value)
             for declaration in _declarations(value, homes):
                 if id(declaration) not in seen:

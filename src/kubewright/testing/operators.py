@@ -33,6 +33,7 @@ class SettingOverrides(TypedDict, total=False):
 
     namespaces: Sequence[str] | None
     development: bool
+    adopt_crds: bool
     leader_election: bool
     leader_election_namespace: str
     leader_election_name: str

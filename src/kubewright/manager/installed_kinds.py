@@ -1,0 +1,93 @@
+"""The kinds of an operator: those whose CRDs it installs, and those that must be served."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kubewright.api.declarations import is_resource, resource_info
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.api.meta import MetaObject
+
+from .installation import InstallationError
+
+if TYPE_CHECKING:
+    from .operator import Operator
+
+
+def installed_kinds(operator: Operator) -> list[type[MetaObject]]:
+    """Return the custom resources that an operator installs; see `Operator.kinds`."""
+    found: dict[GroupVersionKind, type[MetaObject]] = {}
+    modules = dict.fromkeys(_function_modules(operator))
+    for kind in _declared_kinds(operator):
+        modules[kind.__module__] = None
+        _add(found, kind)
+    pending = list(modules)
+    while pending:
+        home = pending.pop()
+        for value in list(vars(sys.modules[home]).values()) if home in sys.modules else ():
+            if is_resource(value) and _same_project(value.__module__, home):
+                _add(found, value)
+                if value.__module__ not in modules:
+                    modules[value.__module__] = None
+                    pending.append(value.__module__)
+    return list(found.values())
+
+
+def required_kinds(operator: Operator) -> list[type[MetaObject]]:
+    """Return the kinds that must be served before controllers start: reconciled, owned and watched ones."""
+    every = _declared_kinds(operator)
+    for handler in operator.reconcilers:
+        every += handler.owns
+        every += [
+            each.kind
+            for each in operator.watches_of(handler)
+            if isinstance(each.kind, type) and not each.optional
+        ]
+    return list(dict.fromkeys(every))
+
+
+def check_conversions(operator: Operator) -> None:
+    """Raise `InstallationError` for a kind with a conversion webhook that this operator does not serve."""
+    converted = set(operator.convert_kinds())
+    for kind in operator.kinds:
+        info = resource_info(kind)
+        if info.conversion is None or info.conversion.url or info.gvk.group_kind in converted:
+            continue
+        raise InstallationError(
+            f"{info.where}: {info.gvk.kind} declares conversion=WebhookConversion(), but operator "
+            f"{operator.name} has no converter for it; add one with operator.convert(...), or remove "
+            "conversion="
+        )
+
+
+def _declared_kinds(operator: Operator) -> list[type[MetaObject]]:
+    """Return the kinds that functions and converters are declared for."""
+    every = [each.kind for each in (*operator.reconcilers, *operator.timers, *operator.daemons)]
+    every += [*operator.finalizers, *operator.defaults, *operator.validators]
+    every += [kind for converter in operator.converters for kind in converter.types]
+    return list(dict.fromkeys(every))
+
+
+def _function_modules(operator: Operator) -> Iterable[str]:
+    """Return the modules of the functions of an operator."""
+    handlers = (*operator.reconcilers, *operator.timers, *operator.daemons, *operator.finalizers.values())
+    functions: list[object] = [each.function for each in handlers]
+    functions += [each.function for each in (*operator.defaults.values(), *operator.validators.values())]
+    functions += [each.function for each in (*operator.startup, *operator.cleanup)]
+    for function in functions:
+        module = getattr(function, "__module__", None)
+        if module:
+            yield module
+
+
+def _same_project(module: str, other: str) -> bool:
+    return module.partition(".")[0] == other.partition(".")[0]
+
+
+def _add(found: dict[GroupVersionKind, type[MetaObject]], kind: type[MetaObject]) -> None:
+    if is_resource(kind):
+        info = resource_info(kind)
+        if not info.external and not info.skip:
+            found.setdefault(info.gvk, kind)
