@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.names import check_dns_subdomain
+from kubewright.storage.contract import KeyExists, RevisionMismatch
 
 from .objects import Object
 
@@ -51,8 +52,24 @@ class Operation:
             self.warnings.add(text)
 
     def on_failure(self, undo: Callable[[], Awaitable[object]]) -> None:
-        """Call a function if the write fails later, such as the release of an allocated address."""
+        """Call a function if the write fails later, such as the release of an allocated address.
+
+        It is not called when the write was passed to storage and its outcome is unknown or success.
+        """
         self._undo_steps = [*(self._undo_steps or ()), undo]
+
+    async def commit(self, write: Awaitable[int]) -> int:
+        """Await a write to storage; returns its revision.
+
+        Only a write that storage has rejected is undone afterwards. A write whose request is cancelled or
+        times out may still be stored, and so may one whose response was lost.
+        """
+        steps, self._undo_steps = self._undo_steps, None
+        try:
+            return await write
+        except (KeyExists, RevisionMismatch):
+            self._undo_steps = steps
+            raise
 
     async def undo(self) -> None:
         """Call the functions of `on_failure`; called when the write has failed."""

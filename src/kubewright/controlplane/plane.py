@@ -291,12 +291,13 @@ class ControlPlane:
         """Create the aggregator and, if enabled, the controllers."""
         from .aggregation import Aggregator
         from .controllers import ControllerManager, default_components
+        from .controllers.service_allocations import ServiceAllocationRepair
 
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client
         )
-        self.controllers.add(self.aggregator)
+        self.controllers.add(self.aggregator, ServiceAllocationRepair(self.server, self.informers))
         self._parts.append(self.aggregator)
         if self.runs_controllers:
             plugins = self.server.admission.plugins

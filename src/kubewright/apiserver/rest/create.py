@@ -193,7 +193,9 @@ class Creator(ObjectWriter):
                 if not op.dry_run or store.converts(op):
                     value = await store.pack(obj, hub)
                 if not op.dry_run:
-                    revision = store.written = await store.storage.create(key, value, ttl=self.strategy.ttl)
+                    revision = store.written = await op.commit(
+                        store.storage.create(key, value, ttl=self.strategy.ttl)
+                    )
                 break
             except KeyExists as error:
                 if not prefix or attempt + 1 == GENERATE_NAME_ATTEMPTS:

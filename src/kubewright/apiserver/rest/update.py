@@ -284,14 +284,14 @@ class Updater(ObjectWriter):
         )
         if finished:
             if not op.dry_run:
-                store.written = await store.storage.delete(item.key, expected=item.mod_revision)
+                store.written = await op.commit(store.storage.delete(item.key, expected=item.mod_revision))
                 await maybe_await(strategy.after_delete(op, new))
             return new
         value = await store.pack(new, hub)
         revision = item.mod_revision
         if value != item.value and not op.dry_run:
-            revision = await store.storage.update(
-                item.key, value, expected=item.mod_revision, ttl=strategy.ttl
+            revision = await op.commit(
+                store.storage.update(item.key, value, expected=item.mod_revision, ttl=strategy.ttl)
             )
             store.written = revision
             metadata["resourceVersion"] = str(revision)

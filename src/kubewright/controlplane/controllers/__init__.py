@@ -10,6 +10,7 @@ them together; `wait_until_idle()` is for tests.
 - `role_aggregation`: rules of aggregated cluster roles
 - `policy_status`: type checking of validating admission policies
 - `quotas`: usage of resource quotas
+- `service_allocations`: records of cluster IPs and node ports; part of the API server, so it always runs
 - `storage_protection`: finalizers of volumes and claims in use
 """
 

@@ -1,14 +1,16 @@
 """Allocation of cluster IPs and node ports.
 
-A cluster IP is allocated by creating an `IPAddress` object, a node port by creating a record in storage; both
-fail if the key exists, so no lock is needed. Allocations of a write that fails are released. A record that is
-left over, because the server was killed, is reused by the next allocation.
+A cluster IP is allocated by creating an `IPAddress` object, a node port by creating a record in storage;
+both fail if the key exists, so no lock is needed. Allocations of a write that storage has rejected are
+released. The records of a write whose outcome is unknown (the request timed out, the server was killed)
+stay; the next allocation reuses them if no service has them, and `repair` releases them.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import logging
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,6 +22,8 @@ from kubewright.apiserver.objects import current_timestamp
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.strategy import Operation
 from kubewright.storage.contract import KeyExists, KeyValue, RevisionMismatch
+
+logger = logging.getLogger("kubewright.controlplane")
 
 Object = dict[str, Any]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -93,6 +97,12 @@ class ServiceAllocator:
         """Allocate an address for a service (`namespace/name`); false if it is in use."""
         store = self.server.store("networking.k8s.io", "ipaddresses")
         assert store is not None, "addresses of services are IPAddress objects"
+        value = await self._address_record(address, owner)
+        return await self._allocate_key(store.key("", address), value, owner, op)
+
+    async def _address_record(self, address: str, owner: str) -> bytes:
+        store = self.server.store("networking.k8s.io", "ipaddresses")
+        assert store is not None, "addresses of services are IPAddress objects"
         namespace, _, name = owner.partition("/")
         record: Object = {
             "kind": "IPAddress",
@@ -109,12 +119,11 @@ class ServiceAllocator:
             "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
         }
         version = store.resource.hub_version or store.resource.storage_version
-        return await self._allocate_key(store.key("", address), await store.pack(record, version), owner, op)
+        return await store.pack(record, version)
 
     async def allocate_port(self, port: int, owner: str, op: Operation) -> bool:
         """Allocate a node port; false if it is in use."""
-        value = json.dumps({"owner": owner, "time": time.time()}).encode()
-        return await self._allocate_key(self._port_key(port), value, owner, op)
+        return await self._allocate_key(self._port_key(port), _port_record(owner), owner, op)
 
     async def allocate_any_port(self, owner: str, op: Operation) -> int | None:
         """Allocate any node port; `None` if all are in use."""
@@ -135,7 +144,64 @@ class ServiceAllocator:
             if item is not None and _owner(item)[0] == owner:
                 await self._release(key, item.mod_revision)
 
-    def _port_key(self, port: int) -> str:
+    async def repair(self) -> None:
+        """Make the records equal to the addresses and ports of the stored services.
+
+        Missing records are created, records of services that do not use them are deleted after
+        `_REUSE_DELAY_SECONDS`, and duplicate addresses are logged.
+        """
+        addresses = self.server.store("networking.k8s.io", "ipaddresses")
+        assert addresses is not None, "addresses of services are IPAddress objects"
+        storage = self.server.storage
+        records = {item.key: item for item in (await storage.list(addresses.prefix)).items}
+        records |= {item.key: item for item in (await storage.list(self._port_key(""))).items}
+        # Services are read after the records, so that the service of every complete write is included.
+        used: dict[str, str] = {}
+        for item in (await storage.list(self.services.prefix)).items:
+            try:
+                service = json.loads(item.value)
+            except ValueError:
+                continue
+            owner = item.key.removeprefix(self.services.prefix)
+            held_addresses, held_ports = allocations(service)
+            for address in held_addresses:
+                await self._restore_record(addresses.key("", address), owner, used, records)
+            for port in held_ports:
+                await self._restore_record(self._port_key(port), owner, used, records)
+        for key, item in records.items():
+            if key not in used and _is_managed(item) and await self._is_unused(item, ""):
+                await self._release(key, item.mod_revision)
+                logger.info("released an unused service allocation", extra={"key": key})
+
+    async def _restore_record(
+        self, key: str, owner: str, used: dict[str, str], records: dict[str, KeyValue]
+    ) -> None:
+        """Create the record of a service, or replace that of a service that does not use the value."""
+        other = used.setdefault(key, owner)
+        if other != owner:
+            logger.error(
+                "two services have the same cluster IP or node port",
+                extra={"key": key, "service": owner, "other": other},
+            )
+            return
+        item = records.get(key)
+        if item is not None and _owner(item)[0] == owner:
+            return
+        held = key.rpartition("/")[2]
+        address = not key.startswith(self._port_key(""))
+        value = await self._address_record(held, owner) if address else _port_record(owner)
+        try:
+            if item is None:
+                await self.server.storage.create(key, value)
+            elif await self._is_unused(item, _owner(item)[0]):
+                await self.server.storage.update(key, value, expected=item.mod_revision)
+            else:
+                return
+        except (KeyExists, RevisionMismatch):
+            return
+        logger.warning("restored a service allocation", extra={"key": key, "service": owner})
+
+    def _port_key(self, port: int | str) -> str:
         return f"{self.server.prefix}ranges/servicenodeports/{port}"
 
     async def _allocate_key(self, key: str, value: bytes, owner: str, op: Operation) -> bool:
@@ -175,6 +241,25 @@ class ServiceAllocator:
             *ports,
             str(spec.get("healthCheckNodePort")),
         )
+
+
+def allocations(service: Object) -> tuple[list[str], list[int]]:
+    """Return the addresses and node ports of a service."""
+    spec = service.get("spec") or {}
+    addresses = [one for one in spec.get("clusterIPs") or () if one != "None"]
+    ports = {port.get("nodePort") for port in spec.get("ports") or ()} | {spec.get("healthCheckNodePort")}
+    return addresses, sorted(port for port in ports if port)
+
+
+def _port_record(owner: str) -> bytes:
+    return json.dumps({"owner": owner, "time": time.time()}).encode()
+
+
+def _is_managed(item: KeyValue) -> bool:
+    """Return whether a record was written by this allocator; users can create other IPAddress objects."""
+    record = json.loads(item.value)
+    labels = (record.get("metadata") or {}).get("labels") or {}
+    return "owner" in record or labels.get("ipaddress.kubernetes.io/managed-by") == "ipallocator.k8s.io"
 
 
 def _owner(item: KeyValue) -> tuple[str, float]:

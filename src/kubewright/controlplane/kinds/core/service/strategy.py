@@ -14,7 +14,7 @@ from kubewright.controlplane.kinds.kind import Kind, KindStrategy
 from kubewright.controlplane.kinds.validation.formats import Errors, parse_ip
 from kubewright.schema import field_errors as fe
 
-from .allocation import ServiceAllocator
+from .allocation import ServiceAllocator, allocations
 from .validation import address_errors, is_headless, needs_node_ports, service_errors, service_update_errors
 
 NODE_PORTS = range(30000, 32768)
@@ -229,14 +229,14 @@ class ServiceStrategy(KindStrategy):
     async def after_store(self, op: Operation, obj: Object, old: Object | None) -> None:
         """Release what the new version does not use."""
         if old is not None and old is not obj:
-            addresses, ports = _allocations(old)
-            kept_addresses, kept_ports = _allocations(obj)
+            addresses, ports = allocations(old)
+            kept_addresses, kept_ports = allocations(obj)
             gone = [one for one in addresses if one not in kept_addresses]
             await self._release(op, obj, gone, [one for one in ports if one not in kept_ports])
 
     async def after_delete(self, op: Operation, obj: Object) -> None:
         """Release all addresses and ports."""
-        await self._release(op, obj, *_allocations(obj))
+        await self._release(op, obj, *allocations(obj))
 
     async def _release(self, op: Operation, obj: Object, addresses: list[str], ports: list[int]) -> None:
         if addresses or ports:
@@ -247,13 +247,6 @@ class ServiceStrategy(KindStrategy):
         from .validation import service_warnings
 
         return () if op.subresource else service_warnings(obj)
-
-
-def _allocations(obj: Object) -> tuple[list[str], list[int]]:
-    spec = obj.get("spec") or {}
-    addresses = [one for one in spec.get("clusterIPs") or () if one != "None"]
-    ports = {port.get("nodePort") for port in spec.get("ports") or ()} | {spec.get("healthCheckNodePort")}
-    return addresses, sorted(port for port in ports if port)
 
 
 def _keeps_families(spec: Object, before: Object) -> bool:
