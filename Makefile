@@ -35,12 +35,13 @@ $(VENV)/.docs-ready: pyproject.toml constraints.txt | $(BIN)/python
 	$(call install,docs)
 	@touch $@
 
-lint: $(VENV)/.dev-ready ## Format check, lint, types and layers
+lint: $(VENV)/.dev-ready ## Format check, lint, types, layers, spelling and vocabulary
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell src docs examples tests bench tools README.md CONTRIBUTING.md
+	$(BIN)/python tools/check_language.py
 
 test: lint ## Lint, then every test, with coverage
 	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term $(PYTEST_ARGS)

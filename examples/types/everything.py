@@ -186,7 +186,7 @@ class EverythingStatus(Status):
     deprecation_warning="for reading, not for use",
     selectable_fields=(".spec.colour",),
     labels={"example": "yes"},
-    annotations={"example.com/owner": "nobody"},
+    annotations={"example.com/owner": "platform-team"},
     conversion=WebhookConversion(url="https://example.com/convert", review_versions=("v1",)),
     hub=True,
 )

@@ -43,7 +43,7 @@ SCHEMA = {
 
 
 class Talk:
-    """Sends requests to a server in process; bodies and answers are plain data."""
+    """Sends requests to a server in process; bodies and responses are plain data."""
 
     def __init__(self, server: APIServer, user: User | None = SYSTEM) -> None:
         self.server = server
@@ -65,9 +65,9 @@ class Talk:
         return response.status, json.loads(response.body)
 
     async def ok(self, method: str, path: str, body: Any = None, **settings: Any) -> Any:
-        status, answer = await self(method, path, body, **settings)
-        assert status in (200, 201), answer
-        return answer
+        status, response = await self(method, path, body, **settings)
+        assert status in (200, 201), response
+        return response
 
 
 def make_widget(name: str = "", **fields: Any) -> dict[str, Any]:

@@ -38,8 +38,8 @@ async def test_client_certificates():
     pair = authority.issue("ada", groups=("dev", "ops"))
     user = await known.authenticate(HTTPRequest("GET", "/", peer_certificate=PeerCertificate(der(pair))))
     assert (user.name, user.groups) == ("ada", ("dev", "ops", "system:authenticated"))
-    stranger = PeerCertificate(der(other.issue("ada")))
-    assert await known.authenticate(HTTPRequest("GET", "/", peer_certificate=stranger)) is None
+    untrusted = PeerCertificate(der(other.issue("ada")))
+    assert await known.authenticate(HTTPRequest("GET", "/", peer_certificate=untrusted)) is None
     serving = PeerCertificate(der(authority.issue("web", hosts=("localhost",), server=True)))
     with pytest.raises(Unauthorized):
         await known.authenticate(HTTPRequest("GET", "/", peer_certificate=serving))
@@ -141,10 +141,10 @@ async def test_delegation_asks_once_in_a_while():
     authorizer = DelegatedAuthorizer(review, clock=lambda: now[0])
     user = User("ada", ("dev",))
     for _ in range(2):
-        answer = await authorizer.authorize(
+        decision = await authorizer.authorize(
             AuthorizationAttributes(user, "get", "g", "v1", "pods", namespace="n")
         )
-        assert answer == (Decision.ALLOW, "rule")
+        assert decision == (Decision.ALLOW, "rule")
         assert (await authorizer.authorize(AuthorizationAttributes(user, "list", resource="pods")))[
             0
         ] is Decision.NO_OPINION
@@ -251,7 +251,7 @@ async def guarded(new_server, talk_to):
         yield talk_to(server, None)
 
 
-async def test_refusals_are_worded(guarded, base):
+async def test_messages_of_denied_requests(guarded, base):
     assert (await guarded("GET", base, Authorization="Bearer nope"))[1]["message"] == "Unauthorized"
     status, error = await guarded("GET", f"{base}/a", Authorization="Bearer ada")
     assert (status, error["details"]) == (403, {"name": "a", "group": "example.com", "kind": "widgets"})
@@ -344,7 +344,7 @@ async def test_nodes_and_service_accounts_have_modes_of_their_own():
     assert bot.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
 
 
-async def test_the_mode_that_worked_last_words_the_refusal():
+async def test_message_of_the_last_authorizer_is_used():
     impersonation, rights = Impersonator(), Granted(("impersonate", "users", "bob"))
     asked = AuthorizationAttributes(User("ada"), "create", resource="pods")
 
@@ -416,7 +416,7 @@ async def test_an_expired_certificate_ends_with_its_time_not_with_its_connection
 
 
 @pytest.mark.parametrize("token", ["a.\udcff.c", "W1tb.W1tb.x", "." * 5000, "bnVsbA.bnVsbA.x"])
-async def test_tokens_that_are_none_are_refused(token):
+async def test_malformed_tokens_are_rejected(token):
     key = ec.generate_private_key(ec.SECP256R1()).public_key()
     pem = key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     tokens = ServiceAccountAuthenticator(issuers=["here"], keys=[pem])
@@ -442,16 +442,16 @@ async def test_a_token_cannot_choose_how_it_is_verified():
         await tokens.authenticate(bearer(forged))
 
 
-async def test_a_review_counts_for_the_audiences_it_names():
-    answer = {"authenticated": True, "user": {"username": "ada"}}
+async def test_token_review_must_return_a_requested_audience():
+    result = {"authenticated": True, "user": {"username": "ada"}}
 
     async def review(question):
         assert question["spec"]["audiences"] == ["here"]
-        return {"status": answer}
+        return {"status": result}
 
     with pytest.raises(Unauthorized):
         await TokenReviewAuthenticator(review, audiences=["here"]).authenticate(bearer("x"))
-    answer["audiences"] = ["here", "there"]
+    result["audiences"] = ["here", "there"]
     assert (
         await TokenReviewAuthenticator(review, audiences=["here"]).authenticate(bearer("x"))
     ).name == "ada"

@@ -1,4 +1,4 @@
-"""Admission: order, reinvocation, refusal."""
+"""Admission: order, reinvocation, rejection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stamp(AdmissionPlugin):
 
 
 class Log(AdmissionPlugin):
-    """Remembers what it saw; refuses what is called bad."""
+    """Records requests; rejects objects named `bad`."""
 
     name = "log"
     validating = True

@@ -1,4 +1,4 @@
-"""Bodies that try to exhaust the server, or that are no JSON in disguise."""
+"""Request bodies that would exhaust memory or are not JSON."""
 
 import pytest
 import yaml
@@ -30,7 +30,7 @@ def _laughs(levels: int, width: int) -> bytes:
         (b"a: \xff", "unacceptable character"),
     ],
 )
-def test_hostile_yaml_is_refused_before_it_costs_anything(body: bytes, complaint: str) -> None:
+def test_expanding_yaml_is_rejected_early(body: bytes, complaint: str) -> None:
     with pytest.raises(yaml.YAMLError, match=complaint):
         load_yaml(body)
 

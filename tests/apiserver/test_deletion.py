@@ -9,9 +9,9 @@ MERGE = "application/merge-patch+json"
 
 async def test_a_deleted_object_is_gone(talk, widget, base):
     made = await talk.ok("POST", base, widget("a"))
-    answer = await talk.ok("DELETE", f"{base}/a")
-    assert answer["status"] == "Success"
-    assert answer["details"] == {
+    response = await talk.ok("DELETE", f"{base}/a")
+    assert response["status"] == "Success"
+    assert response["details"] == {
         "name": "a",
         "group": "example.com",
         "kind": "widgets",

@@ -122,7 +122,7 @@ async def test_other_paths(talk, server, base):
     assert (await talk.ok("GET", base))["items"] == []
 
 
-async def test_typed_kinds_answer_as_built_in_ones(talk, server):
+async def test_discovery_of_typed_kinds(talk, server):
     server.add(Resource(group="", kind="Note", plural="notes", versions=[Version(name="v1")], custom=False))
     path = "/api/v1/namespaces/d/notes"
     made = await talk.ok("POST", path, {"metadata": {"name": "a"}})

@@ -24,11 +24,11 @@ async def front(new_server):
     server = new_server()
 
     async def echo(asked):
-        async def converse(socket):
+        async def handle(socket):
             while (message := await socket.receive()) is not None:
                 await socket.send(message)
 
-        return HTTPResponse(101, websocket=converse, protocols=("echo.example.com",))
+        return HTTPResponse(101, websocket=handle, protocols=("echo.example.com",))
 
     async def ticks(asked):
         async def stream():
@@ -70,7 +70,7 @@ async def session(front):
 
 
 async def raw(front, data: bytes, *, wait: float = 5.0) -> bytes:
-    """Send bytes, read until the server closes or has answered."""
+    """Send bytes; read until the response is complete or the server closes the connection."""
     reader, writer = await asyncio.open_connection(front.host, front.port, ssl=context(front))
     writer.write(data)
     try:
@@ -96,7 +96,7 @@ async def test_verbs_over_the_wire(session, widget, base):
         assert response.status in (200, 404)
 
 
-async def test_strangers_only_see_health(front, base):
+async def test_anonymous_users_can_only_read_health(front, base):
     connector = aiohttp.TCPConnector(ssl=context(front, client=False))
     async with aiohttp.ClientSession(front.url, connector=connector) as session:
         async with session.get("/healthz") as response:
@@ -173,8 +173,8 @@ async def test_a_truncated_body(front, base):
     await writer.drain()
     writer.close()
     front.server.request_timeout = 0.2
-    answer = await raw(front, head.encode())
-    assert b" 504 " in answer.split(b"\r\n")[0]
+    response = await raw(front, head.encode())
+    assert b" 504 " in response.split(b"\r\n")[0]
 
 
 async def test_slow_headers_are_cut_off(front):
@@ -191,7 +191,7 @@ class Resuming(ssl.SSLContext):
 
 
 CONNECTIONS = int(os.environ.get("KUBEWRIGHT_CONNECTIONS", "1500"))
-"""How many there are at once: the limit that matters is 10,000, which takes a while."""
+"""Number of concurrent connections; the supported limit is 10,000, which takes long to test."""
 
 
 def test_many_connections(new_server):
@@ -276,7 +276,7 @@ async def test_stopping_ends_watches_and_finishes_requests(new_server, base):
     await session.close()
 
 
-async def test_a_port_in_use_is_said_plainly(front, new_server):
+async def test_port_in_use(front, new_server):
     with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{front.port}"):
         async with serve(new_server(), port=front.port):
             pass
@@ -296,7 +296,7 @@ async def test_compressed_bodies_are_read_and_bombs_are_not(session, widget, bas
         assert response.status == 400
 
 
-async def test_what_nests_without_end_is_the_clients_mistake(front, session, base):
+async def test_deeply_nested_body_is_a_bad_request(front, session, base):
     front.server.add(Resource(group="example.com", kind="Any", plural="anys", versions=[Version(name="v1")]))
     base = base.replace("widgets", "anys")
     for depth in (900, 100_000):

@@ -28,8 +28,8 @@ async def five(talk, widget, base):
     return made
 
 
-def names(answer):
-    return [item["metadata"]["name"] for item in answer["items"]]
+def names(response):
+    return [item["metadata"]["name"] for item in response["items"]]
 
 
 async def test_pages_are_of_one_snapshot(talk, widget, base, five):
@@ -150,7 +150,7 @@ async def test_media_types(talk, base, five):
     assert made["spec"]["size"] == 3
 
 
-async def test_tokens_that_nobody_gave_out(talk, base):
+async def test_invalid_continue_tokens(talk, base):
     for token, why in (
         ({"v": "bogus"}, "server does not recognize this encoded version bogus"),
         ({"v": "meta.k8s.io/v1", "rv": 0, "start": "a"}, "incorrect encoded start resourceVersion"),
@@ -184,9 +184,9 @@ async def test_half_a_transformation_is_none(talk, base, five):
 
 async def test_metadata_of_anything_travels_in_protobuf(talk, base, five):
     accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-    answer = await talk.send("GET", f"{base}/w0", Accept=accept)
-    assert (answer.status, answer.content_type) == (200, "application/vnd.kubernetes.protobuf")
-    assert answer.body.startswith(b"k8s\0")
+    response = await talk.send("GET", f"{base}/w0", Accept=accept)
+    assert (response.status, response.content_type) == (200, "application/vnd.kubernetes.protobuf")
+    assert response.body.startswith(b"k8s\0")
     assert (await talk.send("GET", f"{base}/w0", Accept="application/vnd.kubernetes.protobuf")).status == 406
 
 

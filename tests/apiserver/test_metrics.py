@@ -60,7 +60,7 @@ async def test_watches_are_counted_in_events(server, talk, widget, base):
     await watch.aclose()
 
 
-async def test_a_store_on_disk_tells_its_size(new_server, talk_to, tmp_path):
+async def test_storage_size_metric(new_server, talk_to, tmp_path):
     async with APIServer(SQLiteStorage(tmp_path / "state.db")) as server:
         assert (await samples(talk_to(server)))["apiserver_storage_size_bytes", ("etcd-0",)] > 4096
 
@@ -72,7 +72,7 @@ class Broken(MemoryStorage):
 
     async def list(self, *args, **options):
         if self.broken:
-            raise StorageError("the disk is gone")
+            raise StorageError("the disk is unavailable")
         return await super().list(*args, **options)
 
 

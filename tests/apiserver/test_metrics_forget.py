@@ -1,4 +1,4 @@
-"""Series of resources that are gone do not pile up."""
+"""Metric series of deleted resources are removed."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def test_parameters_that_all_operations_of_a_path_have_belong_to_the_path(
     assert {"labelSelector", "pretty", "watch"} <= set(names(alone))
 
 
-async def test_bodies_and_answers_of_a_custom_resource(talk: Any) -> None:
+async def test_bodies_and_responses_of_a_custom_resource(talk: Any) -> None:
     paths = (await document(talk))["paths"]
     create, delete, patch = paths[WIDGETS]["post"], paths[WIDGET]["delete"], paths[WIDGET]["patch"]
     assert create["requestBody"]["required"] is True
@@ -238,7 +238,7 @@ async def test_paths_of_the_issuer_have_documents_where_they_are_served(talk: An
     assert "openid/v1/jwks" in (await talk.ok("GET", "/openapi/v3"))["paths"]
 
 
-def test_a_server_that_nobody_asks_loads_none_of_it() -> None:
+def test_openapi_modules_are_loaded_on_first_request() -> None:
     script = (
         "import sys, json, kubewright.apiserver.server;"
         "print(json.dumps([name for name in sys.modules if 'openapi' in name or 'builtin_openapi' in name]))"

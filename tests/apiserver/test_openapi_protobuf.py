@@ -53,10 +53,10 @@ async def test_version_2_is_served_in_protobuf(talk: Any) -> None:
     document = await talk.ok("GET", "/openapi/v2")
     json_form = await talk.send("GET", "/openapi/v2")
     for spelling in (V2_TYPE, V2_TYPE.replace("v2.v1", "v2@v1")):
-        answer = await talk.send("GET", "/openapi/v2", Accept=spelling)
-        assert (answer.status, answer.content_type) == (200, V2_TYPE)
-        assert answer.headers["ETag"] == json_form.headers["ETag"]
-    fields = read(answer.body)
+        response = await talk.send("GET", "/openapi/v2", Accept=spelling)
+        assert (response.status, response.content_type) == (200, V2_TYPE)
+        assert response.headers["ETag"] == json_form.headers["ETag"]
+    fields = read(response.body)
     assert fields[1] == [b"2.0"]
     definitions = named(read(fields[9][0])[1])
     assert definitions.keys() == document["definitions"].keys()
@@ -67,7 +67,7 @@ async def test_version_2_is_served_in_protobuf(talk: Any) -> None:
     assert json.loads(kinds[2][0]) == [{"group": "example.com", "version": "v1", "kind": "Widget"}]
     spec = named(read(widget[25][0])[1])["spec"]
     assert named(read(spec[25][0])[1])["size"][7] == [10.0]
-    unchanged = await talk.send("GET", "/openapi/v2", Accept=V2_TYPE, If_None_Match=answer.headers["ETag"])
+    unchanged = await talk.send("GET", "/openapi/v2", Accept=V2_TYPE, If_None_Match=response.headers["ETag"])
     assert unchanged.status == 304
 
 
@@ -76,16 +76,16 @@ async def test_clients_get_the_form_that_they_want_most(talk: Any) -> None:
     assert (await talk.send("GET", "/openapi/v2", Accept=accept)).content_type == V2_TYPE
     accept = f"text/html, application/json, {V2_TYPE};q=0.9"
     assert (await talk.send("GET", "/openapi/v2", Accept=accept)).content_type == "application/json"
-    refused = await talk.send("GET", "/openapi/v2", Accept=V3_TYPE)
-    assert (refused.status, refused.body) == (406, b"")
+    rejected = await talk.send("GET", "/openapi/v2", Accept=V3_TYPE)
+    assert (rejected.status, rejected.body) == (406, b"")
 
 
 async def test_version_3_is_served_in_protobuf(talk: Any) -> None:
     path = "/openapi/v3/apis/example.com/v1"
     document = await talk.ok("GET", path)
-    answer = await talk.send("GET", path, Accept=V3_TYPE)
-    assert (answer.status, answer.content_type) == (200, V3_TYPE)
-    fields = read(answer.body)
+    response = await talk.send("GET", path, Accept=V3_TYPE)
+    assert (response.status, response.content_type) == (200, V3_TYPE)
+    fields = read(response.body)
     assert fields[1] == [b"3.0.0"]
     schemas = named(read(read(fields[5][0])[1][0])[1])
     assert schemas.keys() == document["components"]["schemas"].keys()
@@ -193,7 +193,7 @@ def test_version_2_says_what_it_can() -> None:
     }
 
 
-async def test_how_to_log_in_is_told_in_protobuf(talk: Any) -> None:
+async def test_security_definitions_in_protobuf(talk: Any) -> None:
     second = read((await talk.send("GET", "/openapi/v2", Accept=V2_TYPE)).body)
     assert named(read(second[12][0])[1]) == {"BearerToken": {}}
     scheme = read(named(read(second[13][0])[1])["BearerToken"][2][0])

@@ -193,7 +193,7 @@ def test_what_cannot_be_encoded(value: dict[str, Any], message: str) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60))
-def test_noise_is_refused_or_read(data: bytes) -> None:
+def test_random_bytes_are_decoded_or_rejected(data: bytes) -> None:
     try:
         value = CODEC.decode_message("t.v1.Spec", data)
     except ProtobufError:

@@ -126,7 +126,7 @@ class Remote:
     async def convert(self, objects, from_version, to_version):
         await asyncio.sleep(0)
         if self.broken:
-            raise BadRequest("the converter is away")
+            raise BadRequest("the converter is unavailable")
         return CONVERTER.convert(objects, from_version, to_version)
 
 

@@ -45,7 +45,7 @@ async def test_generated_names(talk, widget, base):
     assert error["details"]["causes"][0]["message"] == "Required value: name or generateName is required"
 
 
-async def test_refusals_of_a_create(talk, widget, base):
+async def test_rejected_creates(talk, widget, base):
     status, error = await talk("POST", base, widget("a", spec={"size": 11}))
     assert status == 422
     assert error["details"]["causes"][0]["field"] == "spec.size"
@@ -279,9 +279,9 @@ async def test_operations_of_json_patches_are_read_strictly(talk, base, widget):
         status, error = await talk("PATCH", f"{base}/a?fieldValidation=Strict", body, Content_Type=JSON_PATCH)
         assert status == 422
         assert error["message"].endswith(f"strict decoding error: {problem}")
-        answer = await talk.send("PATCH", f"{base}/a", body, Content_Type=JSON_PATCH)
-        assert answer.status == 200
-        assert problem.replace('"', '\\"') in answer.headers["Warning"][0]
+        response = await talk.send("PATCH", f"{base}/a", body, Content_Type=JSON_PATCH)
+        assert response.status == 200
+        assert problem.replace('"', '\\"') in response.headers["Warning"][0]
 
 
 async def test_version_zero_is_no_version(talk, base, widget):
@@ -296,7 +296,7 @@ async def test_names_that_mean_something_in_paths(talk, base):
         assert (status, error["message"].partition(":")[0]) == (400, "Name parameter invalid")
 
 
-async def test_what_is_missing_is_said_before_what_is_malformed(talk, base, widget):
+async def test_missing_fields_are_reported_before_malformed_ones(talk, base, widget):
     assert (await talk("PATCH", f"{base}/a", b"{bad", Content_Type=MERGE))[0] == 404
     assert (await talk("PATCH", f"{base}/a?fieldManager=m", b"a: b: c", Content_Type=APPLY))[0] == 400
     await talk.ok("POST", base, widget("a"))
@@ -311,9 +311,9 @@ async def test_kinds_of_patches_are_written_as_they_are(talk, base, widget):
 
 async def test_nothing_is_known_of_versions_that_there_are_not(talk, base, widget):
     await talk.ok("POST", base, widget("a", spec={"size": 1}))
-    answer = await talk.send("PATCH", f"{base}/a", {"apiVersion": "example.com/v9"}, Content_Type=MERGE)
-    assert answer.status == 422
-    assert answer.headers["Warning"] == ['299 - "unknown field \\"spec\\""']
+    response = await talk.send("PATCH", f"{base}/a", {"apiVersion": "example.com/v9"}, Content_Type=MERGE)
+    assert response.status == 422
+    assert response.headers["Warning"] == ['299 - "unknown field \\"spec\\""']
     status, error = await talk("PATCH", f"{base}/a", {"apiVersion": "v1", "kind": "X"}, Content_Type=MERGE)
     assert status == 422
     assert {cause["field"] for cause in error["details"]["causes"]} == {"apiVersion", "kind"}

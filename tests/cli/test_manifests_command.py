@@ -77,7 +77,7 @@ def test_bad_settings_end_in_one_line(tmp_path: Path, settings: str, words: str)
     assert done.stderr.count("\n") == 1
 
 
-def test_mistakes_name_file_and_line_and_write_nothing(tmp_path: Path) -> None:
+def test_errors_name_file_and_line_and_write_nothing(tmp_path: Path) -> None:
     text = (
         (EXAMPLES / "guestbook.py").read_text().replace("Le(10)", "MaxLen(10)").replace('".spec.size"', '"x"')
     )

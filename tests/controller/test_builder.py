@@ -108,7 +108,7 @@ async def test_a_mapping_sees_old_and_new(bench):
     log = Log()
 
     def users(config: ConfigMap) -> list[Request]:
-        return [Request("default", (config.data or {}).get("used-by", "nobody"))]
+        return [Request("default", (config.data or {}).get("used-by", "none"))]
 
     await bench.install(bench.Shop)
     config = await bench.client.create(
@@ -288,7 +288,7 @@ async def test_names_are_unique(bench):
     assert ControllerBuilder(bench, "other").for_(ConfigMap).complete(Log()).name == "other"
 
 
-async def test_mistakes_are_told(bench):
+async def test_usage_errors(bench):
     def builder():
         return ControllerBuilder(bench)
 

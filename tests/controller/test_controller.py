@@ -270,7 +270,7 @@ async def test_one_key_is_never_worked_on_twice_at_once():
     assert len(done) > 9
 
 
-async def test_a_wrong_answer_is_an_error_that_says_so(caplog):
+async def test_wrong_return_type_is_an_error(caplog):
     calls = []
 
     async def reconcile(request):
@@ -281,7 +281,7 @@ async def test_a_wrong_answer_is_an_error_that_says_so(caplog):
     assert "must return a Result or None, not int" in caplog.records[-1].error
 
 
-async def test_an_answer_of_the_server_ends_in_the_reconciler(bench, caplog):
+async def test_api_errors_reach_the_reconciler(bench, caplog):
     calls = []
 
     async def reconcile(request):

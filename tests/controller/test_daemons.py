@@ -143,7 +143,7 @@ async def test_one_that_does_not_listen_is_cancelled(bench):
     assert round(log[0] - deleted_at) == 20
 
 
-async def test_there_are_never_two_even_if_one_refuses_to_end(bench, caplog):
+async def test_one_daemon_per_object_even_if_it_ignores_cancellation(bench, caplog):
     running, most = [0], [0]
 
     async def stubborn(shop):
@@ -189,7 +189,7 @@ def test_plain_functions_have_a_thread_each(bench_with_real_time):
     bench_with_real_time(scenario)
 
 
-async def test_what_cannot_be_stopped_is_refused(bench):
+async def test_daemon_without_stop_parameter_is_rejected(bench):
     with pytest.raises(ValueError, match="stop: StopEvent"):
         add_daemon(bench, bench.Shop, lambda shop: None)
 

@@ -121,7 +121,7 @@ async def test_status_and_fields_of_others_are_no_reason_to_write(bench, shop):
     assert (await bench.client.uncached.get(Deployment, "web", namespace="default")).spec.replicas == 4
 
 
-async def test_a_field_that_is_no_longer_said_goes_away(bench, shop):
+async def test_field_that_is_no_longer_applied_is_removed(bench, shop):
     state = desired_state(bench)
     await state.ensure(shop, [config("one", a="1", b="2")])
     await state.ensure(shop, [config("one", a="1")])
@@ -147,7 +147,7 @@ async def test_nothing_is_deleted_when_something_could_not_be_applied(bench, sho
     state = desired_state(bench)
     await state.ensure(shop, [config("one"), config("two")])
     broken = deployment("web")
-    broken["spec"]["selector"] = {"matchLabels": {"app": "somebody-else"}}
+    broken["spec"]["selector"] = {"matchLabels": {"app": "other"}}
     with pytest.raises(Invalid):
         await state.ensure(shop, [config("two"), broken])
     assert await names(bench, ConfigMap) == ["one", "two"]
@@ -177,7 +177,7 @@ async def test_metadata_alone_is_enough(bench, shop):
     assert (await state.ensure(shop, [])).deleted == ["Secret default/token"]
 
 
-async def test_mistakes_are_told(bench, shop):
+async def test_usage_errors(bench, shop):
     state = desired_state(bench)
     with pytest.raises(ValueError, match=r"not a declared kind.*kinds=\[...\]"):
         await state.ensure(shop, [Secret(metadata=ObjectMeta(name="x"))])

@@ -68,7 +68,7 @@ async def test_finalizers_of_others_survive_a_race(bench, shop):
 
 async def test_a_failed_cleanup_keeps_its_finalizer_and_no_other(bench, shop):
     def fails(obj):
-        raise OSError("the database does not answer")
+        raise OSError("the database does not respond")
 
     async def works(obj):
         return None
@@ -76,15 +76,15 @@ async def test_a_failed_cleanup_keeps_its_finalizer_and_no_other(bench, shop):
     finalizers = Finalizers(bench.client, {"example.com/fails": fails, "example.com/works": works})
     await finalizers.handle(shop)
     await bench.client.delete(shop)
-    with pytest.raises(OSError, match="does not answer"):
+    with pytest.raises(OSError, match="does not respond"):
         await finalizers.handle(await bench.client.get(bench.Shop, "a", namespace="default"))
     left = await bench.client.get(bench.Shop, "a", namespace="default")
     assert left.metadata.finalizers == ["example.com/fails"]
 
 
-async def test_a_cleanup_may_say_not_yet(bench, shop):
-    answers = [Result(requeue_after=30), None]
-    finalizers = Finalizers(bench.client, {NAME: lambda obj: answers.pop(0)})
+async def test_cleanup_may_be_requeued(bench, shop):
+    results = [Result(requeue_after=30), None]
+    finalizers = Finalizers(bench.client, {NAME: lambda obj: results.pop(0)})
 
     async def reconcile(obj: bench.Shop) -> Result | None:  # type: ignore[name-defined]
         return await finalizers.handle(obj)
@@ -95,15 +95,15 @@ async def test_a_cleanup_may_say_not_yet(bench, shop):
         await bench.settled()
         await bench.client.delete(bench.Shop, "a", namespace="default")
         await bench.settled()
-        assert len(answers) == 1
+        assert len(results) == 1
         await bench.client.wait(
             bench.Shop, "a", namespace="default", until=lambda obj: obj is None, timeout=60
         )
-    assert answers == []
+    assert results == []
 
 
 @pytest.mark.parametrize("name", ["database", "/database", "example.com/", "Example_com/x", "a/b/c"])
-def test_names_without_a_domain_are_refused(name):
+def test_names_without_a_domain_are_rejected(name):
     with pytest.raises(ValueError, match="domain/name"):
         Finalizers(None, {name: lambda obj: None})
 

@@ -126,7 +126,7 @@ class Kubectl:
         return done.stderr or done.stdout
 
     def file(self, name: str, text: str) -> str:
-        """Write a file for it and tell its path."""
+        """Write a file and return its path."""
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -1,6 +1,7 @@
-"""What comes and goes leaves nothing behind.
+"""Deleted objects leave no memory behind.
 
-The long soak (`python -m bench.soak`) reads memory from outside; this counts what the control plane holds.
+The long soak (`python -m bench.soak`) reads the memory of the process; this test counts objects in the
+control plane.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def definition(turn: int, fields: int) -> Unstructured:
 
 def webhooks(turn: int) -> Unstructured:
     hook = {
-        "name": "nobody.growth.example.com",
+        "name": "unreachable.growth.example.com",
         "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["CREATE"]}],
-        "clientConfig": {"url": "https://127.0.0.1:1/nobody"},
+        "clientConfig": {"url": "https://127.0.0.1:1/unreachable"},
         "failurePolicy": "Ignore",
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
@@ -112,7 +113,7 @@ def held() -> Counter[str]:
     )
 
 
-async def test_what_comes_and_goes_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+async def test_deleted_objects_leave_no_memory_behind(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "kubewright")  # records of what failed open would be held, too
     async with start_test_server("tls") as server:
         client: Any = server.client()

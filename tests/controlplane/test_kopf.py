@@ -67,7 +67,7 @@ async def client(up: Any) -> AsyncIterator[Any]:
 
 
 class Examples:
-    """Short ways to the objects that the operator looks after."""
+    """Short methods to read and write the objects of the operator."""
 
     def __init__(self, client: Any) -> None:
         self._objects = kubernetes_asyncio.client.CustomObjectsApi(client)
@@ -273,9 +273,9 @@ async def test_admission_webhooks(
             await examples.create("denied", size=11)
         assert denied.value.status == 422
         assert "too big" in denied.value.body
-        with pytest.raises(kubernetes_asyncio.client.ApiException) as refused:
+        with pytest.raises(kubernetes_asyncio.client.ApiException) as excinfo:
             await examples.patch("admitted", {"spec": {"size": 12}})
-        assert "denied the request: too big" in refused.value.body
+        assert "denied the request: too big" in excinfo.value.body
     after = await hooks.read_validating_webhook_configuration("kopf-tests.example.com")
     assert not after.webhooks, "kopf empties its configurations when it ends"
     await examples.delete("admitted")

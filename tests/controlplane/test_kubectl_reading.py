@@ -1,4 +1,4 @@
-"""A tour with kubectl: what there is, what it looks like, who may do what."""
+"""kubectl commands that read: get, describe, explain, api-resources, auth."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ source: {{component: kubelet}}
     assert "The image is here." in described
 
 
-def test_who_may_do_what(kubectl: Any) -> None:
+def test_auth_can_i(kubectl: Any) -> None:
     kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods,deployments.apps")
     kubectl("create", "rolebinding", "reader", "--role=reader", "--user=jane", "--serviceaccount=x:y")
     assert kubectl("auth", "can-i", "delete", "nodes") == "yes\n"
@@ -227,7 +227,7 @@ def test_who_may_do_what(kubectl: Any) -> None:
     )
 
 
-def test_the_cluster(kubectl: Any) -> None:
+def test_cluster_info(kubectl: Any) -> None:
     versions = json.loads(kubectl("version", "-o", "json"))
     assert versions["serverVersion"]["gitVersion"].startswith("v1.36")
     assert "is running at" in kubectl("cluster-info")
@@ -242,7 +242,7 @@ def test_the_cluster(kubectl: Any) -> None:
     assert "{" in kubectl("cluster-info", "dump")
 
 
-def test_what_needs_a_node(kubectl: Any) -> None:
+def test_commands_that_need_a_node(kubectl: Any) -> None:
     kubectl("run", "waits", "--image=nginx")
     assert kubectl("logs", "waits") == ""
     assert "does not have a host assigned" in kubectl.fails("exec", "waits", "--", "ls")
@@ -256,8 +256,10 @@ def test_proxy(kubectl: Any) -> None:
         try:
             assert proxy.stdout is not None
             address = proxy.stdout.readline().split()[-1]
-            with urllib.request.urlopen(f"http://{address}/api/v1/namespaces/{kubectl.namespace}") as answer:
-                assert json.load(answer)["kind"] == "Namespace"
+            with urllib.request.urlopen(
+                f"http://{address}/api/v1/namespaces/{kubectl.namespace}"
+            ) as response:
+                assert json.load(response)["kind"] == "Namespace"
         finally:
             proxy.terminate()
 

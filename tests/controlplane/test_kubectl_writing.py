@@ -68,7 +68,7 @@ def gadgets(kubectl: Any) -> Any:
     return kubectl
 
 
-def test_create_in_many_ways(kubectl: Any) -> None:
+def test_create_commands(kubectl: Any) -> None:
     ways = {
         "configmap c --from-literal=a=1": "configmap/c",
         "secret generic s --from-literal=password=secret": "secret/s",
@@ -99,7 +99,7 @@ def test_create_in_many_ways(kubectl: Any) -> None:
     assert kubectl("get", "job", "j2", "-o", "jsonpath={.metadata.ownerReferences[0].name}") == "cj"
     assert re.search(r"^np\s+NodePort\s+10\.\S+\s+<none>\s+80:3\d{4}/TCP", kubectl("get", "svc"), re.M)
     assert "already exists" in kubectl.fails("create", "configmap", "c")
-    assert "is forbidden" in kubectl.fails("create", "quota", "x", "--hard=pods=1", "--as=nobody")
+    assert "is forbidden" in kubectl.fails("create", "quota", "x", "--hard=pods=1", "--as=jane")
     assert "Invalid value" in kubectl.fails("create", "configmap", "Bad_Name")
     assert kubectl("create", "configmap", "dry", "--dry-run=server", "-o", "name") == "configmap/dry\n"
     assert "not found" in kubectl.fails("get", "configmap", "dry")
@@ -130,7 +130,7 @@ def test_apply(kubectl: Any) -> None:
     assert "is invalid" in kubectl.fails("apply", "-f", "-", given=DEPLOYMENT.format(replicas=-1, image="x"))
 
 
-def test_apply_on_the_server(gadgets: Any) -> None:
+def test_server_side_apply(gadgets: Any) -> None:
     kubectl = gadgets
     apply = ("apply", "--server-side", "-f", "-")
     assert kubectl(*apply, given=gadget(size=1, tags=["a"])) == (

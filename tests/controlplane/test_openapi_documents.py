@@ -71,7 +71,7 @@ def test_names_of_operations_are_unique_and_the_same_in_both_versions(
     assert len(set(together.values())) == len(together)
 
 
-def test_every_definition_is_there(documents: dict[str, Any]) -> None:
+def test_every_referenced_definition_exists(documents: dict[str, Any]) -> None:
     def check(value: Any, document: dict[str, Any]) -> None:
         if isinstance(value, dict):
             reference = value.get("$ref")
@@ -90,7 +90,7 @@ def test_every_definition_is_there(documents: dict[str, Any]) -> None:
         check(document, document)
 
 
-def test_built_in_kinds_speak_protobuf_and_streams(documents: dict[str, Any]) -> None:
+def test_media_types_of_built_in_kinds(documents: dict[str, Any]) -> None:
     core = documents["api/v1"]["paths"]
     media = {"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
     assert core[PODS]["post"]["responses"]["201"]["content"].keys() == media
@@ -104,7 +104,7 @@ def test_built_in_kinds_speak_protobuf_and_streams(documents: dict[str, Any]) ->
     assert documents["v2"]["paths"][PODS]["get"]["produces"][-2:] == sorted(streams)
 
 
-def test_deleting_many_says_both_what_and_how(documents: dict[str, Any]) -> None:
+def test_deletecollection_has_list_and_delete_options(documents: dict[str, Any]) -> None:
     delete = documents["api/v1"]["paths"][PODS]["delete"]
     assert delete["operationId"] == "deleteCoreV1CollectionNamespacedPod"
     assert {"labelSelector", "propagationPolicy", "dryRun"} <= set(names(delete))
@@ -112,18 +112,18 @@ def test_deleting_many_says_both_what_and_how(documents: dict[str, Any]) -> None
     assert delete["requestBody"]["content"]["*/*"]["schema"]["$ref"].endswith(".DeleteOptions")
 
 
-def test_what_a_deletion_answers(documents: dict[str, Any]) -> None:
-    def answer(path: str) -> str:
+def test_response_kind_of_deletions(documents: dict[str, Any]) -> None:
+    def response_kind(path: str) -> str:
         content = documents["api/v1"]["paths"][path]["delete"]["responses"]["200"]["content"]
         reference: str = content["application/json"]["schema"]["$ref"]
         return reference.rpartition(".")[2]
 
-    assert answer(PODS + "/{name}") == "Pod"
-    assert answer("/api/v1/namespaces/{namespace}/configmaps/{name}") == "Status"
-    assert answer("/api/v1/namespaces/{name}") == "Status"
+    assert response_kind(PODS + "/{name}") == "Pod"
+    assert response_kind("/api/v1/namespaces/{namespace}/configmaps/{name}") == "Status"
+    assert response_kind("/api/v1/namespaces/{name}") == "Status"
 
 
-def test_connections_take_what_the_other_side_takes(documents: dict[str, Any]) -> None:
+def test_methods_of_connect_subresources(documents: dict[str, Any]) -> None:
     core = documents["api/v1"]["paths"]
     execution = core[PODS + "/{name}/exec"]
     assert execution.keys() == {"get", "post", "parameters"}
@@ -149,7 +149,7 @@ def test_connections_take_what_the_other_side_takes(documents: dict[str, Any]) -
     ]
 
 
-def test_subresources_speak_their_own_kinds(documents: dict[str, Any]) -> None:
+def test_kinds_of_subresources(documents: dict[str, Any]) -> None:
     core = documents["api/v1"]["paths"]
     eviction = core[PODS + "/{name}/eviction"]["post"]
     assert eviction["x-kubernetes-group-version-kind"] == {
@@ -166,7 +166,7 @@ def test_subresources_speak_their_own_kinds(documents: dict[str, Any]) -> None:
     assert scale["get"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
 
 
-def test_paths_for_watching(documents: dict[str, Any]) -> None:
+def test_watch_paths(documents: dict[str, Any]) -> None:
     found = {
         path: item["get"]["operationId"]
         for path, item in documents["apis/apps/v1"]["paths"].items()

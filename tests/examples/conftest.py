@@ -1,8 +1,8 @@
-"""The examples on an API server: ours in this process, or a real one with `KUBEBUILDER_ASSETS`.
+"""Fixtures: the examples on an in-process API server, or on a real one with `KUBEBUILDER_ASSETS`.
 
-Time in these tests jumps (`FakeTimeLoop`): an hour until the next run takes no time. Nobody but the example
-looks after objects, as in envtest: the tests play the cluster (they say that a Job has finished), unless they
-ask for `cluster`, which has the control plane's own controllers too.
+The tests run on fake time (`FakeTimeLoop`): an hour until the next run takes no time. As in envtest no other
+controllers run: the tests update statuses themselves (a finished Job), unless they use the fixture `cluster`,
+which runs the controllers of the control plane too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pytest_asyncio_loop_factories(config, item):
 
 
 class Waited:
-    """A transport to another process: time stands still until a request is answered."""
+    """A transport to another process: fake time does not advance until the response has arrived."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -60,12 +60,12 @@ class Waited:
     async def stream(self, *args: Any, **options: Any) -> Any:
         return await self._waited(self._real.stream(*args, **options))
 
-    async def _waited(self, answer: Any) -> Any:
+    async def _waited(self, request: Any) -> Any:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, FakeTimeLoop)
         loop.threads += 1
         try:
-            return await answer
+            return await request
         finally:
             loop.threads -= 1
 
@@ -128,7 +128,7 @@ class World:
         return await self.client.wait(kind, name, namespace=self.namespace, until=until, timeout=600)
 
     async def wait_for_event(self, reason: str) -> Event:
-        """Wait until somebody has been told something."""
+        """Wait for an Event with a reason."""
         async with self.client.watch(Event, namespace=self.namespace) as changes:
             async for change in changes:
                 if change.object.reason == reason:
@@ -159,7 +159,7 @@ async def opened(config: Any, *, controllers: bool) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def world(real_config):
-    """An API server where only the example looks after objects."""
+    """An API server without controllers but the example's."""
     async with opened(real_config, controllers=False) as made:
         yield made
 

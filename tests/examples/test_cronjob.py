@@ -1,4 +1,4 @@
-"""CronJob: what is started when, what is kept, what is said, what is refused."""
+"""CronJob: schedule, history limits, events, status and webhooks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -251,7 +251,7 @@ async def test_replace_ends_the_run_before(world):
         await world.wait_for(Job, f"hello-{int(due.timestamp())}", lambda job: job is not None)
 
 
-async def test_a_schedule_that_cannot_be_read_is_told_and_not_tried_again(world):
+async def test_invalid_schedule_is_reported_and_not_retried(world):
     async with world.running(alone(world)):
         await world.client.create(cron_job(world, schedule="every now and then"))
         seen = await world.wait_for(v1.CronJob, "hello", says("Degraded", "True", "InvalidSchedule"))
@@ -273,7 +273,7 @@ async def test_an_unreadable_annotation_is_skipped(world):
         assert {each.name for each in seen.status.active} == {"odd", "even"}
 
 
-async def test_a_job_that_cannot_be_made_is_told_and_tried_again(world):
+async def test_failed_job_creation_is_reported_and_retried(world):
     async with world.running(alone(world)):
         made = cron_job(world)
         made.spec.job_template.spec.template.spec.restart_policy = "Always"
@@ -286,7 +286,7 @@ async def test_a_job_that_cannot_be_made_is_told_and_tried_again(world):
         await world.wait_for(v1.CronJob, "hello", says("Degraded", "False", "AsExpected"))
 
 
-async def test_a_job_of_somebody_else_with_its_name_is_left_alone(world):
+async def test_job_of_another_owner_is_not_changed(world):
     async with world.running(alone(world)):
         due = world.now().replace(second=0, microsecond=0) + timedelta(minutes=5)
         made = cron_job(world, schedule=f"{due.minute} {due.hour} {due.day} {due.month} *")
@@ -361,17 +361,17 @@ def test_a_job_is_named_by_its_second():
     assert job.metadata.annotations == {SCHEDULED_AT: "2030-01-01T12:00:00Z"}
 
 
-async def test_webhooks_fill_in_and_refuse(world):
+async def test_webhooks_default_and_validate(world):
     async with world.running(make_operator(world.now)):
         made = await world.client.create(cron_job(world, suspend=None))
         assert (made.spec.concurrency_policy, made.spec.suspend) == ("Allow", False)
         assert (made.spec.successful_jobs_history_limit, made.spec.failed_jobs_history_limit) == (3, 1)
         kept = await world.client.create(cron_job(world, "kept", suspend=True, failed_jobs_history_limit=7))
         assert (kept.spec.suspend, kept.spec.failed_jobs_history_limit) == (True, 7)
-        with pytest.raises(Invalid) as refused:
+        with pytest.raises(Invalid) as excinfo:
             await world.client.create(cron_job(world, "n" * 53, schedule="61 * * * *"))
-        causes = refused.value.details["causes"]
-        # Webhooks of both versions are asked, and either may answer first: v2 names the part.
+        causes = excinfo.value.details["causes"]
+        # Webhooks of both versions are called, and either may respond first: v2 names the field.
         name, schedule = (cause["field"] for cause in causes)
         assert name == "metadata.name"
         assert schedule in ("spec.schedule", "spec.schedule.minute")

@@ -1,4 +1,4 @@
-"""CronJob under faults: killed at every write, and without a server for a while."""
+"""CronJob under faults: killed at every write, and with an unreachable server."""
 
 import asyncio
 from datetime import timedelta
@@ -50,12 +50,12 @@ class Death:
         fatal = len(self.writes) == self.at
         if fatal and not self.after:
             await self._die()
-        answer = await proceed(call)
+        response = await proceed(call)
         if call.verb == "create":
             self.created.append(call.name)
         if fatal:
             await self._die()
-        return answer
+        return response
 
     async def _die(self):
         self.dead.set()
@@ -197,7 +197,7 @@ class Away:
 
     def _check(self):
         if self._gone.is_set():
-            raise ConnectionFailed("the server is away", sent=False)
+            raise ConnectionFailed("the server is unreachable", sent=False)
 
     async def send(self, *args, **options):
         self._check()
@@ -226,7 +226,7 @@ class _Breaking:
                 if not chunk.done():
                     chunk.cancel()
                     await asyncio.gather(chunk, return_exceptions=True)
-                    raise ConnectionFailed("the server went away")
+                    raise ConnectionFailed("the server closed the connection")
                 if (found := chunk.result()) is None:
                     return
                 yield found

@@ -44,13 +44,13 @@ async def test_a_deployment_of_others_is_left_alone(world):
     await world.client.create(foreign)
     async with world.running(operator):
         await world.client.create(foo(world))
-        told = await world.wait_for_event("ErrResourceExists")
-        assert told.type == "Warning"
+        event = await world.wait_for_event("ErrResourceExists")
+        assert event.type == "Warning"
         seen = await world.client.get(Deployment, "web")
         assert (seen.spec.replicas, seen.metadata.owner_references) == (9, None)
 
 
-async def test_more_than_ten_are_refused(world):
+async def test_more_than_ten_replicas_are_rejected(world):
     async with world.running(operator):
         with pytest.raises(Invalid, match="replicas"):
             await world.client.create(foo(world, 11))

@@ -34,7 +34,7 @@ async def test_children_are_kept_as_described(world):
         await world.wait_for(ConfigMap, "conf", field_is(".data.type", "Phone"))
 
 
-async def test_the_server_refuses_what_schema_and_webhook_forbid(world):
+async def test_schema_and_webhook_reject_invalid_objects(world):
     async with world.running(operator):
         for bad in (
             guestbook(world, size=0),

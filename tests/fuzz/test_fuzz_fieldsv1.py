@@ -1,4 +1,4 @@
-"""FieldsV1 from anybody: read, or refused with `FieldSetError`; nothing else happens.
+"""Random FieldsV1: decoded, or rejected with `FieldSetError`.
 
 `KUBEWRIGHT_FUZZ_SECONDS=60` runs for that long instead of for a number of examples.
 """

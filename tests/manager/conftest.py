@@ -57,11 +57,11 @@ def eventually() -> Callable[..., Any]:
     async def until(condition: Callable[[], Any], timeout: float = 60.0) -> Any:
         async with asyncio.timeout(timeout):
             while True:
-                answer = condition()
-                if asyncio.iscoroutine(answer):
-                    answer = await answer
-                if answer:
-                    return answer
+                result = condition()
+                if asyncio.iscoroutine(result):
+                    result = await result
+                if result:
+                    return result
                 await asyncio.sleep(0.01)
 
     return until

@@ -1,4 +1,4 @@
-"""Events: both APIs, repetitions, aggregates, the spam filter, and that nobody waits for them."""
+"""Events: both APIs, series, aggregation, the spam filter, and asynchronous delivery."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_long_messages_are_cut_to_what_the_server_takes(client: Client, su
     assert event["note"].endswith("...")
 
 
-async def test_nobody_waits_for_a_server_that_is_away(
+async def test_recording_does_not_block_on_an_unreachable_server(
     client: Client, subject: ConfigMap, running: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     away = asyncio.Event()
@@ -163,7 +163,7 @@ async def test_nobody_waits_for_a_server_that_is_away(
     async def network(call: APIRequest, proceed: CallNext) -> Any:
         if not away.is_set():
             await away.wait()
-            raise ConnectionFailed("nobody there", sent=False)
+            raise ConnectionFailed("connection refused", sent=False)
         return await proceed(call)
 
     made = recorder(client.with_interceptor(network))
@@ -176,7 +176,7 @@ async def test_nobody_waits_for_a_server_that_is_away(
         away.set()
     (dropped,) = [each for each in caplog.records if each.getMessage().startswith("dropped events")]
     assert dropped.count in (100, 101)
-    assert any(getattr(each, "error", "") == "nobody there" for each in caplog.records)
+    assert any(getattr(each, "error", "") == "connection refused" for each in caplog.records)
     assert len(await events(client)) >= QUEUE_LENGTH - 1
 
 
@@ -196,7 +196,7 @@ async def test_threads_may_record_events(
         await eventually(arrived)
 
 
-async def test_what_was_said_last_is_at_hand(client: Client, subject: ConfigMap) -> None:
+async def test_recent_events(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     made.event(subject, "Warning", "Failed", "no disk")
-    assert [(said.about.name, said.reason) for said in made.recent] == [("a", "Failed")]
+    assert [(event.about.name, event.reason) for event in made.recent] == [("a", "Failed")]

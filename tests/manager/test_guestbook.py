@@ -66,7 +66,7 @@ def test_manifests_hold_definition_roles_and_webhooks(monkeypatch: pytest.Monkey
     assert webhook["clientConfig"]["service"]["path"] == "/mutate-webapp-my-domain-v1-guestbook"
 
 
-async def test_it_defaults_refuses_reconciles_and_asks_for_no_more_than_it_declares(
+async def test_guestbook_with_its_declared_permissions(
     guestbook: Any, client: Client, eventually: Callable[..., Any]
 ) -> None:
     operator, kind = guestbook.operator, guestbook.Guestbook
@@ -94,8 +94,8 @@ async def test_it_defaults_refuses_reconciles_and_asks_for_no_more_than_it_decla
             return False
         await servers[0].wait_until_started()
         url = f"http://127.0.0.1:{servers[0].port}/readyz"
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            return answer.status == 200
+        async with aiohttp.ClientSession() as session, session.get(url) as response:
+            return response.status == 200
 
     try:
         await eventually(ready)

@@ -127,10 +127,10 @@ async def test_there_are_never_two_leaders_whatever_the_network_does(client: Cli
             await asyncio.sleep(rng.uniform(0, 20))
         if rng.random() < 0.3:
             raise ConnectionFailed("lost on the way", sent=False)
-        answer = await proceed(call)
+        response = await proceed(call)
         if rng.random() < 0.2:
-            raise ConnectionFailed("the answer was lost", sent=True)
-        return answer
+            raise ConnectionFailed("the response was lost", sent=True)
+        return response
 
     replicas = [elector(client.with_interceptor(weather), f"r{n}") for n in range(3)]
     terms: list[str] = []
@@ -170,13 +170,13 @@ async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_beg
 
 
 async def test_a_campaign_that_is_broken_off_after_it_was_won_is_given_back(client: Client) -> None:
-    """The answer to the request that took the lease never arrives, and the process stops."""
+    """The response to the request that took the lease never arrives, and the process stops."""
 
     async def network(call: APIRequest, proceed: CallNext) -> Any:
-        answer = await proceed(call)
+        response = await proceed(call)
         if call.method != "GET" and not released:
             await asyncio.Event().wait()
-        return answer
+        return response
 
     released = False
     mine = elector(client.with_interceptor(network), "one")
@@ -189,7 +189,7 @@ async def test_a_campaign_that_is_broken_off_after_it_was_won_is_given_back(clie
     assert (await lease(client)).spec.holder_identity in ("", None)
 
 
-async def test_durations_that_cannot_work_are_refused(client: Client) -> None:
+async def test_invalid_durations_are_rejected(client: Client) -> None:
     with pytest.raises(ValueError, match=r"retry_period x 1.2 < renew_deadline < lease_duration"):
         elector(client, "one", lease_duration=10, renew_deadline=10)
     with pytest.raises(ValueError, match="not 9 < 10 < 15"):
@@ -204,7 +204,7 @@ async def test_outside_of_a_cluster_a_namespace_must_be_named(client, monkeypatc
     assert LeaderElector(client, "lock").namespace == "ops"
 
 
-async def test_metrics_and_health_tell_whether_it_leads(client: Client) -> None:
+async def test_leader_metric_and_health_check(client: Client) -> None:
     def status() -> float | None:
         return REGISTRY.get_sample_value("leader_election_master_status", {"name": "lock"})
 

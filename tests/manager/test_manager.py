@@ -50,7 +50,7 @@ class Part:
 
 
 class Listener(Part):
-    """Listens only after a while, as a server does."""
+    """Starts to listen with a delay, as a server does."""
 
     async def wait_until_started(self) -> None:
         await asyncio.sleep(5)
@@ -122,7 +122,7 @@ async def test_work_in_progress_ends_before_caches_and_clients_go(client, runnin
     assert done == ["late"]
 
 
-async def test_what_does_not_stop_in_time_is_cut_off_and_told(client, running, eventually) -> None:
+async def test_runnable_that_does_not_stop_is_cancelled_and_reported(client, running, eventually) -> None:
     log: list[str] = []
     manager = manager_of(client, graceful_shutdown_timeout=30)
     manager.add(Part(log, "quick", slow=29))
@@ -224,7 +224,7 @@ async def test_what_is_added_later_starts_when_its_turn_has_come(client, running
 
 async def test_nothing_can_be_added_while_it_stops(client, running, eventually) -> None:
     manager = manager_of(client)
-    refused: list[BaseException] = []
+    errors: list[BaseException] = []
 
     class Late:
         async def run(self, stop: asyncio.Event) -> None:
@@ -232,15 +232,15 @@ async def test_nothing_can_be_added_while_it_stops(client, running, eventually) 
             try:
                 manager.add(Part([], "new"))
             except ManagerStopped as error:
-                refused.append(error)
+                errors.append(error)
 
     manager.add(Late())
     async with running(manager):
         await eventually(manager.elected.is_set)
-    assert len(refused) == 1
+    assert len(errors) == 1
 
 
-async def test_an_unknown_group_is_refused_at_once(client) -> None:
+async def test_unknown_group_is_rejected(client) -> None:
     with pytest.raises(ValueError, match="unknown group 'middle'; expected one of events, http"):
         manager_of(client).add(Part([], "odd", "middle"))
 
@@ -286,12 +286,12 @@ async def test_stopped_while_it_is_being_elected_it_does_not_lead(client) -> Non
     await asyncio.wait_for(other.acquire(), 1)
 
 
-async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eventually) -> None:
+async def test_lost_lease_stops_the_manager_and_blocks_writes(client, eventually) -> None:
     from kubewright.api.coordination.v1 import Lease
 
     log: list[str] = []
     manager = manager_of(client, elector=elector(client), graceful_shutdown_timeout=1000)
-    refused: list[BaseException] = []
+    errors: list[BaseException] = []
 
     class Writer:
         async def run(self, stop: asyncio.Event) -> None:
@@ -299,7 +299,7 @@ async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eve
                 await stop.wait()
                 await manager.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
             except LeadershipLost as error:
-                refused.append(error)
+                errors.append(error)
                 raise
 
     manager.add(Part(log, "slow", slow=500))
@@ -315,7 +315,7 @@ async def test_a_lost_lease_ends_it_without_grace_and_refuses_writes(client, eve
         await task
     assert asyncio.get_running_loop().time() - before < 20
     assert log == ["+slow", "!slow"]
-    assert [type(error) for error in refused] == [LeadershipLost]
+    assert [type(error) for error in errors] == [LeadershipLost]
     with pytest.raises(LeadershipLost):
         await manager.client.delete(ConfigMap, "a", namespace="default")
     lease = await client.get(Lease, "test", namespace="default")
@@ -368,8 +368,8 @@ async def test_a_cancelled_manager_stops_its_parts(client, eventually) -> None:
     assert log == ["+leader", "-leader"]
 
 
-async def test_a_write_that_is_tried_again_after_the_lease_ran_out_is_refused(server, eventually) -> None:
-    """The server asks to come back after 30 s; until then the leader can no longer renew."""
+async def test_write_is_not_retried_after_the_lease_expired(server, eventually) -> None:
+    """The server responds with Retry-After 30 s; by then the lease has expired."""
     from multidict import CIMultiDict
 
     from kubewright.client.transport.interface import APIResponse
@@ -398,7 +398,7 @@ async def test_a_write_that_is_tried_again_after_the_lease_ran_out_is_refused(se
     writing = asyncio.create_task(
         manager.client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
     )
-    for refused in (task, writing):
+    for pending in (task, writing):
         with pytest.raises(LeadershipLost):
-            await refused
+            await pending
     assert len(attempts) == 1

@@ -27,8 +27,8 @@ async def token_of(client: Client, name: str) -> str:
     await client.create(ServiceAccount(metadata=ObjectMeta(name=name, namespace="default")))
     account = client.subresource("token", ServiceAccount, name, namespace="default")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await account.create(Unstructured(request))
-    token: str = answer.raw["status"]["token"]
+    response = await account.create(Unstructured(request))
+    token: str = response.raw["status"]["token"]
     return token
 
 
@@ -67,21 +67,21 @@ async def get(url: str, authority: bytes, token: str = "", path: str = "/metrics
         return response.status, await response.text()
 
 
-async def test_only_those_who_may_read_metrics_can(client: Client, running: Callable[..., Any]) -> None:
+async def test_metrics_require_permission(client: Client, running: Callable[..., Any]) -> None:
     certificates = SelfSignedCertificates()
     server = metrics_server(
         host="127.0.0.1", port=0, certificates=certificates, authorizer=MetricsAuthorizer(client)
     )
-    reader, stranger = await token_of(client, "prometheus"), await token_of(client, "stranger")
+    reader, other = await token_of(client, "prometheus"), await token_of(client, "other")
     await allow_metrics(client, "prometheus")
     async with running(server):
         await server.wait_until_started()
         url, authority = f"https://127.0.0.1:{server.port}", certificates.ca_bundle
         assert await get(url, authority) == (401, "Unauthorized\n")
         assert (await get(url, authority, "nonsense"))[0] == 401
-        assert await get(url, authority, stranger) == (
+        assert await get(url, authority, other) == (
             403,
-            "Forbidden: system:serviceaccount:default:stranger cannot get /metrics\n",
+            "Forbidden: system:serviceaccount:default:other cannot get /metrics\n",
         )
         status, text = await get(url, authority, reader)
         assert status == 200
@@ -89,7 +89,7 @@ async def test_only_those_who_may_read_metrics_can(client: Client, running: Call
         assert (await get(url, authority, reader, "/other"))[0] == 403
 
 
-async def test_answers_are_remembered_for_a_while(client: Client) -> None:
+async def test_decisions_are_cached(client: Client) -> None:
     asked: list[str] = []
 
     async def counting(call: Any, proceed: Any) -> Any:
@@ -107,9 +107,9 @@ async def test_answers_are_remembered_for_a_while(client: Client) -> None:
     assert await check.check(f"bearer {token}", "/metrics") is None
 
 
-async def test_a_server_that_is_away_lets_nobody_in(client: Client) -> None:
+async def test_unreachable_server_denies_access(client: Client) -> None:
     async def away(call: Any, proceed: Any) -> Any:
-        raise TimeoutError("no answer")
+        raise TimeoutError("no response")
 
     verdict = await MetricsAuthorizer(client.with_interceptor(away)).check("Bearer x", "/metrics")
     assert verdict == (500, "Authentication failed")

@@ -136,7 +136,7 @@ def _wants_many(*things: Box) -> None: ...
 def _wants_unknown(thing: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
-def test_other_mistakes_fail_at_registration_too(operator) -> None:
+def test_other_usage_errors_fail_at_registration(operator) -> None:
     class Odd:
         gvk = None
 
@@ -396,7 +396,7 @@ async def test_startup_and_cleanup_stand_around_everything(operator, client, eve
     assert [each.raw["note"] async for each in events] == ["from startup"]
 
 
-async def test_indexes_answer_lists(operator, client, eventually) -> None:
+async def test_lists_use_indexes(operator, client, eventually) -> None:
     found: list[str] = []
 
     @operator.index(Box, "colour")

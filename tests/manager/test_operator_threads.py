@@ -22,7 +22,7 @@ class Lamp(CustomResource[LampSpec, None], kw_only=True):
     """A lamp."""
 
 
-async def test_a_plain_daemon_has_a_thread_of_its_own_and_ends_when_told(
+async def test_sync_daemon_runs_in_its_own_thread_and_stops(
     client: Client, eventually: Callable[..., Any]
 ) -> None:
     operator = Operator("lamps")

@@ -1,6 +1,6 @@
-"""Real processes that are stopped and go on: whoever was replaced writes nothing any more.
+"""Paused processes (SIGSTOP) that lost their lease write nothing after they resume.
 
-What was written, and in which order, is read from the server's own history of the objects.
+The writes and their order are read from the history of the storage.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig
         project, "shop:operator", "--reload", "--development", kubeconfig=kubeconfig
     ) as running:
         await running.until("started 1")
-        (project / "shop.py").write_text("this is no Python\n")
+        (project / "shop.py").write_text("this is not Python\n")
         await running.until("shop.py changed, restarting")
         await running.until("cleaned 1")
         await running.until("operator exited with code 1, waiting for a change")
@@ -163,7 +163,7 @@ async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig
         (("shop", "--kubeconfig", "/no/such/file"), "/no/such/file"),
     ],
 )
-async def test_mistakes_end_in_one_line(project: Path, arguments: tuple[str, ...], complaint: str) -> None:
+async def test_usage_errors_are_one_line(project: Path, arguments: tuple[str, ...], complaint: str) -> None:
     async with command(project, *arguments) as running:
         text = await running.rest()
         assert await running.process.wait() != 0

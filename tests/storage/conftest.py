@@ -45,8 +45,9 @@ class EtcdServer:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        log = (self.directory / "etcd.log").open("ab")
-        logged = log.tell()
+        path = self.directory / "etcd.log"
+        logged = path.stat().st_size if path.exists() else 0
+        log = path.open("ab")
         self.process = subprocess.Popen(
             [
                 str(self.binary),

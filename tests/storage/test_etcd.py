@@ -94,7 +94,7 @@ async def test_the_next_member_takes_over(etcd_server: Any) -> None:
         assert [event.revision for event in await take(store.watch("/", revision - 1), 1)] == [revision]
 
 
-async def test_nobody_there(tmp_path: Path) -> None:
+async def test_unreachable_etcd(tmp_path: Path) -> None:
     _conftest().etcd_binary()
     port = _conftest().free_port()
     with pytest.raises(StorageError, match=rf"etcd at 127\.0\.0\.1:{port}: .*check that it is running"):
@@ -111,8 +111,8 @@ async def test_keys_written_close_together_share_a_lease(etcd_server: Any) -> No
         rpc = store._connection.rpc
         leases = set()
         for key in ("/0", "/long"):
-            answer = await store._range(key=store._key(key))
-            leases.add(answer.kvs[0].lease)
+            response = await store._range(key=store._key(key))
+            leases.add(response.kvs[0].lease)
         assert len(leases) == 2
         left = await store._connection.call(
             "lease", "LeaseTimeToLive", rpc.LeaseTimeToLiveRequest(ID=max(leases), keys=True), repeat=True

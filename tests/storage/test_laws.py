@@ -68,7 +68,7 @@ async def collect(watch: StorageWatch, until: int) -> list[StorageEvent]:
 
 
 async def work(
-    store: Storage, name: int, plan: list[Step], done: list[Done], refused: list[KeyValue | None]
+    store: Storage, name: int, plan: list[Step], done: list[Done], conflicts: list[KeyValue | None]
 ) -> None:
     for number, step in enumerate(plan):
         value = b"%d.%d" % (name, number)
@@ -89,11 +89,11 @@ async def work(
                 revision = await store.delete(step.key, expected=expected)
         except KeyExists as error:
             assert step.kind == "create"
-            refused.append(error.current)
+            conflicts.append(error.current)
         except RevisionMismatch as error:
             assert step.kind != "create"
             if error.current is not None:
-                refused.append(error.current)
+                conflicts.append(error.current)
                 assert expected != error.current.mod_revision  # noqa: PT017
         else:
             assert revision > before, "revisions grow"
@@ -111,10 +111,10 @@ def replay(done: list[Done]) -> tuple[list[StorageEvent], dict[int, dict[str, Ke
     for write in done:
         previous = state.get(write.step.key)
         if write.step.kind == "create":
-            assert previous is None, "a create succeeded on a key that was there"
+            assert previous is None, "a create succeeded on an existing key"
         else:
             assert previous is not None
-            assert previous.mod_revision == write.expected, "a write succeeded on a revision that was gone"
+            assert previous.mod_revision == write.expected, "a write succeeded with an old revision"
         created = previous.create_revision if previous else write.revision
         if write.value is None:
             del state[write.step.key]
@@ -135,18 +135,18 @@ async def check_history(store: Storage, plans: list[list[Step]], pick: int, limi
     start = await store.revision()
     early = store.watch("/", start)
     done: list[Done] = []
-    refused: list[KeyValue | None] = []
-    await asyncio.gather(*(work(store, name, plan, done, refused) for name, plan in enumerate(plans)))
+    conflicts: list[KeyValue | None] = []
+    await asyncio.gather(*(work(store, name, plan, done, conflicts) for name, plan in enumerate(plans)))
     if not done:
         return
     done.sort()
-    assert len({write.revision for write in done}) == len(done), "no revision is given twice"
+    assert len({write.revision for write in done}) == len(done), "no revision is used twice"
     events, states = replay(done)
     final = await store.revision()
     assert final >= done[-1].revision
 
     versions = {item for state in states.values() for item in state.values()}
-    assert set(refused) <= versions, "a refusal shows a value that was never there"
+    assert set(conflicts) <= versions, "a conflict contains a value that was never stored"
 
     assert await collect(early, done[-1].revision) == events
     assert await early.progress() >= done[-1].revision
@@ -255,7 +255,7 @@ async def test_of_many_writers_exactly_one_wins(new_url: NewURL) -> None:
             assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
 
 
-async def test_future_revisions_are_refused(new_url: NewURL) -> None:
+async def test_future_revisions_are_rejected(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         revision = await store.create("/k", b"1")
         with pytest.raises(FutureRevision) as future:

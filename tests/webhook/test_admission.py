@@ -23,14 +23,14 @@ from kubewright.webhook.admission import admit
 from kubewright.webhook.review import encode_response, read_review
 
 
-class Room(Spec):
+class Suite(Spec):
     name: str = ""
     beds: int | None = None
 
 
 class HotelSpec(Spec):
     stars: int = 1
-    rooms: list[Room] | None = None
+    suites: list[Suite] | None = None
 
 
 class HotelStatus(Status):
@@ -87,26 +87,26 @@ def patched(obj: dict[str, Any], response: dict[str, Any]) -> Any:
 
 async def test_what_a_defaulter_changes_becomes_a_patch() -> None:
     def fill(obj: Hotel) -> None:
-        obj.spec.rooms = [*(obj.spec.rooms or []), Room(name="101")]
+        obj.spec.suites = [*(obj.spec.suites or []), Suite(name="101")]
 
     before = hotel(stars=5)
     assert patched(before, await ask(Defaulter(Hotel, fill), review(before)))["spec"] == {
         "stars": 5,
-        "rooms": [{"name": "101"}],
+        "suites": [{"name": "101"}],
     }
 
 
 async def test_a_defaulter_keeps_fields_that_its_type_does_not_know() -> None:
     async def fill(obj: Hotel) -> None:
-        assert obj.spec.rooms is not None
-        obj.spec.rooms[0].beds = 2
+        assert obj.spec.suites is not None
+        obj.spec.suites[0].beds = 2
 
-    before = hotel(stars=5, rooms=[{"name": "101", "view": "sea"}], pool={"deep": True})
+    before = hotel(stars=5, suites=[{"name": "101", "view": "sea"}], pool={"deep": True})
     before["extra"] = 1
     after = patched(before, await ask(Defaulter(Hotel, fill), review(before)))
     assert after["spec"] == {
         "stars": 5,
-        "rooms": [{"name": "101", "view": "sea", "beds": 2}],
+        "suites": [{"name": "101", "view": "sea", "beds": 2}],
         "pool": {"deep": True},
     }
     assert after["extra"] == 1
@@ -133,17 +133,17 @@ async def test_a_deletion_has_nothing_to_default() -> None:
     assert response["allowed"]
 
 
-async def test_field_errors_become_causes_of_one_refusal() -> None:
+async def test_field_errors_become_causes_of_one_status() -> None:
     def check(new: Hotel, old: Hotel | None) -> Iterable[FieldError]:
         yield FieldError.invalid("spec.stars", new.spec.stars, "at most 5")
-        yield FieldError.required("spec.rooms", "a hotel has rooms")
+        yield FieldError.required("spec.suites", "a hotel has suites")
 
     response = await ask(Validator(Hotel, check), review(hotel(stars=9)))
     assert not response["allowed"]
     status = response["status"]
     assert (status["code"], status["reason"]) == (422, "Invalid")
     assert status["message"].startswith('Hotel.webhook.example.com "ritz" is invalid: [')
-    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.stars", "spec.rooms"]
+    assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.stars", "spec.suites"]
 
 
 async def test_a_validator_sees_old_and_new_and_only_its_operations() -> None:
@@ -162,12 +162,12 @@ async def test_a_validator_sees_old_and_new_and_only_its_operations() -> None:
     assert seen == [(2, 1), (None, 2)]
 
 
-@pytest.mark.parametrize("answered", [False, True, "no", ["no"], [FieldError.required("spec"), 3]])
-async def test_what_is_no_field_error_lets_nothing_through(answered: Any) -> None:
+@pytest.mark.parametrize("returned", [False, True, "no", ["no"], [FieldError.required("spec"), 3]])
+async def test_invalid_return_values_reject_the_request(returned: Any) -> None:
     with pytest.raises(
         TypeError, match="must return or yield FieldErrors, return None or raise Denied, not "
     ):
-        await ask(Validator(Hotel, lambda new, old: answered), review(hotel()))
+        await ask(Validator(Hotel, lambda new, old: returned), review(hotel()))
 
 
 async def test_a_single_field_error_is_enough() -> None:
@@ -176,7 +176,7 @@ async def test_a_single_field_error_is_enough() -> None:
     assert reply["status"]["details"]["causes"][0]["field"] == "spec.stars"
 
 
-async def test_a_defaulter_that_answers_with_something_else_is_told() -> None:
+async def test_defaulter_with_invalid_return_value() -> None:
     with pytest.raises(TypeError, match="must modify the object or return one, not bool"):
         await ask(Defaulter(Hotel, lambda obj: True), review(hotel()))
 
@@ -190,7 +190,7 @@ async def test_denied_says_why() -> None:
     assert response["status"]["code"] == 403
 
 
-async def test_an_object_of_another_shape_is_refused_with_its_reason() -> None:
+async def test_object_of_another_type_is_rejected_with_the_reason() -> None:
     response = await ask(Validator(Hotel, lambda new, old: ()), review(hotel(stars="many")))
     assert not response["allowed"]
     assert "stars" in response["status"]["message"]
@@ -202,7 +202,7 @@ async def test_a_defaulter_leaves_an_object_of_another_shape_to_the_schema() -> 
     assert response == {"uid": "u-1", "allowed": True}
 
 
-async def test_raw_handlers_answer_as_they_like() -> None:
+async def test_raw_handlers_return_any_response() -> None:
     async def handler(request: AdmissionRequest) -> AdmissionResponse:
         assert request.raw is not None
         return AdmissionResponse(audit_annotations={"seen": request.operation})
@@ -221,12 +221,12 @@ async def test_raw_handlers_answer_as_they_like() -> None:
         (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}', "no request"),
     ],
 )
-def test_what_is_not_a_review_is_refused(body: bytes, complaint: str) -> None:
+def test_malformed_reviews_are_rejected(body: bytes, complaint: str) -> None:
     with pytest.raises(InvalidReviewError, match=complaint):
         read_review(body)
 
 
-def test_v1beta1_is_answered_in_v1beta1() -> None:
+def test_v1beta1_review_returns_v1beta1() -> None:
     body = review(hotel()).replace(b"admission.k8s.io/v1", b"admission.k8s.io/v1beta1")
     reply = json.loads(encode_response(read_review(body), AdmissionResponse()))
     assert reply["apiVersion"] == "admission.k8s.io/v1beta1"

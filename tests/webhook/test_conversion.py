@@ -120,7 +120,7 @@ def test_a_converter_that_crashes_says_so(converter: Converter) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"kind":"ConversionReview","apiVersion":"v1"}'])
-def test_what_is_not_a_review_is_refused(converter: Converter, body: bytes) -> None:
+def test_malformed_reviews_are_rejected(converter: Converter, body: bytes) -> None:
     with pytest.raises(InvalidReviewError):
         ConversionHandler().convert_review(body)
 

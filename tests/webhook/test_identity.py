@@ -75,7 +75,7 @@ async def test_access_is_allowed_denied_or_left_to_others() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"kind":"Pod","apiVersion":"v1"}'])
-async def test_what_is_not_a_review_is_refused(body: bytes) -> None:
+async def test_malformed_reviews_are_rejected(body: bytes) -> None:
     for endpoint in (TokenReviewer(lambda token: None), AccessReviewer(lambda request: True)):
         with pytest.raises(InvalidReviewError, match="Review"):
             await endpoint(body)

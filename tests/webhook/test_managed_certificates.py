@@ -139,7 +139,7 @@ async def test_other_hosts_need_another_certificate(client: Client) -> None:
     assert (await stored(client))["tls.crt"] != before["tls.crt"]
 
 
-async def test_a_configuration_that_comes_later_is_told_soon(client: Client) -> None:
+async def test_later_configuration_gets_the_ca_bundle(client: Client) -> None:
     raw = (await client.get(CONFIGURATION, "checks")).raw
     await client.delete(CONFIGURATION, "checks")
     certificates = managed(client, Clock())

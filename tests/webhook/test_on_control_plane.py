@@ -122,9 +122,9 @@ async def test_failures_follow_the_policy_and_denials_do_not(
 ) -> None:
     async with running(server) as url:
         await register(client, f"{url}{path}", server, policy)
-        answer = await create(client)
+        response = await create(client)
     for words in outcome:
-        assert words in answer
+        assert words in response
 
 
 @pytest.mark.parametrize(

@@ -29,19 +29,19 @@ def same_label(pod: Pod, node: Node) -> bool | str:
 async def test_filter_keeps_nodes_and_says_why_others_fail() -> None:
     extender = SchedulerExtender(filter=same_label)
     body = json.dumps({"Pod": POD, "Nodes": NODES, "NodeNames": None}).encode()
-    answer = json.loads(await extender.handle_filter(body))
-    assert [node["metadata"]["name"] for node in answer["Nodes"]["items"]] == ["a"]
-    assert answer["FailedNodes"] == {"b": "no gpu here"}
-    assert answer["Error"] == ""
+    response = json.loads(await extender.handle_filter(body))
+    assert [node["metadata"]["name"] for node in response["Nodes"]["items"]] == ["a"]
+    assert response["FailedNodes"] == {"b": "no gpu here"}
+    assert response["Error"] == ""
 
 
-async def test_names_are_answered_with_names() -> None:
+async def test_node_names_in_request_and_response() -> None:
     extender = SchedulerExtender(filter=lambda pod, node: node != "b")
-    answer = json.loads(
+    response = json.loads(
         await extender.handle_filter(json.dumps({"Pod": POD, "NodeNames": ["a", "b"]}).encode())
     )
-    assert answer["NodeNames"] == ["a"]
-    assert "Nodes" not in answer
+    assert response["NodeNames"] == ["a"]
+    assert "Nodes" not in response
 
 
 async def test_prioritize_scores_from_0_to_10() -> None:
@@ -58,12 +58,12 @@ async def test_prioritize_scores_from_0_to_10() -> None:
         await extender.handle_prioritize(json.dumps({"Pod": POD, "NodeNames": ["c"]}).encode())
 
 
-async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
+async def test_bind_returns_the_error() -> None:
     bound: list[ExtenderBinding] = []
 
     def bind(binding: ExtenderBinding) -> None:
         if binding.node == "full":
-            raise RuntimeError("no room")
+            raise RuntimeError("no capacity")
         bound.append(binding)
 
     extender = SchedulerExtender(bind=bind)
@@ -71,7 +71,7 @@ async def test_bind_tells_the_scheduler_what_went_wrong() -> None:
     assert json.loads(await extender.handle_bind(json.dumps(good).encode())) == {"Error": ""}
     assert bound == [ExtenderBinding("p", "d", "u", "a")]
     bad = json.dumps({**good, "Node": "full"}).encode()
-    assert json.loads(await extender.handle_bind(bad)) == {"Error": "RuntimeError: no room"}
+    assert json.loads(await extender.handle_bind(bad)) == {"Error": "RuntimeError: no capacity"}
 
 
 async def test_only_what_it_can_do_is_served() -> None:
@@ -81,7 +81,7 @@ async def test_only_what_it_can_do_is_served() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b'{"Pod":{}}'])
-async def test_other_bodies_are_refused(body: bytes) -> None:
+async def test_other_bodies_are_rejected(body: bytes) -> None:
     with pytest.raises(InvalidReviewError):
         await SchedulerExtender(filter=same_label).handle_filter(body)
 

@@ -78,14 +78,14 @@ async def post(url: str, body: Any, certificates: SelfSignedCertificates) -> tup
         return response.status, await response.text()
 
 
-async def test_a_review_is_answered(server: WebhookServer, certificates: SelfSignedCertificates) -> None:
+async def test_review(server: WebhookServer, certificates: SelfSignedCertificates) -> None:
     async with running(server) as url:
         status, text = await post(f"{url}/allow", REVIEW, certificates)
     assert status == 200
     assert json.loads(text)["response"] == {"uid": "1", "allowed": True, "warnings": ["seen"]}
 
 
-async def test_mistakes_are_told_apart(
+async def test_error_responses(
     server: WebhookServer, certificates: SelfSignedCertificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(server) as url:

@@ -1,4 +1,4 @@
-"""What is filled in and what is refused when a CronJob is written, in either version."""
+"""Defaulting and validating webhooks of both versions of CronJob."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class ResourceEvent:
 
     @property
     def old_object(self) -> Object | None:
-        """The previous state; `None` if there was none or it is not known."""
+        """The previous state; `None` for new objects and if it is not known."""
         if self._old is None or self.old_metadata is None or self._new is None:
             return None
         return decode_object(self._old, self.old_metadata.revision)

@@ -152,7 +152,7 @@ class Storage(ABC):
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         """Return the keys with a prefix, in order, from `start` (a key, inclusive) on.
 
-        `limit` 0 is no limit. `revision` 0 is the current one.
+        `limit` 0 means unlimited, `revision` 0 the current revision.
         """
 
     @abstractmethod

@@ -15,7 +15,7 @@ CHUNK = 512
 
 
 def prefix_end(prefix: str) -> str | None:
-    """Return the smallest text above all texts with a prefix; `None` if there is none."""
+    """Return the smallest string above all strings with a prefix; `None` if no such string exists."""
     for index in range(len(prefix) - 1, -1, -1):
         if prefix[index] != "\U0010ffff":
             return prefix[:index] + chr(ord(prefix[index]) + 1)

@@ -17,7 +17,7 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Cluster:
-    """What a test needs of a control plane."""
+    """A control plane and a client, with short methods for tests."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -25,7 +25,7 @@ class Cluster:
         self.core = "/api/v1/namespaces/ns"
 
     async def policy(self, kind: str, name: str, spec: Object, binding: Object | None = None) -> None:
-        """Create a policy and, if asked for, a binding of it."""
+        """Create a policy and, unless `binding` is None, its binding."""
         plural = {"Validating": "validatingadmissionpolicies", "Mutating": "mutatingadmissionpolicies"}[kind]
         metadata = {"name": name}
         version = "admissionregistration.k8s.io/v1"
@@ -67,7 +67,7 @@ class Cluster:
         )
 
     async def make(self, path: str, kind: str, name: str, **rest: Any) -> Object:
-        """Create anything."""
+        """Create an object."""
         group = path.split("/apis/")[1].split("/")[0:2] if path.startswith("/apis/") else ["v1"]
         body = {"apiVersion": "/".join(group), "kind": kind, "metadata": {"name": name}, **rest}
         return await self.client.create(path, body)

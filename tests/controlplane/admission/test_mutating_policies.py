@@ -1,4 +1,4 @@
-"""Policies that change what is written."""
+"""Mutating admission policies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def mutating(
     await cluster.policy("Mutating", name, {**base, **spec}, {})
 
 
-async def test_configurations_and_patches_see_what_came_before(cluster: Any) -> None:
+async def test_mutations_see_the_results_of_earlier_ones(cluster: Any) -> None:
     await mutating(
         cluster,
         "p",
@@ -81,13 +81,13 @@ async def test_atomic_values_cannot_be_configured(cluster: Any) -> None:
         apply("Object{spec: Object.spec{nodeSelector: {'a': 'b'}}}"),
         constraints=PODS,
     )
-    with pytest.raises(APIError) as refused:
+    with pytest.raises(APIError) as excinfo:
         await cluster.pod("a")
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         "policy 'p' with binding 'p' denied request: error applying patch: invalid ApplyConfiguration: "
         "may not mutate atomic arrays, maps or structs: .spec.nodeSelector"
     )
-    assert refused.value.status_reason == "Invalid"
+    assert excinfo.value.status_reason == "Invalid"
 
 
 async def test_a_failed_test_leaves_the_object(cluster: Any) -> None:
@@ -124,7 +124,7 @@ async def test_conditions_and_variables(cluster: Any) -> None:
     assert "labels" not in (await cluster.config_map("skip"))["metadata"]
 
 
-async def test_policies_run_again_if_they_ask_for_it(cluster: Any) -> None:
+async def test_reinvocation_policy(cluster: Any) -> None:
     count = apply(
         "Object{metadata: Object.metadata{annotations: "
         "{'seen': string(object.?metadata.labels.orValue({}).size())}}}"
@@ -136,7 +136,7 @@ async def test_policies_run_again_if_they_ask_for_it(cluster: Any) -> None:
     assert made["metadata"]["annotations"] == {"seen": "1"}
 
 
-async def test_object_literals_belong_to_their_fields(cluster: Any) -> None:
+async def test_types_of_object_literals(cluster: Any) -> None:
     await mutating(cluster, "p", apply("Object{metadata: Object.spec{labels: {'a': 'b'}}}"))
     with pytest.raises(APIError, match=r'type mismatch: unexpected type name "Object.spec", expected'):
         await cluster.config_map("a")
@@ -148,7 +148,7 @@ async def test_patches_cannot_add_unknown_fields(cluster: Any) -> None:
         await cluster.config_map("a")
 
 
-async def test_of_several_mutations_those_that_work_count_if_failures_are_ignored(cluster: Any) -> None:
+async def test_failed_mutations_are_skipped_with_failure_policy_ignore(cluster: Any) -> None:
     await mutating(
         cluster,
         "p",
@@ -174,7 +174,7 @@ async def test_of_several_mutations_those_that_work_count_if_failures_are_ignore
         ("[JSONPatch{op: 'add', value: 'y'}]", 'add operation does not apply: doc is missing path: ""'),
     ],
 )
-async def test_patches_that_make_no_object(cluster: Any, expression: str, message: str) -> None:
+async def test_patches_with_invalid_results(cluster: Any, expression: str, message: str) -> None:
     await mutating(cluster, "p", patch(expression))
     with pytest.raises(APIError, match=message):
         await cluster.config_map("a", {"a": "b"})

@@ -1,4 +1,4 @@
-"""Plug-ins that look at nodes and storage classes: topology labels, resizes of pods and of claims."""
+"""Admission plug-ins that read nodes and storage classes: topology labels, resizes of pods and claims."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def container(cpu: str, name: str = "c") -> dict[str, Any]:
     return {"name": name, "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "10Mi"}}}
 
 
-async def test_pods_carry_the_zone_of_their_node(cluster: Any) -> None:
+async def test_topology_labels_are_copied_to_pods(cluster: Any) -> None:
     await node(cluster, "n", topology_kubernetes_io__zone="z", topology_kubernetes_io__region="r", rack="7")
     made = await cluster.pod("named", spec={"nodeName": "n"}, labels={ZONE: "mine", "app": "a"})
     assert made["metadata"]["labels"] == {ZONE: "z", REGION: "r", "app": "a"}
@@ -49,32 +49,32 @@ async def test_pods_carry_the_zone_of_their_node(cluster: Any) -> None:
         "metadata": {"name": "bound", "labels": {"extra": "1", REGION: "wrong"}},
         "target": {"kind": "Node", "name": "n"},
     }
-    answer = await cluster.send("POST", f"{cluster.core}/pods/bound/binding", json.dumps(binding).encode())
-    assert answer.status == 201
+    response = await cluster.send("POST", f"{cluster.core}/pods/bound/binding", json.dumps(binding).encode())
+    assert response.status == 201
     bound = await cluster.client.get(f"{cluster.core}/pods/bound")
     assert bound["metadata"]["labels"] == {ZONE: "z", REGION: "r", "extra": "1"}
 
 
-async def test_a_pod_cannot_outgrow_its_node(cluster: Any) -> None:
+async def test_resize_beyond_node_capacity_is_rejected(cluster: Any) -> None:
     await node(cluster, "n")
     await cluster.pod("p", spec={"nodeName": "n", "containers": [container("100m")]})
     assert (await resize(cluster, "p", containers=[container("2")]))["metadata"]["generation"] == 2
-    with pytest.raises(Forbidden) as refused:
+    with pytest.raises(Forbidden) as excinfo:
         await resize(cluster, "p", containers=[container("2001m")])
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         'pods "p" is forbidden: node didn\'t have enough allocatable resources: '
         "cpu, requested: 2001, allocatable: 2000"
     )
-    assert refused.value.causes == [{"reason": "NodeCapacity"}]
+    assert excinfo.value.causes == [{"reason": "NodeCapacity"}]
 
 
-async def test_only_linux_nodes_that_exist_resize(cluster: Any) -> None:
+async def test_resize_requires_a_linux_node(cluster: Any) -> None:
     await node(cluster, "w", kubernetes_io__os="windows")
     for name, where in (("p", "w"), ("q", "ghost"), ("free", "")):
         await cluster.pod(name, spec={"nodeName": where, "containers": [container("100m")]})
-    with pytest.raises(Forbidden, match='only supported on linux nodes, node "w" is "windows"') as refused:
+    with pytest.raises(Forbidden, match='only supported on linux nodes, node "w" is "windows"') as excinfo:
         await resize(cluster, "p", containers=[container("200m")])
-    assert refused.value.causes == [{"reason": "UnsupportedPlatform"}]
+    assert excinfo.value.causes == [{"reason": "UnsupportedPlatform"}]
     with pytest.raises(Forbidden, match='node "ghost" not found'):
         await resize(cluster, "q", containers=[container("200m")])
     assert (await resize(cluster, "free", containers=[container("9")]))["metadata"]["generation"] == 2
@@ -82,7 +82,7 @@ async def test_only_linux_nodes_that_exist_resize(cluster: Any) -> None:
     assert unchanged["metadata"]["generation"] == 1
 
 
-async def test_some_changes_need_a_kubelet_that_declares_them(cluster: Any) -> None:
+async def test_changes_that_require_node_declared_features(cluster: Any) -> None:
     whole, early = "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"
     await node(cluster, "old")
     await node(cluster, "new", whole, early)
@@ -90,9 +90,9 @@ async def test_some_changes_need_a_kubelet_that_declares_them(cluster: Any) -> N
     change = {"initContainers": [container("200m", "i")], "resources": {"requests": {"cpu": "300m"}}}
     for name in ("old", "new"):
         await cluster.pod(name, spec={**spec, "nodeName": name})
-    with pytest.raises(Forbidden) as refused:
+    with pytest.raises(Forbidden) as excinfo:
         await resize(cluster, "old", **change)
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         f'pods "old" is forbidden: pod update requires features {whole}, {early} which are not available on '
         'node "old"'
     )
@@ -101,7 +101,7 @@ async def test_some_changes_need_a_kubelet_that_declares_them(cluster: Any) -> N
     assert changed["resources"]["requests"]["cpu"] == "300m"
 
 
-async def test_claims_grow_where_their_class_lets_them(cluster: Any) -> None:
+async def test_claim_resize_requires_allow_volume_expansion(cluster: Any) -> None:
     classes = "/apis/storage.k8s.io/v1/storageclasses"
     await cluster.make(classes, "StorageClass", "grows", provisioner="x/y", allowVolumeExpansion=True)
     await cluster.make(classes, "StorageClass", "fixed", provisioner="x/y")
@@ -116,9 +116,9 @@ async def test_claims_grow_where_their_class_lets_them(cluster: Any) -> None:
     grown = await cluster.client.merge(f"{claims}/grows", more)
     assert grown["spec"]["resources"]["requests"] == {"storage": "2Gi"}
     for name in ("fixed", "missing"):
-        with pytest.raises(Forbidden) as refused:
+        with pytest.raises(Forbidden) as excinfo:
             await cluster.client.merge(f"{claims}/{name}", more)
-        assert refused.value.message == (
+        assert excinfo.value.message == (
             f'persistentvolumeclaims "{name}" is forbidden: only dynamically provisioned pvc can be resized'
             " and the storageclass that provisions the pvc must support resize"
         )
@@ -137,12 +137,12 @@ async def test_claims_grow_where_their_class_lets_them(cluster: Any) -> None:
         ),
     ],
 )
-def test_plugins_are_named_as_kubernetes_does(settings: dict[str, Any], complaint: str) -> None:
+def test_plugin_names(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         ControlPlane(port=None, **settings)
 
 
-async def test_each_plugin_can_be_switched_off() -> None:
+async def test_each_plugin_can_be_disabled() -> None:
     names = ORDER
     check_names(enable=(), disable=[*names, "AlwaysDeny", "PodGroupProtection"])
     async with ControlPlane(port=None) as plane:

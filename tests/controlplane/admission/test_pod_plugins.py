@@ -1,4 +1,4 @@
-"""What happens to pods on their way in."""
+"""Admission plug-ins for pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kubewright.api.errors import Forbidden
 
 
-async def test_a_pod_runs_as_a_service_account_with_a_token(cluster: Any) -> None:
+async def test_default_service_account_and_token_volume(cluster: Any) -> None:
     made = (await cluster.pod("a"))["spec"]
     assert made["serviceAccountName"] == "default"
     (volume,) = made["volumes"]
@@ -23,20 +23,20 @@ async def test_a_pod_runs_as_a_service_account_with_a_token(cluster: Any) -> Non
     assert mount["name"] == volume["name"]
 
 
-async def test_a_token_may_be_declined(cluster: Any) -> None:
+async def test_automount_can_be_disabled(cluster: Any) -> None:
     made = await cluster.pod("a", spec={"automountServiceAccountToken": False})
     assert "volumes" not in made["spec"]
 
 
-async def test_an_account_that_does_not_exist_is_refused(cluster: Any) -> None:
-    with pytest.raises(Forbidden) as refused:
+async def test_missing_service_account_is_rejected(cluster: Any) -> None:
+    with pytest.raises(Forbidden) as excinfo:
         await cluster.pod("a", spec={"serviceAccountName": "ghost"})
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         'pods "a" is forbidden: error looking up service account ns/ghost: serviceaccount "ghost" not found'
     )
 
 
-async def test_pull_secrets_come_from_the_account(cluster: Any) -> None:
+async def test_image_pull_secrets_of_the_service_account(cluster: Any) -> None:
     body = {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "registry"}]}
     await cluster.client.create(
         f"{cluster.core}/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", **body}
@@ -45,7 +45,7 @@ async def test_pull_secrets_come_from_the_account(cluster: Any) -> None:
     assert made["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
-async def test_tolerations_and_priority_are_filled_in(cluster: Any) -> None:
+async def test_default_tolerations_and_priority(cluster: Any) -> None:
     spec = (await cluster.pod("a"))["spec"]
     keys = [(each["key"], each["tolerationSeconds"]) for each in spec["tolerations"]]
     assert keys == [("node.kubernetes.io/not-ready", 300), ("node.kubernetes.io/unreachable", 300)]
@@ -67,7 +67,7 @@ async def test_priority_classes(cluster: Any) -> None:
         await cluster.make(path, "PriorityClass", "second", value=20, globalDefault=True)
 
 
-async def test_limit_ranges_default_and_bound(cluster: Any) -> None:
+async def test_limit_ranges(cluster: Any) -> None:
     limits = [
         {
             "type": "Container",
@@ -106,7 +106,7 @@ async def test_runtime_classes(cluster: Any) -> None:
         await cluster.pod("b", spec={"runtimeClassName": "none"})
 
 
-async def test_storage_is_protected_and_gets_a_class(cluster: Any) -> None:
+async def test_default_storage_class_and_protection_finalizers(cluster: Any) -> None:
     await cluster.client.create(
         "/apis/storage.k8s.io/v1/storageclasses",
         {
@@ -140,17 +140,17 @@ async def test_pod_security_levels(cluster: Any) -> None:
     privileged = {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]}
     await cluster.pod("before", spec=privileged)
     await cluster.client.merge(path, {"metadata": {"labels": {f"{label}enforce": "baseline"}}})
-    with pytest.raises(Forbidden) as refused:
+    with pytest.raises(Forbidden) as excinfo:
         await cluster.pod("a", spec=privileged)
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         'pods "a" is forbidden: violates PodSecurity "baseline:latest": '
         'privileged (container "c" must not set securityContext.privileged=true)'
     )
     await cluster.pod("plain")
     await cluster.client.merge(path, {"metadata": {"labels": {f"{label}enforce": "restricted"}}})
-    with pytest.raises(Forbidden) as refused:
+    with pytest.raises(Forbidden) as excinfo:
         await cluster.pod("b")
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         'pods "b" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false '
         '(container "c" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities '
         '(container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or '

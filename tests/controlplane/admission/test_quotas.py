@@ -1,4 +1,4 @@
-"""What a namespace may use."""
+"""Resource quotas and limit ranges."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ async def test_objects_are_counted(cluster: Any) -> None:
     await quota(cluster, {"count/configmaps": "3", "secrets": "1"})
     assert await used(cluster) == {"count/configmaps": "2", "secrets": "0"}
     await cluster.config_map("third")
-    with pytest.raises(Forbidden) as refused:
+    with pytest.raises(Forbidden) as excinfo:
         await cluster.config_map("fourth")
-    assert refused.value.message == (
+    assert excinfo.value.message == (
         'configmaps "fourth" is forbidden: exceeded quota: q, requested: count/configmaps=1, '
         "used: count/configmaps=3, limited: count/configmaps=3"
     )
@@ -39,7 +39,7 @@ async def test_objects_are_counted(cluster: Any) -> None:
     await cluster.config_map("fourth")
 
 
-async def test_pods_are_charged_for_what_they_request(cluster: Any) -> None:
+async def test_requests_of_pods_count_against_the_quota(cluster: Any) -> None:
     await quota(cluster, {"requests.cpu": "1", "pods": "10"})
     await cluster.pod("a", spec=sized("600m"))
     assert await used(cluster) == {"requests.cpu": "600m", "pods": "1"}
@@ -52,7 +52,7 @@ async def test_pods_are_charged_for_what_they_request(cluster: Any) -> None:
     assert await used(cluster) == {"requests.cpu": "600m", "pods": "1"}
 
 
-async def test_scopes_choose_pods(cluster: Any) -> None:
+async def test_quota_scopes(cluster: Any) -> None:
     await quota(cluster, {"pods": "1"}, scopes=["BestEffort"])
     await cluster.pod("sized", spec=sized("1"))
     await cluster.pod("a")
@@ -60,7 +60,7 @@ async def test_scopes_choose_pods(cluster: Any) -> None:
         await cluster.pod("b")
 
 
-async def test_many_at_once_do_not_exceed_a_quota(cluster: Any) -> None:
+async def test_concurrent_creates_do_not_exceed_a_quota(cluster: Any) -> None:
     await quota(cluster, {"count/secrets": "4"})
     results = await asyncio.gather(
         *(cluster.make(f"{cluster.core}/secrets", "Secret", f"s{number}") for number in range(10)),
@@ -71,7 +71,7 @@ async def test_many_at_once_do_not_exceed_a_quota(cluster: Any) -> None:
     assert await used(cluster) == {"count/secrets": "4"}
 
 
-async def test_dry_runs_are_checked_but_not_charged(cluster: Any) -> None:
+async def test_dry_runs_are_checked_but_not_counted(cluster: Any) -> None:
     await quota(cluster, {"count/secrets": "1"})
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
     for _ in range(2):

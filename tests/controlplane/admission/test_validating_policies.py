@@ -1,4 +1,4 @@
-"""Policies that refuse, warn and audit."""
+"""Validating admission policies: deny, warn and audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_a_policy_without_a_binding_does_nothing(cluster: Any) -> None:
     await cluster.config_map("a")
 
 
-async def test_denials_carry_message_reason_and_code(cluster: Any) -> None:
+async def test_message_reason_and_code_of_denials(cluster: Any) -> None:
     validations = [
         {"expression": "object.metadata.name != 'plain'"},
         {"expression": "object.metadata.name != 'told'", "message": "told so"},
@@ -55,14 +55,14 @@ async def test_denials_carry_message_reason_and_code(cluster: Any) -> None:
         ("fallback", RequestEntityTooLarge, 413, "in one line"),
     ]
     for name, kind, code, message in cases:
-        with pytest.raises(kind) as refused:
+        with pytest.raises(kind) as excinfo:
             await cluster.config_map(name)
-        assert refused.value.status_code == code
-        assert refused.value.message == f'configmaps "{name}" is forbidden: {who}{message}'
-        assert refused.value.causes == [{"message": who + message}]
+        assert excinfo.value.status_code == code
+        assert excinfo.value.message == f'configmaps "{name}" is forbidden: {who}{message}'
+        assert excinfo.value.causes == [{"message": who + message}]
 
 
-async def test_warnings_and_audit_let_pass(cluster: Any) -> None:
+async def test_warn_and_audit_actions_allow_the_request(cluster: Any) -> None:
     await cluster.policy(
         "Validating",
         "p",
@@ -83,7 +83,7 @@ async def test_warnings_and_audit_let_pass(cluster: Any) -> None:
     ]
 
 
-async def test_selectors_conditions_and_names_narrow_a_policy(cluster: Any) -> None:
+async def test_match_constraints_of_policies(cluster: Any) -> None:
     constraints = {
         **CONFIG_MAPS,
         "objectSelector": {"matchLabels": {"checked": "yes"}},
@@ -119,7 +119,7 @@ async def test_selectors_conditions_and_names_narrow_a_policy(cluster: Any) -> N
     await cluster.client.create("/api/v1/namespaces/default/configmaps", other)
 
 
-async def test_old_objects_deletions_and_namespaces_can_be_seen(cluster: Any) -> None:
+async def test_expression_variables(cluster: Any) -> None:
     await cluster.policy(
         "Validating",
         "p",
@@ -156,11 +156,11 @@ async def test_errors_follow_the_failure_policy(cluster: Any) -> None:
     )
     await cluster.config_map("a", {})
     await cluster.policy("Validating", "q", spec, {"validationActions": ["Deny"]})
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as excinfo:
         await cluster.config_map("b", {"k": "v"})
     assert (
         "expression 'object.data.missing == 'x'' resulted in error: no such key: missing"
-        in refused.value.message
+        in excinfo.value.message
     )
 
 
@@ -222,7 +222,7 @@ async def test_parameters_by_name(cluster: Any, action: str) -> None:
     await cluster.make(secrets, "Secret", "longer")
 
 
-async def test_parameters_by_selector_have_to_agree_all(cluster: Any) -> None:
+async def test_parameters_by_selector_must_all_validate(cluster: Any) -> None:
     await cluster.policy(
         "Validating",
         "p",
@@ -252,7 +252,7 @@ async def test_parameters_by_selector_have_to_agree_all(cluster: Any) -> None:
     await cluster.make(f"{cluster.core}/secrets", "Secret", "z")
 
 
-async def test_expressions_may_ask_what_the_user_may_do(cluster: Any) -> None:
+async def test_authorizer_in_expressions(cluster: Any) -> None:
     await cluster.policy(
         "Validating",
         "p",
@@ -285,7 +285,7 @@ async def test_expressions_may_ask_what_the_user_may_do(cluster: Any) -> None:
             subjects=[subject],
             roleRef={**reference, "name": user},
         )
-    answers = {}
+    codes = {}
     for user in ("jane", "joe"):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": user}}
         made = await cluster.send(
@@ -294,11 +294,11 @@ async def test_expressions_may_ask_what_the_user_may_do(cluster: Any) -> None:
             json.dumps(body).encode(),
             user=User(user, ("system:authenticated",)),
         )
-        answers[user] = made.status
-    assert answers == {"jane": 201, "joe": 422}
+        codes[user] = made.status
+    assert codes == {"jane": 201, "joe": 422}
 
 
-async def test_policies_cannot_lock_themselves_in(cluster: Any) -> None:
+async def test_policies_do_not_apply_to_admission_objects(cluster: Any) -> None:
     everything = {
         "resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]
     }
@@ -314,7 +314,7 @@ async def test_policies_cannot_lock_themselves_in(cluster: Any) -> None:
     await cluster.config_map("a")
 
 
-async def test_the_status_warns_of_fields_that_a_kind_does_not_have(cluster: Any) -> None:
+async def test_type_checking_warnings_in_the_status(cluster: Any) -> None:
     constraints = {
         "resourceRules": [
             {

@@ -43,23 +43,23 @@ async def whoami(asked: Any) -> dict[str, Any]:
 
 
 async def echo(asked: Any) -> HTTPResponse:
-    async def conversation(socket: Any) -> None:
+    async def handle_socket(socket: Any) -> None:
         await socket.send(asked.request.headers.get("Sec-WebSocket-Protocol", ""))
         while (message := await socket.receive()) is not None:
             await socket.send(message)
 
-    return HTTPResponse(websocket=conversation, protocols=("echo",))
+    return HTTPResponse(websocket=handle_socket, protocols=("echo",))
 
 
 async def shell(asked: Any) -> HTTPResponse:
-    """Speaks a protocol of its own: upper case."""
-    if asked.request.headers.get("X-Refuse"):
+    """A tunnel handler that returns its input in upper case."""
+    if asked.request.headers.get("X-Deny"):
         raise Forbidden("not today")
     if asked.request.headers.get("Upgrade", "").lower() != "spdy/3.1":
         return HTTPResponse(400, b"upgrade request required")
     who = asked.request.user.name
 
-    async def conversation(tunnel: Any) -> None:
+    async def handle_tunnel(tunnel: Any) -> None:
         await tunnel.send(f"hello {who}\n".encode())
         while data := await tunnel.receive():
             await tunnel.send(data.upper())
@@ -71,7 +71,7 @@ async def shell(asked: Any) -> HTTPResponse:
         "Upgrade": "SPDY/3.1",
         "X-Stream-Protocol-Version": asked.request.headers.get("X-Stream-Protocol-Version", ""),
     }
-    return HTTPResponse(101, headers=headers, tunnel=conversation)
+    return HTTPResponse(101, headers=headers, tunnel=handle_tunnel)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def plane() -> AsyncIterator[ControlPlane]:
 
 @pytest.fixture
 async def toy(plane: ControlPlane) -> AsyncIterator[HTTPServer]:
-    """A server that believes the control plane's front proxy and nobody else."""
+    """A server that authenticates only the front proxy of the control plane."""
     assert plane.front_proxy is not None
     proxy = plane.front_proxy
     server = APIServer(
@@ -167,7 +167,7 @@ async def aggregated(plane: ControlPlane, toy: HTTPServer, client: PathClient) -
     return client
 
 
-async def test_objects_of_another_server_are_served(aggregated: PathClient) -> None:
+async def test_objects_of_the_extension_server_are_served(aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     toy = {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}}
     made = await aggregated.create(path, toy)
@@ -178,7 +178,9 @@ async def test_objects_of_another_server_are_served(aggregated: PathClient) -> N
         await aggregated.get(f"{path}/bear")
 
 
-async def test_the_other_server_knows_who_asks(plane: ControlPlane, aggregated: PathClient) -> None:
+async def test_identity_is_forwarded_to_the_extension_server(
+    plane: ControlPlane, aggregated: PathClient
+) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
     user = User("jane", ("system:masters", "people"), "1", {"example.com/floor": ("2",)})
@@ -201,7 +203,7 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def test_watches_stream(plane: ControlPlane, aggregated: PathClient) -> None:
+async def test_watches_are_proxied(plane: ControlPlane, aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     response = await plane.server.handle(HTTPRequest("GET", path, query="watch=1", user=SYSTEM))
     assert response.status == 200
@@ -213,7 +215,7 @@ async def test_watches_stream(plane: ControlPlane, aggregated: PathClient) -> No
     await response.stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_websockets_pass_through(plane: ControlPlane, aggregated: PathClient) -> None:
+async def test_websockets_are_proxied(plane: ControlPlane, aggregated: PathClient) -> None:
     path = f"/apis/{GROUP}/v1/namespaces/default/toys"
     await aggregated.create(path, {"apiVersion": f"{GROUP}/v1", "kind": "Toy", "metadata": {"name": "bear"}})
     context = ssl.create_default_context(cadata=plane.ca.decode())
@@ -254,7 +256,7 @@ async def test_websockets_pass_through(plane: ControlPlane, aggregated: PathClie
             assert (await socket.receive()).data == b"hello"
 
 
-async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggregated: PathClient) -> None:
+async def test_discovery_and_openapi_are_merged(plane: ControlPlane, aggregated: PathClient) -> None:
     groups = {group["name"]: group for group in (await aggregated.get("/apis"))["groups"]}
     assert groups[GROUP]["preferredVersion"]["groupVersion"] == f"{GROUP}/v1"
     assert "apps" in groups
@@ -274,7 +276,7 @@ async def test_discovery_and_openapi_are_put_together(plane: ControlPlane, aggre
     assert document.status == 200
 
 
-async def test_a_server_that_goes_away_is_unavailable_and_stale(
+async def test_stopped_server_is_unavailable_and_stale(
     plane: ControlPlane, toy: HTTPServer, aggregated: PathClient
 ) -> None:
     await toy.stop(0.1)
@@ -336,7 +338,7 @@ async def test_reasons_of_unavailability(
     assert await until(client, reason)
 
 
-async def test_local_services_follow_what_is_served(plane: ControlPlane, client: PathClient) -> None:
+async def test_local_services_match_the_served_versions(plane: ControlPlane, client: PathClient) -> None:
     apps = await client.get(f"{SERVICES}/v1.apps")
     assert apps["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
     assert apps["spec"] == {
@@ -357,7 +359,9 @@ async def test_local_services_follow_what_is_served(plane: ControlPlane, client:
         await client.get(f"{SERVICES}/v1.things.example.com")
 
 
-async def test_other_servers_can_learn_whom_to_believe(plane: ControlPlane, client: PathClient) -> None:
+async def test_authentication_config_map_for_extension_servers(
+    plane: ControlPlane, client: PathClient
+) -> None:
     found = await client.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
     data = found["data"]
     assert data["client-ca-file"] == plane.client_authorities.decode()
@@ -372,7 +376,7 @@ class Caller:
         self._plane = plane
 
     async def __call__(self, method: str, path: str, **headers: str) -> tuple[bytes, Any, Any]:
-        """The head of the answer, and the connection."""
+        """Send a request; return the head of the response and the connection."""
         assert self._plane.port is not None
         pair = self._plane.authority.issue("admin", groups=["system:masters"])
         context = ssl.create_default_context(cadata=self._plane.ca.decode())
@@ -382,7 +386,7 @@ class Caller:
             context.load_cert_chain(file.name)
         host, port = self._plane.url.removeprefix("https://").rsplit(":", 1)
         reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "X-Remote-User: somebody-else"]
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "X-Remote-User: another-user"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         writer.write("\r\n".join([*lines, "", ""]).encode())
         async with asyncio.timeout(10):
@@ -398,7 +402,7 @@ async def bear(plane: ControlPlane, aggregated: PathClient) -> str:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_spdy_passes_through_as_bytes(plane: ControlPlane, bear: str, method: str) -> None:
+async def test_spdy_is_tunnelled_as_bytes(plane: ControlPlane, bear: str, method: str) -> None:
     head, reader, writer = await Caller(plane)(
         method,
         f"{bear}/shell?command=a%20b&stdin=true",
@@ -420,7 +424,7 @@ async def test_spdy_passes_through_as_bytes(plane: ControlPlane, bear: str, meth
     writer.close()
 
 
-async def test_a_client_that_leaves_a_tunnel_ends_it(plane: ControlPlane, bear: str) -> None:
+async def test_tunnel_ends_when_the_client_disconnects(plane: ControlPlane, bear: str) -> None:
     for _ in range(3):
         _, reader, writer = await Caller(plane)(
             "POST", f"{bear}/shell", Connection="Upgrade", Upgrade="SPDY/3.1"
@@ -428,13 +432,13 @@ async def test_a_client_that_leaves_a_tunnel_ends_it(plane: ControlPlane, bear: 
         assert await reader.readline() == b"hello admin\n"
         writer.transport.abort()
     async with asyncio.timeout(10):
-        while any("_carry" in repr(task) or "converse" in repr(task) for task in asyncio.all_tasks()):
+        while any("_carry" in repr(task) or "handle_tunnel" in repr(task) for task in asyncio.all_tasks()):
             await asyncio.sleep(0)
 
 
-async def test_an_upgrade_may_be_refused(plane: ControlPlane, bear: str) -> None:
+async def test_denied_upgrade(plane: ControlPlane, bear: str) -> None:
     head, reader, writer = await Caller(plane)(
-        "POST", f"{bear}/shell", Connection="Upgrade", Upgrade="SPDY/3.1", X_Refuse="yes"
+        "POST", f"{bear}/shell", Connection="Upgrade", Upgrade="SPDY/3.1", X_Deny="yes"
     )
     assert head.startswith(b"HTTP/1.1 403")
     length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -444,7 +448,7 @@ async def test_an_upgrade_may_be_refused(plane: ControlPlane, bear: str) -> None
     writer.close()
 
 
-async def test_only_spdy_is_carried_unseen(plane: ControlPlane, bear: str) -> None:
+async def test_only_spdy_is_tunnelled(plane: ControlPlane, bear: str) -> None:
     head, _, writer = await Caller(plane)(
         "GET", f"{bear}/shell", Connection="Upgrade, HTTP2-Settings", Upgrade="h2c"
     )

@@ -1,4 +1,4 @@
-"""An API server of one's own behind the control plane, as its documentation shows it."""
+"""An extension API server behind the control plane, as in the documentation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Toy(CustomResource[ToySpec, None]):
 
 @resource(group="toys.example.com", version="v1beta1", kind="Toy")
 class OldToy(CustomResource[ToySpec, None]):
-    """A toy of old."""
+    """A toy of the older version."""
 
     def convert_to(self, hub: type[Toy]) -> Toy:
         return hub(metadata=self.metadata, spec=self.spec)
@@ -70,18 +70,14 @@ async def front(cluster: tuple[ControlPlane, Client]) -> AsyncIterator[HTTPServe
         yield front
 
 
-async def test_the_better_version_is_preferred(
-    cluster: tuple[ControlPlane, Client], front: HTTPServer
-) -> None:
+async def test_preferred_version(cluster: tuple[ControlPlane, Client], front: HTTPServer) -> None:
     services = api_services(front, service="toys", namespace="default")
     priorities = {each.name: each.spec.version_priority for each in services if each.spec}
     assert list(priorities) == ["v1beta1.toys.example.com", "v1.toys.example.com"]
     assert list(priorities.values()) == sorted(priorities.values(), key=lambda each: each or 0)
 
 
-async def test_the_cluster_says_who_may_do_what(
-    cluster: tuple[ControlPlane, Client], front: HTTPServer
-) -> None:
+async def test_delegated_authorization(cluster: tuple[ControlPlane, Client], front: HTTPServer) -> None:
     _, client = cluster
     await client.create(toy("car"))
     assert (await client.get(OldToy, "car", namespace="default")).spec.colour == "red"
@@ -107,7 +103,7 @@ async def test_the_cluster_says_who_may_do_what(
         await ann.create(toy("train"))
 
 
-async def test_tokens_of_the_cluster_count_at_the_server_itself(
+async def test_delegated_authentication_of_tokens(
     cluster: tuple[ControlPlane, Client], front: HTTPServer
 ) -> None:
     _, client = cluster
@@ -123,22 +119,24 @@ async def test_tokens_of_the_cluster_count_at_the_server_itself(
         with pytest.raises(Forbidden, match='User "system:serviceaccount:default:robot" cannot list'):
             await robot.list(Toy)
     wrong = ClusterConfig(server=front.url, ca=PEMData(data=front.authority_pem), token="wrong")
-    async with Client.connect(wrong, metrics=False) as stranger:
+    async with Client.connect(wrong, metrics=False) as unauthenticated:
         with pytest.raises(Unauthorized):
-            await stranger.list(Toy)
+            await unauthenticated.list(Toy)
 
 
-async def test_a_cluster_without_aggregation_says_so() -> None:
+async def test_cluster_without_aggregation() -> None:
     async with ControlPlane(port=None) as plane:
         client = Client.from_transport(InProcessTransport(plane.server))
         await client.delete(
             ConfigMap, "extension-apiserver-authentication", namespace="kube-system", missing_ok=True
         )
-        with pytest.raises(NotFound, match="no config map kube-system/extension-apiserver-authentication"):
+        with pytest.raises(
+            NotFound, match="config map kube-system/extension-apiserver-authentication not found"
+        ):
             await Delegation.read(client)
 
 
-async def test_a_signal_ends_a_server() -> None:
+async def test_signal_stops_the_server() -> None:
     async with serve(APIServer(MemoryStorage())) as front:
         waiting = asyncio.create_task(front.until_stopped())
         await asyncio.sleep(0)

@@ -31,7 +31,7 @@ Object = dict[str, Any]
 
 
 class Namespaces(Strategy):
-    """Namespaces as far as their controller needs them."""
+    """Namespaces with the fields that their controller reads."""
 
     status_fields = ("status",)
 
@@ -146,7 +146,7 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture
 def start() -> Callable[..., Any]:
-    """Start a world of one's own: `async with start(resource, storage=...)`."""
+    """Start a separate server: `async with start(resource, storage=...)`."""
     return running
 
 

@@ -1,4 +1,4 @@
-"""Owners, dependents and what is left of them."""
+"""Garbage collection of dependents."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kubewright.api.errors import NotFound
 GONE = {"apiVersion": "v1", "kind": "Thing", "name": "gone", "uid": "11111111-2222-3333-4444-555555555555"}
 
 
-async def test_dependents_go_with_their_owner_through_all_generations(world: Any, refer: Any) -> None:
+async def test_dependents_are_deleted_transitively(world: Any, refer: Any) -> None:
     parent = await world.make("Thing", "parent")
     child = await world.make("Secret", "child", owners=[refer(parent)])
     await world.make("Thing", "grandchild", owners=[refer(child)])
-    await world.make("Thing", "stranger")
+    await world.make("Thing", "unrelated")
     await world.client.delete("/api/v1/namespaces/ns/things/parent")
     await world.wait_until_idle()
-    assert await world.names("Thing") == ["stranger"]
+    assert await world.names("Thing") == ["unrelated"]
     assert await world.names("Secret") == []
-    assert {node.name for node in world.collector.graph.nodes.values()} == {"stranger", "ns", "other"}
+    assert {node.name for node in world.collector.graph.nodes.values()} == {"unrelated", "ns", "other"}
 
 
-async def test_an_owner_that_never_was_is_no_owner(world: Any, refer: Any) -> None:
+async def test_dependents_of_an_absent_owner_are_deleted(world: Any, refer: Any) -> None:
     alive = await world.make("Thing", "alive")
     await world.make("Thing", "lost", owners=[GONE])
     await world.make("Thing", "mixed", owners=[GONE, refer(alive)])
@@ -34,7 +34,7 @@ async def test_an_owner_that_never_was_is_no_owner(world: Any, refer: Any) -> No
     assert mixed["metadata"]["ownerReferences"] == [refer(alive)]
 
 
-async def test_foreground_waits_for_those_who_block(world: Any, refer: Any) -> None:
+async def test_foreground_waits_for_blocking_dependents(world: Any, refer: Any) -> None:
     parent = await world.make("Thing", "parent")
     await world.make("Thing", "blocks", owners=[refer(parent, block=True)], finalizers=["example.com/hold"])
     await world.make("Thing", "free", owners=[refer(parent)], finalizers=["example.com/hold"])
@@ -49,7 +49,7 @@ async def test_foreground_waits_for_those_who_block(world: Any, refer: Any) -> N
     assert await world.names("Thing") == ["free"]
 
 
-async def test_foreground_goes_down_the_generations(world: Any, refer: Any) -> None:
+async def test_foreground_deletion_is_transitive(world: Any, refer: Any) -> None:
     top = await world.make("Thing", "top")
     middle = await world.make("Thing", "middle", owners=[refer(top, block=True)])
     await world.make("Thing", "bottom", owners=[refer(middle, block=True)], finalizers=["example.com/hold"])
@@ -62,7 +62,7 @@ async def test_foreground_goes_down_the_generations(world: Any, refer: Any) -> N
     assert await world.names("Thing") == []
 
 
-async def test_a_dependent_may_stop_to_block(world: Any, refer: Any) -> None:
+async def test_dependent_that_stops_blocking(world: Any, refer: Any) -> None:
     parent = await world.make("Thing", "parent")
     await world.make("Thing", "child", owners=[refer(parent, block=True)], finalizers=["example.com/hold"])
     await world.client.delete("/api/v1/namespaces/ns/things/parent", propagation="Foreground")
@@ -73,7 +73,7 @@ async def test_a_dependent_may_stop_to_block(world: Any, refer: Any) -> None:
     assert await world.names("Thing") == ["child"]
 
 
-async def test_a_circle_goes_in_the_foreground(world: Any, refer: Any) -> None:
+async def test_foreground_deletion_of_a_cycle(world: Any, refer: Any) -> None:
     first = await world.make("Thing", "first")
     second = await world.make("Thing", "second", owners=[refer(first, block=True)])
     path = "/api/v1/namespaces/ns/things/first"
@@ -83,7 +83,7 @@ async def test_a_circle_goes_in_the_foreground(world: Any, refer: Any) -> None:
     assert await world.names("Thing") == []
 
 
-async def test_orphans_forget_their_owner(world: Any, refer: Any) -> None:
+async def test_orphaning_removes_owner_references(world: Any, refer: Any) -> None:
     parent, other = await world.make("Thing", "parent"), await world.make("Thing", "other")
     await world.make("Thing", "child", owners=[refer(parent), refer(other)])
     await world.make("Thing", "single", owners=[refer(parent)])
@@ -130,7 +130,7 @@ async def test_owners_of_unknown_kinds_are_waited_for(world: Any, declare: Any) 
     assert await world.names("Thing") == []
 
 
-async def test_kinds_that_come_later_are_followed(world: Any, declare: Any, refer: Any) -> None:
+async def test_new_kinds_are_watched(world: Any, declare: Any, refer: Any) -> None:
     world.server.add(declare("Widget", group="example.com"))
     path = "/apis/example.com/v1/namespaces/ns/widgets"
     widget = await world.client.create(
@@ -144,8 +144,8 @@ async def test_kinds_that_come_later_are_followed(world: Any, declare: Any, refe
     assert await world.names("Thing") == []
 
 
-async def test_a_resource_that_is_replaced_is_followed_on(world: Any, declare: Any, refer: Any) -> None:
-    """Also when its objects go while it is being replaced, before anybody has heard of that."""
+async def test_replaced_resource_is_still_watched(world: Any, declare: Any, refer: Any) -> None:
+    """Also when its objects are deleted while the resource is replaced, before any watch event."""
     for turn in range(20):
         owner = await world.make("Secret", f"owner-{turn}")
         await world.make("Thing", f"child-{turn}", owners=[refer(owner)])
@@ -156,7 +156,7 @@ async def test_a_resource_that_is_replaced_is_followed_on(world: Any, declare: A
     assert {node.name for node in world.collector.graph.nodes.values()} == {"ns", "other"}
 
 
-async def test_dependents_of_a_kind_that_goes_right_after_its_objects(
+async def test_dependents_of_a_kind_deleted_right_after_its_objects(
     world: Any, declare: Any, refer: Any
 ) -> None:
     world.server.add(declare("Widget", group="example.com"))
@@ -185,7 +185,7 @@ async def test_a_new_object_of_the_same_name_is_not_the_owner(world: Any, refer:
     assert await world.names("Thing") == ["parent"]
 
 
-async def test_what_was_left_behind_is_collected_after_a_start(start: Any, refer: Any) -> None:
+async def test_orphaned_dependents_are_collected_after_a_restart(start: Any, refer: Any) -> None:
     from kubewright.storage import MemoryStorage
 
     class Kept(MemoryStorage):
@@ -205,7 +205,7 @@ async def test_what_was_left_behind_is_collected_after_a_start(start: Any, refer
             await world.client.get("/api/v1/namespaces/ns/things/child")
 
 
-async def test_an_owner_may_come_a_moment_after_its_dependent(world: Any, refer: Any) -> None:
+async def test_owner_created_shortly_after_its_dependent(world: Any, refer: Any) -> None:
     late = await world.make("Thing", "late")
     await world.client.delete("/api/v1/namespaces/ns/things/late")
     await world.wait_until_idle()

@@ -1,4 +1,4 @@
-"""Namespaces take their content with them."""
+"""Deletion of namespaces with their content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kubewright.api.errors import Forbidden, NotFound
 
 
-async def test_content_goes_and_then_the_namespace(world: Any) -> None:
+async def test_namespace_is_deleted_after_its_content(world: Any) -> None:
     await world.make("Thing", "a", namespace="other")
     await world.make("Pod", "p", namespace="other")
     await world.make("Thing", "stays")
@@ -21,7 +21,7 @@ async def test_content_goes_and_then_the_namespace(world: Any) -> None:
         await world.make("Thing", "late", namespace="other")
 
 
-async def test_content_that_is_held_keeps_the_namespace(world: Any) -> None:
+async def test_content_with_finalizers_delays_the_deletion(world: Any) -> None:
     await world.make("Secret", "held", finalizers=["example.com/hold"])
     await world.make("Secret", "free")
     await world.client.delete("/api/v1/namespaces/ns")
@@ -44,15 +44,15 @@ async def test_content_that_is_held_keeps_the_namespace(world: Any) -> None:
         conditions["NamespaceFinalizersRemaining"]["message"]
         == "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
     )
-    with pytest.raises(Forbidden) as refused:
+    with pytest.raises(Forbidden) as excinfo:
         await world.make("Secret", "late")
-    assert refused.value.causes[0]["reason"] == "NamespaceTerminating"
+    assert excinfo.value.causes[0]["reason"] == "NamespaceTerminating"
     await world.client.merge("/api/v1/namespaces/ns/secrets/held", {"metadata": {"finalizers": None}})
     await world.wait_until_idle()
     assert await world.names("Namespace") == ["other"]
 
 
-async def test_pods_go_first(world: Any) -> None:
+async def test_pods_are_deleted_first(world: Any) -> None:
     await world.make("Pod", "p", finalizers=["example.com/hold"])
     await world.make("Secret", "needed")
     await world.client.delete("/api/v1/namespaces/ns")
@@ -64,7 +64,7 @@ async def test_pods_go_first(world: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-async def test_some_namespaces_stay(world: Any, name: str) -> None:
+async def test_protected_namespaces(world: Any, name: str) -> None:
     await world.make("Namespace", name)
     with pytest.raises(Forbidden, match="this namespace may not be deleted"):
         await world.client.delete(f"/api/v1/namespaces/{name}")

@@ -1,4 +1,4 @@
-"""What namespaces, token secrets and aggregated roles get."""
+"""Controllers of service accounts, token secrets and aggregated cluster roles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def role(name: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, **more}
 
 
-async def test_every_namespace_has_an_account_and_the_root_ca(plane: Any, client: PathClient) -> None:
+async def test_every_namespace_has_a_service_account_and_the_root_ca(plane: Any, client: PathClient) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
     await client.create("/api/v1/namespaces", namespace)
     await plane.wait_until_idle()
@@ -51,7 +51,9 @@ async def test_every_namespace_has_an_account_and_the_root_ca(plane: Any, client
         await client.get("/api/v1/namespaces/ns")
 
 
-async def test_token_secrets_are_filled_and_go_with_their_account(plane: Any, client: PathClient) -> None:
+async def test_token_secrets_are_filled_and_deleted_with_their_account(
+    plane: Any, client: PathClient
+) -> None:
     core = "/api/v1/namespaces/default"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
     made = await client.create(f"{core}/serviceaccounts", account)

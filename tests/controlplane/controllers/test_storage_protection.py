@@ -1,4 +1,4 @@
-"""Claims, volumes and classes go when nobody uses them any more."""
+"""Protection of claims, volumes and classes in use."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_volume_waits_for_its_claim(server: TestServer) -> None:
     assert await gone(server, "persistentvolumes", "bound")
 
 
-async def test_a_class_of_attributes_waits_for_claims(server: TestServer) -> None:
+async def test_volume_attributes_class_waits_for_claims(server: TestServer) -> None:
     client = server.client()
     kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "driverName": "d.example.com"}
     for name in ("free", "used"):
@@ -95,7 +95,7 @@ async def test_a_class_of_attributes_waits_for_claims(server: TestServer) -> Non
     assert not list(await client.list("volumeattributesclasses.storage.k8s.io"))
 
 
-async def test_a_namespace_goes_with_its_claims(server: TestServer) -> None:
+async def test_namespace_deletion_removes_claims(server: TestServer) -> None:
     client = server.client()
     await client.create(Unstructured({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}))
     made = claim("data")

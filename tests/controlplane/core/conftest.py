@@ -1,4 +1,4 @@
-"""A control plane without a port, and one on a port, with short ways to send requests."""
+"""Fixtures: a control plane without a port, one on a port, and functions that send requests."""
 
 from __future__ import annotations
 

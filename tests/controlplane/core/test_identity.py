@@ -1,4 +1,4 @@
-"""Service-account tokens: on request, bound, verified, gone with what they are bound to."""
+"""Service account tokens: requested, bound, verified, invalid after deletion of the bound object."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 
 
 async def token_for(send: Any, name: str, **spec: Any) -> tuple[int, Any]:
-    answer: tuple[int, Any] = await send("POST", f"{ACCOUNTS}/{name}/token", {"spec": spec})
-    return answer
+    response: tuple[int, Any] = await send("POST", f"{ACCOUNTS}/{name}/token", {"spec": spec})
+    return response
 
 
-async def test_a_token_speaks_for_its_account_until_the_account_is_gone(send: Any) -> None:
+async def test_token_is_valid_until_the_account_is_deleted(send: Any) -> None:
     _, account = await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
     status, request = await token_for(send, "bob")
     token = request["status"]["token"]
@@ -46,7 +46,7 @@ async def test_a_token_speaks_for_its_account_until_the_account_is_gone(send: An
     assert "authenticated" not in review["status"]
 
 
-async def test_a_token_bound_to_a_secret_goes_with_it(send: Any) -> None:
+async def test_token_bound_to_a_secret_expires_with_it(send: Any) -> None:
     await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
     await send("POST", "/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}})
     bound = {"kind": "Secret", "apiVersion": "v1", "name": "s"}
@@ -74,13 +74,13 @@ async def test_a_token_bound_to_a_secret_goes_with_it(send: Any) -> None:
         ({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "x"}}, 404, 'pods "x" not found'),
     ],
 )
-async def test_what_a_token_request_may_not_ask(send: Any, spec: Any, status: int, message: str) -> None:
+async def test_invalid_token_requests(send: Any, spec: Any, status: int, message: str) -> None:
     await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
-    answer = await token_for(send, "bob", **spec)
-    assert (answer[0], answer[1]["message"]) == (status, message)
+    response = await token_for(send, "bob", **spec)
+    assert (response[0], response[1]["message"]) == (status, message)
 
 
-async def test_tokens_for_others_are_not_for_us(send: Any) -> None:
+async def test_tokens_of_other_audiences_are_rejected(send: Any) -> None:
     await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
     _, request = await token_for(send, "bob", audiences=["vault"])
     token = request["status"]["token"]
@@ -100,12 +100,12 @@ async def test_the_published_keys_verify_tokens(send: Any, plane: Any) -> None:
     assert claims["iss"] == plane.issuer.issuer
     _, discovery = await send("GET", "/.well-known/openid-configuration")
     assert discovery["jwks_uri"].endswith("/openid/v1/jwks")
-    status, answer = await send("GET", "/openid/v1/jwks", Accept="application/json")
+    status, response = await send("GET", "/openid/v1/jwks", Accept="application/json")
     assert status == 406
-    assert answer["message"].endswith("Available representations: application/jwk-set+json")
+    assert response["message"].endswith("Available representations: application/jwk-set+json")
 
 
-async def test_a_review_says_why_a_token_counts_no_more(send: Any) -> None:
+async def test_token_review_reports_the_error(send: Any) -> None:
     await send("POST", ACCOUNTS, {"metadata": {"name": "bob"}})
     secrets = "/api/v1/namespaces/default/secrets"
     await send("POST", secrets, {"metadata": {"name": "s"}})

@@ -1,4 +1,4 @@
-"""Starting and stopping: over TLS, with a store that lasts, and with what may go wrong."""
+"""Start and stop of a control plane: TLS, durable storage, failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_the_kubeconfig_is_private_and_complete(tmp_path: Path) -> None:
         assert "client-certificate-data" in config["users"][0]["user"]
 
 
-async def test_ready_means_that_everything_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ready_after_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
     plane = ControlPlane(port=None, controllers=False)
     seen: list[HTTPResponse] = []
     control = plane._control
@@ -58,13 +58,13 @@ async def test_ready_means_that_everything_is_there(monkeypatch: pytest.MonkeyPa
         )
         with monkeypatch.context() as patched:
             patched.setattr(
-                plane.server.storage, "get", AsyncMock(side_effect=StorageError("the disk is gone"))
+                plane.server.storage, "get", AsyncMock(side_effect=StorageError("the disk is unavailable"))
             )
             broken = await plane.server.handle(HTTPRequest("GET", "/livez/etcd", user=SYSTEM))
         assert broken.status == 500
 
 
-async def test_everything_survives_a_restart(tmp_path: Path) -> None:
+async def test_restart_with_durable_storage(tmp_path: Path) -> None:
     from .conftest import sender
 
     store = f"sqlite:{tmp_path / 'state.db'}"
@@ -83,7 +83,7 @@ async def test_everything_survives_a_restart(tmp_path: Path) -> None:
         assert (await send("GET", "/api", user=None, Authorization=header))[0] == 200
 
 
-async def test_what_a_cluster_has_from_the_start(send: Any) -> None:
+async def test_bootstrap_objects(send: Any) -> None:
     _, namespaces = await send("GET", "/api/v1/namespaces")
     assert [item["metadata"]["name"] for item in namespaces["items"]] == [
         "default",
@@ -97,7 +97,7 @@ async def test_what_a_cluster_has_from_the_start(send: Any) -> None:
     assert {item["value"] for item in classes["items"]} == {2_000_000_000, 2_000_001_000}
 
 
-async def test_anybody_may_do_anything_without_rbac() -> None:
+async def test_authorization_mode_always_allow() -> None:
     from kubewright.apiserver import User
 
     from .conftest import sender
@@ -108,23 +108,23 @@ async def test_anybody_may_do_anything_without_rbac() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "text"),
+    ("args", "code", "text"),
     [
-        (("--store", "foo:bar"), "unknown storage 'foo'"),
-        (("--token-auth-file", "/nosuch/file"), "/nosuch/file: No such file"),
-        (("--client-ca-file", __file__), "contains no PEM certificates"),
-        (("--service-cluster-ip-range", "foo"), "'foo' does not appear to be"),
+        (("--store", "foo:bar"), 1, "unknown storage 'foo'"),
+        (("--token-auth-file", "/nosuch/file"), 1, "/nosuch/file: No such file"),
+        (("--client-ca-file", __file__), 1, "contains no PEM certificates"),
+        (("--service-cluster-ip-range", "foo"), 2, "'foo' does not appear to be"),
     ],
 )
-def test_a_wrong_setting_is_one_clear_line(tmp_path: Path, args: tuple[str, ...], text: str) -> None:
+def test_invalid_setting_is_one_line(tmp_path: Path, args: tuple[str, ...], code: int, text: str) -> None:
     result = command("--kubeconfig", str(tmp_path / "kubeconfig"), *args)
-    assert result.returncode == 1
+    assert result.returncode == code
     assert result.stderr.startswith("Error: ")
     assert text in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
-async def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+async def test_port_in_use_is_one_line(tmp_path: Path) -> None:
     async with ControlPlane(kubeconfig=tmp_path / "a", controllers=False) as plane:
         result = command("--port", str(plane.port), "--kubeconfig", str(tmp_path / "b"))
     assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""A control plane in process, custom resource definitions, and a webhook server to call."""
+"""Fixtures: an in-process control plane, custom resource definitions and a webhook server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 
 class Talk:
-    """Sends requests to a control plane; bodies and answers are plain data."""
+    """Sends requests to a control plane; bodies and responses are plain data."""
 
     def __init__(self, plane: ControlPlane, user: User = SYSTEM) -> None:
         self.plane = plane
@@ -42,22 +42,22 @@ class Talk:
         return response.status, response.body.decode()
 
     async def ok(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        status, answer = await self(method, path, body, **headers)
-        assert status in (200, 201), answer
-        return answer
+        status, response = await self(method, path, body, **headers)
+        assert status in (200, 201), response
+        return response
 
     async def until(self, path: str, accept: Callable[[int, Any], bool]) -> Any:
-        """Ask again, leaving the loop to others in between, until the answer is accepted."""
+        """Repeat a GET until `accept` returns true for its status and body."""
         async with asyncio.timeout(10):
             while True:
-                status, answer = await self("GET", path)
-                if accept(status, answer):
-                    return answer
+                status, response = await self("GET", path)
+                if accept(status, response):
+                    return response
                 await asyncio.sleep(0.001)
 
 
 def definition(group: str = "example.com", kind: str = "Widget", **spec: Any) -> Object:
-    """A definition; `versions` may be left out, `names` and the rest of the spec are merged."""
+    """Return a CRD; `versions` is optional, `names` and the rest of the spec are merged."""
     plural = f"{kind.lower()}s"
     names = {"plural": plural, "kind": kind, **spec.pop("names", {})}
     schema = spec.pop("schema", {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
@@ -81,7 +81,7 @@ def condition(crd: Object, kind: str) -> Object | None:
 
 
 class Hooks:
-    """A webhook server: handlers by path, and what they were asked."""
+    """A webhook server: handlers by path, and the reviews that they received."""
 
     def __init__(self) -> None:
         self.authority = CertificateAuthority.create("hooks-ca")
@@ -101,7 +101,7 @@ class Hooks:
     def config(self, path: str) -> Object:
         return {"url": self.url(path), "caBundle": self.bundle}
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.Response:
         body = await request.json()
         name = request.path.strip("/")
         self.asked.append((name, body))
@@ -111,7 +111,7 @@ class Hooks:
             made = await made
         return made if isinstance(made, web.Response) else web.json_response(made)
 
-    def questions(self, name: str) -> list[Object]:
+    def requests(self, name: str) -> list[Object]:
         return [body["request"] for asked, body in self.asked if asked == name]
 
 
@@ -119,7 +119,7 @@ class Hooks:
 async def hooks() -> AsyncIterator[Hooks]:
     made = Hooks()
     app = web.Application()
-    app.router.add_route("POST", "/{tail:.*}", made.answer)
+    app.router.add_route("POST", "/{tail:.*}", made.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(made.pair))

@@ -1,4 +1,4 @@
-"""Definitions from creation to the end of their last instance."""
+"""Custom resource definitions from creation to deletion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import CRDS, Talk, condition, definition, widget
 CRD = f"{CRDS}/widgets.example.com"
 
 
-async def test_served_when_the_answer_is_there(talk, base):
+async def test_served_when_the_create_returns(talk, base):
     created = await talk.ok("POST", CRDS, definition())
     assert created["status"] == {
         "acceptedNames": {"kind": "", "plural": ""},
@@ -33,41 +33,41 @@ async def test_served_when_the_answer_is_there(talk, base):
     assert managers["kube-apiserver"] == "status"
 
 
-async def test_a_dry_run_serves_nothing(talk, base):
+async def test_dry_run_serves_nothing(talk, base):
     await talk.ok("POST", f"{CRDS}?dryRun=All", definition())
     assert (await talk("GET", base))[0] == 404
     assert (await talk("GET", CRD))[0] == 404
 
 
-async def test_each_mistake_in_metadata_is_told_once(talk):
+async def test_each_metadata_error_is_reported_once(talk):
     nameless = {**definition(), "metadata": {}}
-    status, refused = await talk("POST", CRDS, nameless)
+    status, failure = await talk("POST", CRDS, nameless)
     assert status == 422
-    assert [cause["field"] for cause in refused["details"]["causes"]] == ["metadata.name"]
+    assert [cause["field"] for cause in failure["details"]["causes"]] == ["metadata.name"]
     labelled = definition()
     labelled["metadata"] = {"name": "others.example.com", "labels": {"a b": "c"}}
-    status, refused = await talk("POST", CRDS, labelled)
+    status, failure = await talk("POST", CRDS, labelled)
     assert status == 422
-    fields = sorted(cause["field"] for cause in refused["details"]["causes"])
+    fields = sorted(cause["field"] for cause in failure["details"]["causes"])
     assert fields == ["metadata.labels", "metadata.name"]
     protected = definition(group="example.k8s.io")
-    status, refused = await talk("POST", CRDS, protected)
+    status, failure = await talk("POST", CRDS, protected)
     assert status == 422
-    fields = [cause["field"] for cause in refused["details"]["causes"]]
+    fields = [cause["field"] for cause in failure["details"]["causes"]]
     assert fields == ["metadata.annotations[api-approved.kubernetes.io]"]
 
 
 @pytest.mark.parametrize(("kind", "api_version"), [("Pod", "v1"), ("Other", "apiextensions.k8s.io/v1")])
-async def test_other_kinds_are_not_known_where_definitions_are(talk, kind, api_version):
+async def test_other_kinds_are_unknown_in_apiextensions(talk, kind, api_version):
     body = {**definition(), "kind": kind, "apiVersion": api_version}
-    status, refused = await talk("POST", CRDS, body)
+    status, failure = await talk("POST", CRDS, body)
     assert status == 400
-    message = refused["message"]
+    message = failure["message"]
     assert f'no kind "{kind}" is registered for version "{api_version}" in scheme' in message
     assert "apiextensions-apiserver" in message
 
 
-async def test_names_go_to_whoever_comes_first(talk):
+async def test_conflicting_names_are_accepted_for_the_first_definition(talk):
     await talk.ok("POST", CRDS, definition(names={"shortNames": ["wd"]}))
     other = definition(names={"plural": "others", "shortNames": ["wd", "ot"]})
     await talk.ok("POST", CRDS, other)
@@ -85,7 +85,7 @@ async def test_names_go_to_whoever_comes_first(talk):
     await talk.ok("GET", "/apis/example.com/v1/others")
 
 
-async def test_a_name_that_is_given_up_is_free(talk):
+async def test_released_name_is_accepted_for_another_definition(talk):
     await talk.ok("POST", CRDS, definition(names={"shortNames": ["wd"]}))
     await talk.ok("POST", CRDS, definition(kind="Gadget", names={"shortNames": ["wd"]}))
     gadgets = f"{CRDS}/gadgets.example.com"
@@ -96,7 +96,7 @@ async def test_a_name_that_is_given_up_is_free(talk):
     assert live["status"]["acceptedNames"]["shortNames"] == ["wd"]
 
 
-async def test_a_conflict_that_comes_later_does_not_end_service(talk, base):
+async def test_later_name_conflict_keeps_the_resource_served(talk, base):
     await talk.ok("POST", CRDS, definition(names={"shortNames": ["wd"]}))
     await talk.ok("POST", CRDS, definition(kind="Gadget", names={"shortNames": ["gd"]}))
     await talk.ok("PATCH", CRD, {"spec": {"names": {"shortNames": ["gd"]}}})
@@ -108,7 +108,7 @@ async def test_a_conflict_that_comes_later_does_not_end_service(talk, base):
     assert {entry["name"]: entry["shortNames"] for entry in listed["resources"]}["widgets"] == ["wd"]
 
 
-async def test_protected_groups_tell_whether_they_are_approved(talk):
+async def test_approval_condition_of_protected_groups(talk):
     crd = definition("x.k8s.io")
     crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, a test"}
     await talk.ok("POST", CRDS, crd)
@@ -121,21 +121,21 @@ async def test_protected_groups_tell_whether_they_are_approved(talk):
     assert condition(live, "KubernetesAPIApprovalPolicyConformant")["reason"] == "ApprovedAnnotation"
 
 
-async def test_a_bad_bundle_keeps_a_definition_from_being_served(talk, base):
+async def test_definition_with_invalid_ca_bundle_is_not_served(talk, base):
     webhook = {
         "conversionReviewVersions": ["v1"],
         "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "bm90IGEgY2VydGlmaWNhdGU="},
     }
     crd = definition(conversion={"strategy": "Webhook", "webhook": webhook})
-    status, answer = await talk("POST", CRDS, crd)
+    status, response = await talk("POST", CRDS, crd)
     if status == 201:
         live = await talk.ok("GET", CRD)
         assert condition(live, "Established")["reason"] == "InvalidCABundle"
     else:
-        assert "caBundle" in answer["message"]
+        assert "caBundle" in response["message"]
 
 
-async def test_built_in_resources_cannot_be_taken_over(talk):
+async def test_built_in_resources_take_precedence_over_definitions(talk):
     crd = definition("networking.k8s.io", "Ingress", names={"plural": "ingresses"})
     crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, a test"}
     await talk.ok("POST", CRDS, crd)
@@ -157,9 +157,9 @@ async def test_deletion_waits_for_instances_with_finalizers(talk, base):
     assert deleted["metadata"]["generation"] == 1
     assert condition(deleted, "Terminating")["reason"] == "InstanceDeletionPending"
     await talk.until(base, lambda _, found: len(found["items"]) == 1)
-    status, answer = await talk("POST", base, widget("new"))
-    assert (status, answer["reason"]) == (403, "Forbidden")
-    assert "create not allowed while custom resource definition is terminating" in answer["message"]
+    status, response = await talk("POST", base, widget("new"))
+    assert (status, response["reason"]) == (403, "Forbidden")
+    assert "create not allowed while custom resource definition is terminating" in response["message"]
     resources = await talk.ok("GET", "/apis/example.com/v1")
     assert resources["resources"][0]["verbs"] == ["delete", "deletecollection", "get", "list", "watch"]
     again = await talk.ok("DELETE", CRD)
@@ -171,7 +171,7 @@ async def test_deletion_waits_for_instances_with_finalizers(talk, base):
     assert (await talk("GET", "/apis/example.com"))[0] == 404
 
 
-async def test_who_watches_sees_the_instances_go_with_their_definition(talk, base):
+async def test_watch_receives_deletions_of_instances(talk, base):
     await talk.ok("POST", CRDS, definition())
     for number in range(3):
         await talk.ok("POST", base, widget(f"w{number}"))
@@ -186,19 +186,21 @@ async def test_who_watches_sees_the_instances_go_with_their_definition(talk, bas
     ("path", "resource"),
     [(CRD, "customresourcedefinitions.apiextensions.k8s.io"), ("/api/v1/namespaces/default", "namespaces")],
 )
-async def test_a_deletion_with_its_own_check_of_preconditions(talk, path, resource):
+async def test_deletion_checks_preconditions(talk, path, resource):
     await talk.ok("POST", CRDS, definition())
     live = await talk.ok("GET", path)
     for what, field in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
-        status, answer = await talk("DELETE", path, {"kind": "DeleteOptions", "preconditions": {field: "0"}})
+        status, response = await talk(
+            "DELETE", path, {"kind": "DeleteOptions", "preconditions": {field: "0"}}
+        )
         assert status == 409
-        assert answer["message"] == (
+        assert response["message"] == (
             f'Operation cannot be fulfilled on {resource} "{live["metadata"]["name"]}": Precondition failed: '
             f"{what} in precondition: 0, {what} in object meta: {live['metadata'][field]}"
         )
 
 
-async def test_what_was_deleted_does_not_come_back(talk, base):
+async def test_recreated_definition_has_no_old_instances(talk, base):
     await talk.ok("POST", CRDS, definition())
     for number in range(3):
         await talk.ok("POST", base, widget(f"w{number}"))
@@ -208,7 +210,7 @@ async def test_what_was_deleted_does_not_come_back(talk, base):
     assert (await talk.ok("GET", base))["items"] == []
 
 
-async def test_a_restart_serves_what_was_defined(base):
+async def test_restart_serves_stored_definitions(base):
     storage = MemoryStorage()
     settings = {"port": None, "controllers": False, "disable_admission_plugins": ["ServiceAccount"]}
     async with ControlPlane(store=storage, **settings) as plane:
@@ -225,8 +227,8 @@ async def test_a_restart_serves_what_was_defined(base):
         await talk.until(CRD, lambda status, _: status == 404)
 
 
-async def test_definitions_of_another_process_are_served(talk, plane, base):
-    """Two servers over one storage: what one stores, the other serves."""
+async def test_definitions_stored_by_another_server_are_served(talk, plane, base):
+    """Two servers on one storage."""
     store = plane.definitions.store
     await talk.ok("POST", CRDS, definition(kind="Gadget"))
     gadget = json.loads((await store.storage.get(store.key("", "gadgets.example.com"))).value)
@@ -239,7 +241,7 @@ async def test_definitions_of_another_process_are_served(talk, plane, base):
     await talk.until(base, lambda status, _: status == 404)
 
 
-async def test_instances_go_without_asking_admission(talk, base, hooks):
+async def test_instances_are_deleted_without_admission(talk, base, hooks):
     await talk.ok("POST", CRDS, definition())
     await talk.ok("POST", base, widget("a"))
     configuration = {
@@ -273,16 +275,16 @@ async def test_instances_go_without_asking_admission(talk, base, hooks):
 
 
 @pytest.mark.parametrize("count", [30])
-async def test_many_at_once(talk, count):
+async def test_many_definitions_concurrently(talk, count):
     crds = [definition(f"g{number}.example.com") for number in range(count)]
-    answers = await asyncio.gather(*(talk("POST", CRDS, crd) for crd in crds))
-    assert {status for status, _ in answers} == {201}
+    responses = await asyncio.gather(*(talk("POST", CRDS, crd) for crd in crds))
+    assert {status for status, _ in responses} == {201}
     for crd in crds:
         listed = await talk.ok("GET", f"/apis/{crd['spec']['group']}/v1/widgets")
         assert listed["items"] == []
 
 
-async def test_conflicting_names_at_once(talk):
+async def test_conflicting_names_concurrently(talk):
     crds = [definition(names={"plural": f"p{number}", "kind": "Same"}) for number in range(8)]
     await asyncio.gather(*(talk.ok("POST", CRDS, crd) for crd in crds))
     listed = await talk.ok("GET", CRDS)

@@ -1,4 +1,4 @@
-"""Custom resources: what their definition does to them, and what changing it does to those stored."""
+"""Custom resources: pruning, defaults, validation, subresources, and changed definitions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ async def test_pruned_defaulted_validated(talk, base):
     made = await talk.ok("POST", base, widget("a", spec={"unknown": 1}))
     assert made["spec"] == {"size": 3}
     assert made["metadata"]["generation"] == 1
-    status, answer = await talk("POST", base, widget("b", spec={"size": 0}))
-    assert (status, answer["details"]["causes"][0]["field"]) == (422, "spec.size")
+    status, response = await talk("POST", base, widget("b", spec={"size": 0}))
+    assert (status, response["details"]["causes"][0]["field"]) == (422, "spec.size")
     changed = await talk.ok("PATCH", f"{base}/a", {"spec": {"size": 5}})
     assert changed["metadata"]["generation"] == 2
 
 
-async def test_a_new_schema_is_seen_in_old_objects(talk, base):
+async def test_new_schema_applies_to_stored_objects(talk, base):
     await talk.ok("POST", CRDS, definition(schema=schema(a={"type": "string"}, b={"type": "string"})))
     await talk.ok("POST", base, widget("old", spec={"a": "x", "b": "y"}))
     changed = schema(a={"type": "string"}, c={"type": "integer", "default": 7})
@@ -48,7 +48,7 @@ async def test_watches_end_when_the_definition_changes(talk, base):
     assert [chunk async for chunk in response.stream] == []
 
 
-async def test_labels_of_a_definition_end_no_watch(talk, base):
+async def test_changed_labels_of_a_definition_keep_watches_open(talk, base):
     await talk.ok("POST", CRDS, definition())
     response = await talk.send("GET", f"{base}?watch=true")
     await talk.ok("PATCH", CRD, {"metadata": {"labels": {"a": "b"}}})
@@ -83,7 +83,7 @@ async def test_status_and_scale(talk, base):
     assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"replicas": 4}
 
 
-async def test_one_object_is_no_list_of_metadata(talk, base):
+async def test_metadata_list_of_one_object_is_not_acceptable(talk, base):
     await talk.ok("POST", CRDS, definition())
     await talk.ok("POST", base, widget("a"))
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -108,7 +108,7 @@ async def test_columns_and_selectable_fields(talk, base):
     assert (await talk("GET", f"{base}?fieldSelector=spec.size=1"))[0] == 400
 
 
-async def test_finalizers_that_may_clash_are_warned_of(talk, base):
+async def test_warnings_of_unqualified_finalizers(talk, base):
     await talk.ok("POST", CRDS, definition())
     response = await talk.send("POST", base, widget("a", metadata={"finalizers": ["mine", "a.b", "c.d/e"]}))
     assert response.status == 201
@@ -125,7 +125,7 @@ async def test_cluster_scope(talk):
     await talk.until(CRD, lambda status, _: status == 404)
 
 
-async def test_schemas_are_compiled_when_they_are_used(talk, plane, base):
+async def test_schemas_are_compiled_on_first_use(talk, plane, base):
     await talk.ok("POST", CRDS, definition(schema=schema(size={"type": "integer"})))
     version = plane.server.store("example.com", "widgets").resource.versions[0]
     assert version._compiled is None
@@ -135,7 +135,7 @@ async def test_schemas_are_compiled_when_they_are_used(talk, plane, base):
     assert version._compiled is not None
 
 
-async def test_what_is_applied_as_null_is_a_value(talk, base):
+async def test_applied_null_is_a_value(talk, base):
     spec = {
         "type": "object",
         "properties": {"s": {"type": "string"}, "n": {"type": "string", "nullable": True}},

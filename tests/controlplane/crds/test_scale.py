@@ -1,4 +1,4 @@
-"""The Scale of a custom resource: what it takes, what it refuses, and who owns the replicas."""
+"""Scale subresource of custom resources: validation and field managers of the replicas."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ async def owners(talk: Any, path: str) -> set[tuple[str, str, bool]]:
         [],
     ],
 )
-async def test_what_is_no_scale_is_not_read(talk: Any, scaled: str, body: Any) -> None:
+async def test_other_kinds_than_scale_are_rejected(talk: Any, scaled: str, body: Any) -> None:
     await talk.ok("POST", scaled, widget("a"))
     status, error = await talk("PUT", f"{scaled}/a/scale", body)
     assert (status, error["reason"]) == (400, "BadRequest")
     assert error["message"].startswith("no kind is registered for the type v1.Scale in scheme ")
 
 
-async def test_negative_replicas_meet_the_schema_and_the_scale(talk: Any, scaled: str) -> None:
+async def test_negative_replicas_are_rejected_by_schema_and_scale(talk: Any, scaled: str) -> None:
     await talk.ok("POST", scaled, widget("a"))
     status, error = await talk("PUT", f"{scaled}/a/scale", scale(-1))
     assert status == 422
     assert [cause["field"] for cause in error["details"]["causes"]] == ["spec.replicas", ".spec.replicas"]
 
 
-async def test_replicas_that_nobody_owns_stay_without_an_owner(talk: Any, scaled: str) -> None:
+async def test_unmanaged_replicas_get_no_manager(talk: Any, scaled: str) -> None:
     await talk.ok("POST", f"{scaled}?fieldManager=maker", widget("a", spec={"size": "s"}))
     await talk.ok("PUT", f"{scaled}/a/scale?fieldManager=scaler", scale(3))
     assert await owners(talk, f"{scaled}/a") == {("maker", "", False)}
 
 
-async def test_replicas_that_somebody_owns_go_to_who_writes_them(talk: Any, scaled: str) -> None:
+async def test_managed_replicas_are_transferred_to_the_writer(talk: Any, scaled: str) -> None:
     body = widget("a", spec={"size": "s", "replicas": 2})
     await talk.ok("POST", f"{scaled}?fieldManager=maker", body)
     await talk.ok("PUT", f"{scaled}/a/scale?fieldManager=scaler", scale(3))
@@ -89,7 +89,7 @@ async def test_applying_a_scale_changes_nothing(talk: Any, scaled: str) -> None:
     assert error["message"].startswith("failed to create manager for existing fields: ")
 
 
-async def test_a_scale_is_no_list_of_metadata(talk: Any, scaled: str) -> None:
+async def test_metadata_list_of_a_scale_is_not_acceptable(talk: Any, scaled: str) -> None:
     await talk.ok("POST", scaled, widget("a", spec={"replicas": 2}))
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     status, error = await talk("GET", f"{scaled}/a/scale", Accept=accept)

@@ -54,7 +54,7 @@ def convert(review):
     return {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response}
 
 
-async def test_storage_version_moves(talk, base):
+async def test_changed_storage_version(talk, base):
     crd = definition()
     crd["spec"]["versions"] = [version("v1", storage=True, a=STRING), version("v2", a=STRING)]
     await talk.ok("POST", CRDS, crd)
@@ -77,7 +77,7 @@ async def test_storage_version_moves(talk, base):
     await response.stream.aclose()
 
 
-async def test_a_webhook_converts(talk, base, hooks):
+async def test_conversion_webhook(talk, base, hooks):
     await talk.ok("POST", CRDS, converting(hooks))
     await talk.ok("POST", base, widget("a", spec={"host": "h"}))
     assert hooks.asked == []
@@ -111,20 +111,20 @@ async def test_watch_through_a_webhook_keeps_order(talk, base, hooks):
     await response.stream.aclose()
 
 
-async def test_the_old_review_version(talk, base, hooks):
+async def test_review_version_v1beta1(talk, base, hooks):
     await talk.ok("POST", CRDS, converting(hooks, ("v1beta1",)))
     await talk.ok("POST", base, widget("a", spec={"host": "h"}))
     assert (await talk.ok("GET", f"{V2}/a"))["spec"] == {"address": {"host": "h"}}
     assert hooks.asked[0][1]["apiVersion"] == "apiextensions.k8s.io/v1beta1"
 
 
-def spoil(change):
-    def spoiled(review):
-        answer = convert(review)
-        change(answer["response"], answer)
-        return answer
+def corrupt(change):
+    def handler(review):
+        converted = convert(review)
+        change(converted["response"], converted)
+        return converted
 
-    return spoiled
+    return handler
 
 
 @pytest.mark.parametrize(
@@ -160,27 +160,27 @@ def spoil(change):
             lambda response, _: response["convertedObjects"][0]["metadata"].update(labels={"a": "-b-"}),
             "metadata.labels",
         ),
-        (lambda _, answer: answer.pop("response"), "no response provided"),
-        (lambda _, answer: answer.update(kind="Other"), 'no kind "Other" is registered for version'),
-        (lambda _, answer: answer.pop("kind"), "expected webhook response of"),
+        (lambda _, review: review.pop("response"), "no response provided"),
+        (lambda _, review: review.update(kind="Other"), 'no kind "Other" is registered for version'),
+        (lambda _, review: review.pop("kind"), "expected webhook response of"),
         (
-            lambda _, answer: answer.update(apiVersion="apiextensions.k8s.io/v1beta1"),
+            lambda _, review: review.update(apiVersion="apiextensions.k8s.io/v1beta1"),
             "converting (v1beta1.ConversionReview) to (v1.ConversionReview): unknown conversion",
         ),
-        (lambda _, answer: answer.update(response="x"), "json: cannot unmarshal string into Go struct field"),
+        (lambda _, review: review.update(response="x"), "json: cannot unmarshal string into Go struct field"),
     ],
 )
-async def test_answers_that_are_refused(talk, base, hooks, change, text):
+async def test_invalid_conversion_responses(talk, base, hooks, change, text):
     await talk.ok("POST", CRDS, converting(hooks))
     await talk.ok("POST", base, widget("a", spec={"host": "h"}))
-    hooks.handlers["convert"] = spoil(change)
-    status, answer = await talk("GET", f"{V2}/a")
+    hooks.handlers["convert"] = corrupt(change)
+    status, response = await talk("GET", f"{V2}/a")
     assert status == 500
-    assert answer["message"].startswith("conversion webhook for example.com/v1, Kind=Widget ")
-    assert text in answer["message"]
+    assert response["message"].startswith("conversion webhook for example.com/v1, Kind=Widget ")
+    assert text in response["message"]
 
 
-async def test_metadata_is_kept_but_for_labels_and_annotations(talk, base, hooks):
+async def test_conversion_may_change_only_labels_and_annotations(talk, base, hooks):
     await talk.ok("POST", CRDS, converting(hooks))
     await talk.ok("POST", base, widget("a", metadata={"labels": {"a": "b"}}, spec={"host": "h"}))
 
@@ -188,27 +188,27 @@ async def test_metadata_is_kept_but_for_labels_and_annotations(talk, base, hooks
         metadata = response["convertedObjects"][0]["metadata"]
         metadata.update(labels={"c": "d"}, annotations={"e": "f"}, finalizers=["x.y/z"], generation=77)
 
-    hooks.handlers["convert"] = spoil(change)
+    hooks.handlers["convert"] = corrupt(change)
     metadata = (await talk.ok("GET", f"{V2}/a"))["metadata"]
     assert (metadata["labels"], metadata["annotations"]) == ({"c": "d"}, {"e": "f"})
     assert metadata["generation"] == 1
     assert "finalizers" not in metadata
 
 
-async def test_an_unreachable_webhook(talk, base, hooks):
+async def test_unreachable_webhook(talk, base, hooks):
     await talk.ok("POST", CRDS, converting(hooks))
     await talk.ok("POST", base, widget("a", spec={"host": "h"}))
     config = {"conversion": {"webhook": {"clientConfig": {"url": "https://127.0.0.1:1/convert"}}}}
     await talk.ok("PATCH", CRD, {"spec": config})
-    status, answer = await talk("GET", f"{V2}/a")
-    assert (status, answer["message"]) == (
+    status, response = await talk("GET", f"{V2}/a")
+    assert (status, response["message"]) == (
         500,
         "conversion webhook for example.com/v1, Kind=Widget failed: "
         'Post "https://127.0.0.1:1/convert?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused',
     )
 
 
-async def test_a_version_that_is_no_longer_served(talk, base):
+async def test_version_that_is_no_longer_served(talk, base):
     crd = definition()
     crd["spec"]["versions"] = [version("v1", storage=True), version("v2")]
     await talk.ok("POST", CRDS, crd)
@@ -220,8 +220,8 @@ async def test_a_version_that_is_no_longer_served(talk, base):
     await talk.ok("GET", base)
 
 
-async def test_owners_in_another_version_are_heard(talk, base, hooks):
-    """Who applies in one version conflicts with who wrote the same field in another."""
+async def test_field_managers_of_another_version(talk, base, hooks):
+    """An apply conflicts with the manager of the same field in another version."""
     await talk.ok("POST", CRDS, converting(hooks))
     await talk.ok("POST", f"{base}?fieldManager=one", widget("a", spec={"host": "h"}))
     await talk.ok("PATCH", f"{V2}/a?fieldManager=two", {"spec": {"address": {"host": "other"}}})
@@ -230,9 +230,9 @@ async def test_owners_in_another_version_are_heard(talk, base, hooks):
     assert owners == {"one": "example.com/v1", "two": "example.com/v2"}
     config = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"host": "mine"}}
     apply = "application/apply-patch+yaml"
-    status, answer = await talk("PATCH", f"{base}/a?fieldManager=three", config, Content_Type=apply)
+    status, response = await talk("PATCH", f"{base}/a?fieldManager=three", config, Content_Type=apply)
     assert status == 409
-    assert answer["details"]["causes"] == [
+    assert response["details"]["causes"] == [
         {
             "reason": "FieldManagerConflict",
             "message": 'conflict with "two" using example.com/v2',
@@ -241,7 +241,7 @@ async def test_owners_in_another_version_are_heard(talk, base, hooks):
     ]
 
 
-async def test_objects_in_a_version_that_is_gone_cannot_be_read(talk, base):
+async def test_objects_of_a_removed_version_cannot_be_read(talk, base):
     await talk.ok("POST", CRDS, two())
     await talk.ok("POST", base, widget("a", host="h"))
     moved = [

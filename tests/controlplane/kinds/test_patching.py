@@ -63,7 +63,7 @@ async def test_unknown_fields_are_ignored_on_request(cluster: Any) -> None:
     assert cluster.warnings == ['unknown field "foo"']
 
 
-async def test_an_empty_list_of_owners_forgets_them(cluster: Any) -> None:
+async def test_empty_managed_fields_reset_ownership(cluster: Any) -> None:
     await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
     body = {"metadata": {"name": "a", "managedFields": []}, "data": {"a": "2"}}
     status, written = await cluster.call("PUT", f"{NS}/configmaps/a", body)
@@ -79,7 +79,7 @@ async def test_an_empty_list_of_owners_forgets_them(cluster: Any) -> None:
         ({"manager": "q", "subresource": "s" * 257}, "subresource", "Too long"),
     ],
 )
-async def test_owners_have_names_that_can_be_shown(cluster: Any, entry: Any, field: str, text: str) -> None:
+async def test_manager_names_must_be_printable(cluster: Any, entry: Any, field: str, text: str) -> None:
     await cluster.create(f"{NS}/configmaps", "a", data={"a": "1"})
     owner = {
         "operation": "Update",
@@ -96,7 +96,7 @@ async def test_owners_have_names_that_can_be_shown(cluster: Any, entry: Any, fie
     assert text in error["message"]
 
 
-async def test_fields_given_twice_add_up(cluster: Any) -> None:
+async def test_duplicate_fields_are_merged(cluster: Any) -> None:
     body = b'{"metadata":{"name":"a"},"data":{"a":"1","b":"2"},"data":{"b":"3","c":"4"}}'
     request = HTTPRequest("POST", f"{NS}/configmaps", headers={}, body=body, user=SYSTEM)
     assert (await cluster.server.handle(request)).status == 201
@@ -105,7 +105,7 @@ async def test_fields_given_twice_add_up(cluster: Any) -> None:
     assert made["data"] == {"a": "1", "b": "3", "c": "4"}
 
 
-async def test_bad_metadata_is_named_by_every_rule_that_sees_it(cluster: Any) -> None:
+async def test_invalid_metadata_is_reported_by_every_rule(cluster: Any) -> None:
     await cluster.create(f"{NS}/secrets", "s")
     await cluster.create(
         f"{NS}/podtemplates", "t", template={"spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -121,7 +121,7 @@ async def test_bad_metadata_is_named_by_every_rule_that_sees_it(cluster: Any) ->
 
 
 @pytest.mark.parametrize("kind", [STRATEGIC, APPLY])
-async def test_whole_numbers_may_be_written_as_fractions(cluster: Any, kind: str) -> None:
+async def test_integers_may_be_written_as_floats(cluster: Any, kind: str) -> None:
     spec = {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {

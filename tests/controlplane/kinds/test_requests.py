@@ -32,7 +32,7 @@ DEPLOYMENT: dict[str, Any] = {
 @pytest.mark.parametrize(
     "path", ["/api/v2/pods", "/api/v1//pods", "/apis/apps/v2/namespaces/ns/deployments/x"]
 )
-async def test_groups_with_types_say_what_is_missing(cluster: Any, path: str) -> None:
+async def test_not_found_in_groups_with_types(cluster: Any, path: str) -> None:
     status, error = await cluster.call("GET", path)
     assert (status, error["reason"], error["details"]) == (404, "NotFound", {})
 
@@ -46,7 +46,7 @@ async def test_other_groups_have_no_page(cluster: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"), [(NS, 405), ("/version", 405), ("/apis/apps/v1", 405), ("/healthz", 200)]
 )
-async def test_heads_are_for_health(cluster: Any, path: str, expected: int) -> None:
+async def test_head_requests(cluster: Any, path: str, expected: int) -> None:
     assert (await cluster.call("HEAD", path))[0] == expected
 
 
@@ -55,7 +55,7 @@ async def test_the_version_is_json_only(cluster: Any) -> None:
     assert (await cluster.server.handle(request)).status == 406
 
 
-async def test_put_of_what_is_gone(cluster: Any) -> None:
+async def test_update_of_a_deleted_object(cluster: Any) -> None:
     gone = {"metadata": {"name": "x", "uid": "1"}}
     assert (await cluster.call("PUT", f"{NS}/configmaps/x", gone))[0] == 404
     status, error = await cluster.call("PUT", f"{LEASES}/x", gone)
@@ -64,7 +64,7 @@ async def test_put_of_what_is_gone(cluster: Any) -> None:
     assert (await cluster.call("PUT", f"{LEASES}/x", old))[0] == 201
 
 
-async def test_apply_creates_whatever_version_is_named(cluster: Any) -> None:
+async def test_apply_with_a_resource_version_creates(cluster: Any) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "5"}}
     status, _ = await cluster.call("PATCH", f"{NS}/configmaps/x?fieldManager=m", body, type=APPLY)
     assert status == 201
@@ -77,7 +77,7 @@ async def test_dry_run_may_be_repeated(cluster: Any) -> None:
     assert (await cluster.call("POST", f"{NS}/configmaps?dryRun=All&dryRun=Some", body))[0] == 422
 
 
-async def test_a_patch_does_not_change_what_an_object_is(cluster: Any) -> None:
+async def test_patch_must_not_change_kind_or_name(cluster: Any) -> None:
     await cluster.create(f"{NS}/configmaps", "x", data={"a": "b"})
     for body, why in (
         ({"apiVersion": "v9"}, 'no kind "ConfigMap" is registered for version "v9"'),
@@ -103,7 +103,7 @@ async def test_clients_cannot_set_the_deletion_timestamp(cluster: Any) -> None:
     assert (await cluster.patch(f"{NS}/configmaps/x", {"metadata": {"deletionTimestamp": None}}))[0] == 200
 
 
-async def test_yaml_has_the_booleans_of_its_first_version(cluster: Any) -> None:
+async def test_yaml_1_1_booleans(cluster: Any) -> None:
     for name in ("y", "N", "yes", "off"):
         text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n"
         request = HTTPRequest(
@@ -141,7 +141,7 @@ async def test_a_list_at_any_version_is_complete(cluster: Any) -> None:
     assert "continue" not in everything["metadata"]
 
 
-async def test_watches_of_the_future_wait(cluster: Any) -> None:
+async def test_watches_of_future_revisions(cluster: Any) -> None:
     request = HTTPRequest(
         "GET", f"{NS}/configmaps", query="watch=1&resourceVersion=99999&timeoutSeconds=1", user=SYSTEM
     )
@@ -178,7 +178,7 @@ async def test_applying_a_scale_conflicts_with_the_owner_of_the_replicas(cluster
     assert (owners["two"]["subresource"], "time" in owners["two"]) == ("scale", False)
 
 
-async def test_a_scale_written_without_change_stays_as_it_was(cluster: Any) -> None:
+async def test_unchanged_scale_is_not_written(cluster: Any) -> None:
     await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
     path = f"{APPS}/deployments/d/scale"
     first = await cluster.patch(path, {"spec": {"replicas": 4}})
@@ -211,7 +211,7 @@ async def test_a_scale_names_itself_and_has_no_other_fields(cluster: Any) -> Non
     assert (status, scale["spec"]) == (200, {})
 
 
-async def test_applying_a_scale_without_replicas_leaves_them(cluster: Any) -> None:
+async def test_applied_scale_without_replicas_keeps_them(cluster: Any) -> None:
     await cluster.call("POST", f"{APPS}/deployments", DEPLOYMENT)
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {}}
     path = f"{APPS}/deployments/d/scale?fieldManager=two"
@@ -230,7 +230,7 @@ async def test_scales_have_tables_and_metadata(cluster: Any) -> None:
     assert (metadata["kind"], "spec" in metadata) == ("PartialObjectMetadata", False)
 
 
-async def test_what_was_deleted_shows_when(cluster: Any) -> None:
+async def test_deleted_object_has_a_new_resource_version(cluster: Any) -> None:
     made = await cluster.create(f"{NS}/services", "s", spec={"ports": [{"port": 80}]})
     _, gone = await cluster.call("DELETE", f"{NS}/services/s")
     assert int(gone["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
@@ -293,6 +293,6 @@ async def test_versions_that_kinds_are_stored_in(cluster: Any) -> None:
     assert found["componentstatuses"] is None
 
 
-async def test_there_is_no_document_of_what_is_not_served(cluster: Any) -> None:
+async def test_openapi_omits_unserved_kinds(cluster: Any) -> None:
     for path in ("nosuch", "nosuch/apps/v1", "apis/nosuch", "apis/apps/v9"):
         assert (await cluster.call("GET", f"/openapi/v3/{path}"))[0] == 404

@@ -109,7 +109,7 @@ def test_hooks_get_the_value_and_its_path() -> None:
     assert fields({"a": check}, {}) == []
 
 
-def test_hooks_can_ask_for_the_context_of_an_enclosing_object() -> None:
+def test_hooks_receive_the_context_of_an_enclosing_object() -> None:
     def check(value: int, path: str, limit: int) -> Errors:
         return [FieldError.invalid(path, value, "too high")] if value > limit else []
 
@@ -141,7 +141,7 @@ def test_the_first_member_of_a_union_is_validated() -> None:
     assert fields({"probe": members}, {"probe": {}}) == ["probe"]
 
 
-def test_switch_and_when_choose_tables() -> None:
+def test_switch_and_when_select_tables() -> None:
     table: Entry = [
         Switch("type", {"A": {"a": Required()}, "B": {"b": Required()}}),
         When(lambda obj: obj.get("strict"), {"c": Required()}),

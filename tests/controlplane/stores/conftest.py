@@ -1,4 +1,4 @@
-"""An etcd to keep control planes in."""
+"""Fixture: an etcd for control planes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubewright.apiserver.http.server import free_port
 
 
 def gadgets(group: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A definition of gadgets; `schema` is what is said about them beyond that they are objects."""
+    """A CRD of gadgets; `schema` is merged into the schema of the object."""
     version = {
         "name": "v1",
         "served": True,

@@ -1,6 +1,6 @@
-"""What a control plane answers when its disk fills up, and when it can only be read.
+"""Responses of a control plane on a full disk and on a read-only disk.
 
-Runs in a mount namespace of its own (`unshare -rm`): small_disk.py full|readonly DIRECTORY
+Runs in its own mount namespace (`unshare -rm`): small_disk.py full|readonly DIRECTORY
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ def config_map(name: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data={"text": "x" * 20_000})
 
 
-async def refused(client: Client, words: str) -> None:
-    """Writes are answered with what is wrong; reads and watches go on."""
+async def check_writes_fail(client: Client, message: str) -> None:
+    """Check that writes return an error with a message, and that reads still work."""
     outcomes = await asyncio.gather(
-        *(client.create(config_map(f"refused-{number}")) for number in range(20)), return_exceptions=True
+        *(client.create(config_map(f"failed-{number}")) for number in range(20)), return_exceptions=True
     )
     for outcome in outcomes:
         assert isinstance(outcome, InternalError), outcome
         assert outcome.code == 500, outcome
-        assert words in outcome.message, outcome
+        assert message in outcome.message, outcome
     assert (await client.get(ConfigMap, "kept", namespace="default")).data is not None
     names = {each.metadata.name async for each in client.list(ConfigMap, namespace="default")}
     assert "kept" in names
-    assert not any(name.startswith("refused") for name in names)
+    assert not any(name.startswith("failed") for name in names)
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +62,7 @@ async def full(directory: Path) -> None:
         with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(b"\0" * 4096)
-        await refused(client, "the disk is full; free some space")
+        await check_writes_fail(client, "the disk is full; free some space")
         ballast.unlink()
         kept.data = {"text": "y"}
         changed = await client.update(kept)
@@ -77,7 +77,7 @@ async def readonly(directory: Path) -> None:
         kept = await client.create(config_map("kept"))
     mount("-o", "remount,ro", str(directory))
     async with served(directory) as client:
-        await refused(client, "the file is read-only; make it and its directory writable")
+        await check_writes_fail(client, "the file is read-only; make it and its directory writable")
         mount("-o", "remount,rw", str(directory))
         kept.data = {"text": "y"}
         changed = await client.update(kept)

@@ -1,4 +1,4 @@
-"""A cache and its server in two processes: the server is killed and comes back, and the cache follows."""
+"""A cache resyncs after its server, another process, was killed and restarted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def versions(reader: Client | Cache) -> dict[str | None, str | None]:
     }
 
 
-async def test_the_cache_ends_in_the_state_of_the_server(
+async def test_cache_converges_to_the_state_of_the_server(
     tmp_path: Path, start: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     options = ("--store", f"sqlite:{tmp_path / 'state.db'}", "--port", str(free_port()), "--no-controllers")
@@ -57,8 +57,8 @@ async def test_the_cache_ends_in_the_state_of_the_server(
                 await other.delete(config_map("first-0"))
                 await other.create(config_map("second"))
             await same()
-        told = [
+        logged = [
             record.getMessage() for record in caplog.records if record.name.startswith("kubewright.cache")
         ]
-        assert len(told) <= 2, told
+        assert len(logged) <= 2, logged
     up.stop()

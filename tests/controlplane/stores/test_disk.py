@@ -1,4 +1,4 @@
-"""A disk that fills up or can only be read: writes say so, everything else goes on."""
+"""Full and read-only disks: writes fail with the reason, reads still work."""
 
 from __future__ import annotations
 

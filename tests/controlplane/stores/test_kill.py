@@ -1,4 +1,4 @@
-"""`kubewright up` on SQLite, killed during a burst of writes: what was answered is kept, revisions go on."""
+"""`kubewright up` on SQLite, killed during writes: acknowledged writes are durable, revisions increase."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kubewright.client import Client, ConnectionFailed, RetryPolicy
 
 WRITERS = 16
 KILLS = int(os.environ.get("KUBEWRIGHT_KILLS", "5"))
-"""How often the server is killed: a few times here, as often as one likes by hand."""
+"""Number of kills; set it higher for a long manual run."""
 
 
 class Ledger:
-    """What the server has answered."""
+    """The writes that the server has acknowledged."""
 
     def __init__(self) -> None:
         self.objects: dict[str, str] = {}
@@ -30,7 +30,7 @@ class Ledger:
         self.revisions: set[int] = set()
 
     def note(self, name: str, obj: ConfigMap) -> None:
-        """A write was answered."""
+        """Record an acknowledged write."""
         version = obj.metadata.resource_version
         assert version is not None
         assert int(version) not in self.revisions, "a revision was used twice"
@@ -39,22 +39,24 @@ class Ledger:
         self.under_way.discard(name)
 
     async def check(self, client: Client) -> None:
-        """Everything answered is there, as it was answered unless a later write was under way."""
+        """Check that acknowledged objects exist, unchanged unless a later write was in flight."""
         found = {each.metadata.name: each async for each in client.list(ConfigMap, namespace="default")}
         for name, version in self.objects.items():
             if name in self.under_way:
                 kept = found.get(name)
                 assert kept is None or int(kept.metadata.resource_version) >= int(version)
             else:
-                assert found[name].metadata.resource_version == version, f"{name} is not what was answered"
-        assert not self.deleted & set(found), "deleted objects came back"
+                assert found[name].metadata.resource_version == version, (
+                    f"{name} differs from the acknowledged object"
+                )
+        assert not self.deleted & set(found), "deleted objects exist again"
         for name in self.under_way:
             self.objects.pop(name, None)
         self.under_way.clear()
 
 
 async def write(client: Client, ledger: Ledger, run: int, writer: int) -> None:
-    """Create, update and delete until the server is gone."""
+    """Create, update and delete until the connection fails."""
     for number in range(1_000_000):
         name = f"run-{run}-{writer}-{number}"
         obj = ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data={"text": "x" * 500})
@@ -100,5 +102,5 @@ async def kill_and_check(folder: Path, start: Callable[..., Any], times: int, se
     up.stop()
 
 
-async def test_no_answered_write_is_lost_to_kill(tmp_path: Path, start: Callable[..., Any]) -> None:
+async def test_no_acknowledged_write_is_lost(tmp_path: Path, start: Callable[..., Any]) -> None:
     await kill_and_check(tmp_path, start, KILLS, seed=KILLS)

@@ -126,7 +126,7 @@ async def check_current(second: Replica) -> None:
 
 
 @pytest.mark.parametrize("compacted", [True, False], ids=["compacted", "not-compacted"])
-async def test_no_stale_authority_after_a_partition(
+async def test_no_stale_decisions_after_a_partition(
     replicas: tuple[Replica, Replica], proxy: TCPProxy, compacted: bool
 ) -> None:
     first, second = replicas
@@ -154,9 +154,7 @@ async def test_no_stale_authority_after_a_partition(
     await check_current(second)
 
 
-async def test_writes_are_followed_again_after_a_partition(
-    replicas: tuple[Replica, Replica], proxy: TCPProxy
-) -> None:
+async def test_watches_resume_after_a_partition(replicas: tuple[Replica, Replica], proxy: TCPProxy) -> None:
     first, second = replicas
     proxy.cut()
     await first.admin.create(CONFIG_MAPS, {"metadata": {"name": "during"}})

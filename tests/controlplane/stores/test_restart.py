@@ -1,4 +1,4 @@
-"""`kubewright up` on a store that outlives it: what is kept, and what it says when it cannot start."""
+"""Restarts of `kubewright up` on durable storage, and its errors when it cannot start."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def established(client: Client) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "etcd"])
-async def test_everything_is_kept(
+async def test_restart_restores_the_state(
     kind: str, tmp_path: Path, start: Callable[..., Any], request: pytest.FixtureRequest
 ) -> None:
     store = f"sqlite:{tmp_path / 'state.db'}"
@@ -49,8 +49,8 @@ async def test_everything_is_kept(
         gadget = await client.create(Unstructured(GADGET))
         account = ServiceAccount(metadata=ObjectMeta(name="robot", namespace="default"))
         account = await client.create(account)
-        answer = await client.subresource("token", account).create(Unstructured(TOKEN))
-        token = answer["status"]["token"]
+        response = await client.subresource("token", account).create(Unstructured(TOKEN))
+        token = response["status"]["token"]
         await client.delete(
             await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
         )
@@ -74,28 +74,28 @@ async def test_everything_is_kept(
     up.stop()
 
 
-def refusal(folder: Path, store: str) -> str:
-    """What `kubewright up` says when it cannot start; one line and no traceback."""
+def failed_start(folder: Path, store: str) -> str:
+    """Return the error of `kubewright up`, which must be one line without traceback."""
     command = [sys.executable, "-m", "kubewright.cli", "up", "--store", store]
     ran = subprocess.run(
-        [*command, "--kubeconfig", str(folder / "refused")], capture_output=True, text=True, timeout=30
+        [*command, "--kubeconfig", str(folder / "unused")], capture_output=True, text=True, timeout=30
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
     assert ran.stdout == ""
     line, *more = ran.stderr.splitlines()
     assert more == []
-    assert not (folder / "refused").exists()
+    assert not (folder / "unused").exists()
     return line
 
 
-def test_one_clear_line_says_why_it_cannot_start(tmp_path: Path, start: Callable[..., Any]) -> None:
+def test_failed_start_prints_one_line(tmp_path: Path, start: Callable[..., Any]) -> None:
     path = tmp_path / "state.db"
     up = start(tmp_path, "--store", f"sqlite:{path}", "--no-controllers")
-    line = refusal(tmp_path, f"sqlite:{path}")
+    line = failed_start(tmp_path, f"sqlite:{path}")
     assert f"{path} is already in use by process {up.process.pid}: stop that" in line
     up.stop()
     with sqlite3.connect(path) as database:
         database.execute("UPDATE facts SET value = 99 WHERE name = 'format'")
     database.close()
-    assert "newer version of Kubewright (format 99" in refusal(tmp_path, f"sqlite:{path}")
-    assert "127.0.0.1:1" in refusal(tmp_path, "etcd://127.0.0.1:1/prefix?timeout=1")
+    assert "newer version of Kubewright (format 99" in failed_start(tmp_path, f"sqlite:{path}")
+    assert "127.0.0.1:1" in failed_start(tmp_path, "etcd://127.0.0.1:1/prefix?timeout=1")

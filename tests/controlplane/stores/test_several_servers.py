@@ -1,4 +1,4 @@
-"""Several control planes on one etcd at once: they are one cluster."""
+"""Several control planes on one etcd form one cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CRD = gadgets("shared.example.com", {"properties": SIZED})
 async def pair(
     etcd: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[tuple[Client, Client, ControlPlane]]:
-    """Clients of two servers that were started at the same moment; the second server itself."""
+    """Clients of two servers that were started simultaneously, and the second server."""
     store = f"etcd://{etcd}/{request.node.name}"
     planes = [ControlPlane(store=store, port=0, kubeconfig=tmp_path / f"{number}") for number in (1, 2)]
     async with AsyncExitStack() as stack:
@@ -78,7 +78,7 @@ async def test_writes_through_one_are_read_and_watched_through_the_other(pair) -
     assert latest.metadata.resource_version in [version for _, version in seen]
 
 
-async def test_a_counter_that_both_count_up_counts_everything(pair) -> None:
+async def test_concurrent_increments_through_both_servers(pair) -> None:
     one, two, _ = pair
     await one.create(config_map("counter", n="0"))
 
@@ -127,7 +127,7 @@ async def test_kinds_defined_through_one_are_served_by_the_other(pair) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_rights_given_through_one_hold_at_the_other(pair) -> None:
+async def test_permissions_granted_through_one_apply_at_the_other(pair) -> None:
     one, two, _ = pair
     role = ClusterRole(
         metadata=ObjectMeta(name="reader"),
@@ -151,7 +151,7 @@ async def test_rights_given_through_one_hold_at_the_other(pair) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_one_goes_on_when_the_other_stops(pair) -> None:
+async def test_one_server_continues_when_the_other_stops(pair) -> None:
     one, _, other = pair
     await one.create(config_map("before"))
     await other.stop()

@@ -1,6 +1,6 @@
-"""Webhooks are tested on what definitions are: a control plane in process and a webhook server to call."""
+"""Fixtures shared with the tests of custom resource definitions."""
 
-from ..crds.conftest import (  # noqa: TID252 - the tests are no package that could be named
+from ..crds.conftest import (  # noqa: TID252 - the test directory is not an importable package
     CRDS,
     Hooks,
     Talk,

@@ -1,4 +1,4 @@
-"""Where webhooks are and whom to trust: URLs, services, bundles."""
+"""Addresses and CA bundles of webhooks."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ async def test_a_url(hooks, client):
     assert (await client.post(target(hooks), b'{"a":1}'))["body"] == {"a": 1}
 
 
-async def test_a_certificate_may_vouch_for_itself(hooks, client):
+async def test_server_certificate_as_ca_bundle(hooks, client):
     hooks.handlers["see"] = echo
     leaf = b64encode(hooks.pair.certificate).decode()
     assert (await client.post(target(hooks, caBundle=leaf), b"{}"))["kind"] == "Echo"
 
 
-async def test_strangers_are_not_trusted(hooks, client):
+async def test_untrusted_certificate(hooks, client):
     hooks.handlers["see"] = echo
     other = b64encode(CertificateAuthority.create("other").certificate).decode()
     with pytest.raises(CallError, match="x509: certificate signed by unknown authority"):
@@ -61,7 +61,7 @@ async def test_strangers_are_not_trusted(hooks, client):
     assert hooks.asked == []
 
 
-async def test_names_have_to_fit(hooks, client):
+async def test_host_name_mismatch(hooks, client):
     hooks.handlers["see"] = echo
     wrong = Target.of({"url": hooks.url("see").replace("127.0.0.1", "localhost"), "caBundle": hooks.bundle})
     with pytest.raises(CallError, match=r"x509: certificate is valid for svc\.default\.svc, not localhost"):
@@ -104,12 +104,12 @@ async def test_a_service_through_its_endpoints(hooks, client, talk, plane):
     with pytest.raises(CallError, match='cannot route to service with ClusterIP "None"'):
         await client.post(place, b"{}")
     store = plane.server.store("discovery.k8s.io", "endpointslices")
-    part = slice_of("svc", "127.0.0.1", hooks.port)  # the API takes no loopback addresses
+    part = slice_of("svc", "127.0.0.1", hooks.port)  # loopback addresses are invalid in endpoints
     await store.storage.create(store.key("default", "svc-1"), json.dumps(part).encode())
     assert (await client.post(place, b"{}"))["kind"] == "Echo"
 
 
-async def test_what_the_user_says_comes_first(hooks, plane):
+async def test_service_address_from_settings(hooks, plane):
     hooks.handlers["see"] = echo
     client = WebhookClient(ServiceResolver(plane.server, {"svc.default": f"https://127.0.0.1:{hooks.port}"}))
     place = Target.of(
@@ -119,7 +119,7 @@ async def test_what_the_user_says_comes_first(hooks, plane):
     await client.close()
 
 
-async def test_an_address_that_is_none(plane):
+async def test_invalid_address(plane):
     client = WebhookClient(ServiceResolver(plane.server, {"svc.default": "https://:x"}))
     place = Target.of({"service": {"namespace": "default", "name": "svc"}})
     with pytest.raises(CallError, match="is not https://host:port"):

@@ -106,17 +106,17 @@ def group_version_path(group_version: GroupVersion) -> str:
     return f"{prefix}/{group_version.version}"
 
 
-def _get(path: str, name: str, tag: str, words: str, answer: str, *media: str) -> Paths:
+def _get(path: str, name: str, tag: str, description: str, response: str, *media: str) -> Paths:
     produces = media or TYPED
-    consumes = () if answer == TEXT else produces
-    return {path: [OpenAPIOperation("get", name, tag, words, answer, produces, consumes)]}
+    consumes = () if response == TEXT else produces
+    return {path: [OpenAPIOperation("get", name, tag, description, response, produces, consumes)]}
 
 
 def version_path() -> Paths:
     """`/version/`."""
     info = "io.k8s.apimachinery.pkg.version.Info"
-    words = "read the Kubernetes version of the server"
-    return _get("/version/", "getCodeVersion", "version", words, info, "application/json")
+    description = "read the Kubernetes version of the server"
+    return _get("/version/", "getCodeVersion", "version", description, info, "application/json")
 
 
 def issuer_paths() -> Iterator[tuple[str, Paths]]:
@@ -148,16 +148,16 @@ def issuer_paths() -> Iterator[tuple[str, Paths]]:
 def root_path(path: str) -> Paths:
     """`/api/` and `/apis/`."""
     if path == "api":
-        words = "list the versions of the core group"
-        return _get("/api/", "getCoreAPIVersions", "core", words, META + "APIVersions")
+        description = "list the versions of the core group"
+        return _get("/api/", "getCoreAPIVersions", "core", description, META + "APIVersions")
     return _get("/apis/", "getAPIVersions", "apis", "list the groups", META + "APIGroupList")
 
 
 def group_path(group: str) -> Paths:
     """`/apis/<group>/`."""
     name = _words(group)
-    words = "read the versions of a group"
-    return _get(f"/apis/{group}/", f"get{_capital(name)}APIGroup", name, words, META + "APIGroup")
+    description = "read the versions of a group"
+    return _get(f"/apis/{group}/", f"get{_capital(name)}APIGroup", name, description, META + "APIGroup")
 
 
 def group_version_operations(group_version: GroupVersion) -> Paths:
@@ -236,27 +236,27 @@ class _ResourcePaths:
     def _verb(self, path: str, method: str, verb: str) -> OpenAPIOperation:
         """Return the operation of a verb."""
         resource = self.resource
-        answer, produces, codes = self.definition, self.media, _CODES.get(verb, ("200",))
+        response, produces, codes = self.definition, self.media, _CODES.get(verb, ("200",))
         name = self._id(_TITLES[verb], path, self._everywhere(path))
         options: tuple[Parameter, ...] = ()
         body, body_required = "", True
         consumes: tuple[str, ...] = self.consumes
         if verb == "list":
-            answer, options = self.list_definition, parameters.LIST
+            response, options = self.list_definition, parameters.LIST
             if not resource.custom:
                 produces = (*produces, *_STREAMED)
         elif verb == "deletecollection":
-            answer, body, body_required = META + "Status", META + "DeleteOptions", False
+            response, body, body_required = META + "Status", META + "DeleteOptions", False
             options = parameters.DELETE_COLLECTION
             if resource.custom:
                 options, body = parameters.LIST, ""
             scope = "Namespaced" if resource.namespaced else ""
             name = f"delete{self.group_version}Collection{scope}{resource.kind}"
         elif verb == "delete":
-            answer, body, body_required = META + "Status", META + "DeleteOptions", False
+            response, body, body_required = META + "Status", META + "DeleteOptions", False
             options = parameters.DELETE
             if resource.strategy.returns_deleted_object and self.gvk != _NAMESPACE:
-                answer = self.definition
+                response = self.definition
         elif verb in ("create", "update"):
             body, options = self.definition, parameters.WRITE
         elif verb == "patch":
@@ -269,7 +269,7 @@ class _ResourcePaths:
             name,
             self.tag,
             _DESCRIPTIONS[verb].format(resource.kind),
-            answer,
+            response,
             produces,
             consumes,
             self._placed(path, options),

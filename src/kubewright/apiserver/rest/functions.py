@@ -42,7 +42,7 @@ class _FunctionHandler:
         self._scope = scope
 
     async def _decode_any(self, request: HTTPRequest, kind: str, wire: Any) -> Object | None:
-        """Decode a body without checking it against a schema; `None` if there is none."""
+        """Decode a body without checking it against a schema; `None` if it is empty."""
         data = await self._scope.read_body(request)
         if not data:
             return None

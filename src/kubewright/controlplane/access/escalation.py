@@ -78,7 +78,9 @@ class EscalationCheck(AdmissionPlugin):
         if old is not None:
             aggregated = aggregated or (old.get("aggregationRule") or {}).get("clusterRoleSelectors")
         if aggregated and await self._missing(request.user, request.namespace, _FULL):
-            raise self._refusal(request, obj, "must have cluster-admin privileges to use the aggregationRule")
+            raise self._forbidden(
+                request, obj, "must have cluster-admin privileges to use the aggregationRule"
+            )
 
     async def _check_binding(self, request: AdmissionAttributes, obj: Object) -> None:
         reference = obj.get("roleRef") or {}
@@ -99,7 +101,7 @@ class EscalationCheck(AdmissionPlugin):
         if missing:
             groups = " ".join(quote(group) for group in request.user.groups)
             listed = "\n".join(sorted({_compact(rule) for rule in _combined(missing)}))
-            raise self._refusal(
+            raise self._forbidden(
                 request,
                 obj,
                 f"user {quote(request.user.name)} (groups=[{groups}]) is attempting to grant RBAC "
@@ -111,7 +113,7 @@ class EscalationCheck(AdmissionPlugin):
         pieces = [piece for rule in wanted for piece in _pieces(rule)]
         return [piece for piece in pieces if not any(covers(rule, piece) for rule in owned)]
 
-    def _refusal(self, request: AdmissionAttributes, obj: Object, why: str) -> APIError:
+    def _forbidden(self, request: AdmissionAttributes, obj: Object, why: str) -> APIError:
         name = (obj.get("metadata") or {}).get("name") or ""
         return forbidden(GroupResource(RBAC_GROUP, request.resource.resource), name, why)
 

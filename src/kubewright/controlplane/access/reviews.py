@@ -50,8 +50,8 @@ class AccessReviews:
         review = asked.body or {}
         spec = review.get("spec") or {}
         errors = _spec_errors(spec) + _user_errors(spec) + _metadata_errors(review)
-        _refuse(errors)
-        return await self._answer(review, spec, _subject_of(spec))
+        _raise_errors(errors)
+        return await self._review(review, spec, _subject_of(spec))
 
     async def local(self, asked: SubresourceRequest) -> Object:
         """Serve LocalSubjectAccessReview."""
@@ -75,17 +75,17 @@ class AccessReviews:
             shown = _shown_path(spec["nonResourceAttributes"])
             text = "disallowed on this kind of request"
             errors.append(FieldError.invalid("spec.nonResourceAttributes", shown, text))
-        _refuse(errors)
-        return await self._answer(review, spec, _subject_of(spec))
+        _raise_errors(errors)
+        return await self._review(review, spec, _subject_of(spec))
 
     async def own(self, asked: SubresourceRequest) -> Object:
         """Serve SelfSubjectAccessReview."""
         review = asked.body or {}
         spec = review.get("spec") or {}
-        _refuse(_spec_errors(spec) + _metadata_errors(review))
-        return await self._answer(review, spec, asked.request.user)
+        _raise_errors(_spec_errors(spec) + _metadata_errors(review))
+        return await self._review(review, spec, asked.request.user)
 
-    async def _answer(self, review: Object, spec: Object, user: User) -> Object:
+    async def _review(self, review: Object, spec: Object, user: User) -> Object:
         about = spec.get("resourceAttributes")
         unread: list[str] = []
         if about is not None:
@@ -204,6 +204,6 @@ def _ordered(metadata: Object) -> GoStruct:
     return shown
 
 
-def _refuse(errors: list[FieldError]) -> None:
+def _raise_errors(errors: list[FieldError]) -> None:
     if errors:
         raise invalid(GroupKind(GROUP, ""), "", errors)

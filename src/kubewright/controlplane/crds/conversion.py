@@ -60,8 +60,8 @@ class WebhookConverter:
             "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
         }
         try:
-            answer = await self._client.post(self._target, encode(review), timeout=_TIMEOUT)
-            converted = self._read(answer, uid)
+            reply = await self._client.post(self._target, encode(review), timeout=_TIMEOUT)
+            converted = self._read(reply, uid)
         except CallError as error:
             raise _failed(f"conversion webhook for {source} failed: {error}") from None
         if len(converted) != len(objects):
@@ -91,9 +91,9 @@ class WebhookConverter:
         if version != self._review:
             raise CallError(f"converting ({version}.{kind}) to ({self._review}.{kind}): unknown conversion")
 
-    def _read(self, answer: Object, uid: str) -> list[Any]:
-        given_kind, given_version = answer.get("kind") or "", answer.get("apiVersion") or ""
-        response = answer.get("response")
+    def _read(self, review: Object, uid: str) -> list[Any]:
+        given_kind, given_version = review.get("kind") or "", review.get("apiVersion") or ""
+        response = review.get("response")
         self._check_type(given_kind or _KIND, given_version or f"{_GROUP}/{self._review}", response)
         if self._review == "v1":
             group, _, version = given_version.rpartition("/")
