@@ -1,4 +1,4 @@
-"""Admission webhooks: who is asked, what they are asked, and what their responses do."""
+"""Admission webhooks: matching, requests, and effects of responses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def label(key, value="yes"):
     return patching({"op": "add", "path": f"/metadata/labels/{key}", "value": value})
 
 
-async def test_in_force_at_once_and_gone_at_once(talk, hooks):
+async def test_configurations_apply_immediately(talk, hooks):
     hooks.handlers["deny"] = lambda review: reply(review, allowed=False)
     await register(talk, hooks, "Validating", ("deny", {}))
     status, response = await talk("POST", MAPS, config_map("a"))
@@ -70,12 +70,12 @@ async def test_in_force_at_once_and_gone_at_once(talk, hooks):
     await talk.ok("POST", MAPS, config_map("a"))
 
 
-async def test_the_question(talk, hooks, plane):
+async def test_admission_request_fields(talk, hooks, plane):
     hooks.handlers["see"] = reply
     await register(talk, hooks, "Validating", ("see", {}))
     jane = Talk(plane, User("jane", ("system:masters",), "u1", {"k": ("v",)}))
     await jane.ok("POST", f"{MAPS}?dryRun=All&fieldManager=me", config_map("a"))
-    asked = hooks.questions("see")[0]
+    asked = hooks.requests("see")[0]
     asked.pop("uid")
     obj = asked.pop("object")
     assert obj["metadata"]["name"] == "a"
@@ -102,13 +102,13 @@ async def test_the_question(talk, hooks, plane):
     assert hooks.paths == ["/see?timeout=10s"]
 
 
-async def test_patches_and_deletions_as_they_are_seen(talk, hooks):
+async def test_requests_of_patches_and_deletions(talk, hooks):
     await talk.ok("POST", MAPS, config_map("a"))
     hooks.handlers["see"] = reply
     await register(talk, hooks, "Validating", ("see", {}))
     await talk.ok("PATCH", f"{MAPS}/a", {"data": {"k": "v"}})
     await talk.ok("DELETE", f"{MAPS}/a")
-    update, delete = hooks.questions("see")
+    update, delete = hooks.requests("see")
     assert (update["operation"], update["options"]["kind"]) == ("UPDATE", "UpdateOptions")
     assert update["object"]["data"] == {"k": "v"}
     assert "data" not in update["oldObject"]
@@ -126,7 +126,7 @@ async def test_mutating_webhooks_run_in_order_and_again(talk, hooks):
     made = await talk.ok("POST", MAPS, config_map("m", labels={"x": "y"}))
     assert made["metadata"]["labels"] == {"x": "y", "first": "yes", "second": "yes", "third": "yes"}
     assert [name for name, _ in hooks.asked] == ["first", "second", "third", "first"]
-    seen = [question["object"]["metadata"]["labels"] for question in hooks.questions("first")]
+    seen = [question["object"]["metadata"]["labels"] for question in hooks.requests("first")]
     assert [sorted(labels) for labels in seen] == [["x"], ["first", "second", "third", "x"]]
 
 
@@ -149,7 +149,7 @@ async def test_rejections_have_code_reason_and_details(talk, hooks):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "text"),
+    ("corrupt", "text"),
     [
         (lambda review: {**reply(review), "kind": "Other"}, 'no kind "Other" is registered for version'),
         (lambda review: {"response": reply(review)["response"]}, "expected webhook response of"),
@@ -174,8 +174,8 @@ async def test_rejections_have_code_reason_and_details(talk, hooks):
     ],
 )
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-async def test_invalid_responses(talk, hooks, spoil, text, policy):
-    hooks.handlers["bad"] = spoil
+async def test_invalid_responses(talk, hooks, corrupt, text, policy):
+    hooks.handlers["bad"] = corrupt
     await register(talk, hooks, "Mutating", ("bad", {"failurePolicy": policy}))
     status, response = await talk("POST", MAPS, config_map("a"))
     if policy == "Ignore":
@@ -188,7 +188,7 @@ async def test_invalid_responses(talk, hooks, spoil, text, policy):
         assert text in response["message"]
 
 
-async def test_a_validating_webhook_may_not_patch(talk, hooks):
+async def test_validating_webhook_must_not_patch(talk, hooks):
     hooks.handlers["see"] = patching({"op": "add", "path": "/data", "value": {}})
     await register(talk, hooks, "Validating", ("see", {}))
     status, response = await talk("POST", MAPS, config_map("a"))
@@ -196,7 +196,7 @@ async def test_a_validating_webhook_may_not_patch(talk, hooks):
     assert "validating webhook may not return response.patch" in response["message"]
 
 
-async def test_the_old_review_version_is_not_so_strict(talk, hooks):
+async def test_v1beta1_reviews_are_less_strict(talk, hooks):
     text = b64encode(b'[{"op":"add","path":"/data","value":{"k":"v"}}]').decode()
     hooks.handlers["old"] = lambda review: {"response": {"allowed": True, "patch": text}}
     await register(talk, hooks, "Mutating", ("old", {"admissionReviewVersions": ["v9", "v1beta1"]}))
@@ -212,7 +212,7 @@ async def test_a_patch_that_does_not_apply(talk, hooks):
     assert "remove operation does not apply" in response["message"]
 
 
-async def test_what_a_patch_adds_is_read_like_a_request(talk, hooks, base):
+async def test_patched_objects_are_decoded_like_requests(talk, hooks, base):
     size = {"type": "integer", "default": 3}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": size}}}}
     await talk.ok("POST", CRDS, definition(schema=schema))
@@ -247,7 +247,7 @@ async def test_rules(talk, hooks):
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
     await talk.ok("POST", "/api/v1/namespaces", namespace)
     assert sorted(name for name, _ in hooks.asked) == ["cluster", "star"]
-    assert hooks.questions("star")[0]["namespace"] == "new"
+    assert hooks.requests("star")[0]["namespace"] == "new"
     hooks.asked.clear()
     await talk.ok("PATCH", "/api/v1/namespaces/new/status", {"status": {"phase": "Active"}})
     assert sorted({name for name, _ in hooks.asked}) == ["star", "status"]
@@ -289,7 +289,7 @@ async def test_match_conditions(talk, hooks):
     assert "expression 'object.data.k == 'v'' resulted in error: no such key: data" in response["message"]
 
 
-async def test_conditions_may_ask_for_permissions(talk, hooks):
+async def test_authorizer_in_match_conditions(talk, hooks):
     hooks.handlers["see"] = reply
     allowed = "authorizer.group('').resource('pods').namespace('default').check('create').allowed()"
     conditions = [{"name": "may", "expression": f"!{allowed}"}]
@@ -315,10 +315,10 @@ async def test_equivalent_versions_are_converted(talk, hooks, base):
     )
     made = await talk.ok("POST", base, widget("a"))
     assert (made["apiVersion"], made["spec"]) == ("example.com/v1", {"seen": True})
-    (asked,) = hooks.questions("patch")
+    (asked,) = hooks.requests("patch")
     assert (asked["kind"]["version"], asked["requestKind"]["version"]) == ("v2", "v1")
     assert (asked["object"]["apiVersion"], asked["resource"]["version"]) == ("example.com/v2", "v2")
-    assert hooks.questions("exact") == []
+    assert hooks.requests("exact") == []
 
 
 async def test_the_configuration_of_admission_is_exempt(talk, hooks):
@@ -329,7 +329,7 @@ async def test_the_configuration_of_admission_is_exempt(talk, hooks):
     await talk.ok("DELETE", f"{ADMISSION}/validatingwebhookconfigurations/hooks")
 
 
-async def test_validating_webhooks_are_asked_at_once(talk, hooks):
+async def test_validating_webhooks_run_concurrently(talk, hooks):
     everybody = asyncio.Event()
 
     async def meet(review):
@@ -386,7 +386,7 @@ async def test_connects_send_the_options_of_the_stream(talk, hooks):
     await talk("POST", f"{pods}/p/exec?command=a&command=b&tty=true&stdin=false&container=c")
     await talk("GET", f"{pods}/p/portforward?ports=80&ports=81")
     await talk("GET", f"{pods}/p/proxy/a/b")
-    seen = hooks.questions("see")
+    seen = hooks.requests("see")
     assert [asked["object"] for asked in seen] == [
         {
             "apiVersion": "v1",
@@ -414,7 +414,7 @@ async def test_core_events_match_rules_of_the_events_group(talk, hooks):
     }
     made = await talk.ok("POST", "/api/v1/namespaces/default/events", event)
     assert (made["apiVersion"], made["message"], made["involvedObject"]["name"]) == ("v1", "changed", "a")
-    (asked,) = hooks.questions("note")
+    (asked,) = hooks.requests("note")
     assert asked["kind"] == {"group": "events.k8s.io", "version": "v1", "kind": "Event"}
     assert asked["requestKind"]["group"] == ""
     assert asked["object"]["regarding"]["name"] == "a"
@@ -431,7 +431,7 @@ async def test_scales_match_rules_of_other_versions(talk, hooks, base):
     rule = {**RULE, "apiGroups": ["example.com"], "resources": ["widgets/scale"]}
     await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
     await talk.ok("PATCH", f"{base.replace('/v1/', '/v2/')}/a/scale", {"spec": {"replicas": 2}})
-    (asked,) = hooks.questions("see")
+    (asked,) = hooks.requests("see")
     assert asked["kind"] == asked["requestKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     assert (asked["resource"]["version"], asked["requestResource"]["version"]) == ("v1", "v2")
 
@@ -441,12 +441,12 @@ async def test_names_are_generated_after_mutation(talk, hooks):
     await register(talk, hooks, "Mutating", ("see", {}))
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "gen-"}}
     await talk.ok("POST", MAPS, body)
-    (asked,) = hooks.questions("see")
+    (asked,) = hooks.requests("see")
     assert "name" not in asked
     assert asked["object"]["metadata"].get("name", "") == ""
 
 
-async def test_a_scale_is_what_webhooks_see_of_scaling(talk, hooks, base):
+async def test_webhooks_of_the_scale_subresource(talk, hooks, base):
     crd = definition()
     paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     crd["spec"]["versions"][0]["subresources"] = {"scale": paths}
@@ -457,7 +457,7 @@ async def test_a_scale_is_what_webhooks_see_of_scaling(talk, hooks, base):
     await register(talk, hooks, "Mutating", ("cap", {"rules": [rule]}))
     scaled = await talk.ok("PATCH", f"{base}/a/scale", {"spec": {"replicas": 9}})
     assert scaled["spec"]["replicas"] == 5
-    (asked,) = hooks.questions("cap")
+    (asked,) = hooks.requests("cap")
     assert asked["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     assert (asked["oldObject"]["spec"], asked["object"]["spec"]) == ({"replicas": 1}, {"replicas": 9})
     assert (await talk.ok("GET", f"{base}/a"))["spec"] == {"replicas": 5, "other": True}
@@ -475,12 +475,12 @@ async def test_posts_to_subresources_create_their_kind(talk, hooks):
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     assert (await talk("POST", f"{pods}/p/binding", binding))[0] == 400
     assert (await talk("POST", f"{pods}/p/eviction", eviction))[0] == 400
-    asked = [(one["operation"], one["subResource"], one["kind"]["kind"]) for one in hooks.questions("see")]
+    asked = [(one["operation"], one["subResource"], one["kind"]["kind"]) for one in hooks.requests("see")]
     assert asked == [("CREATE", "binding", "Binding"), ("CREATE", "eviction", "Eviction")]
     assert "nodeName" not in (await talk.ok("GET", f"{pods}/p"))["spec"]
 
 
-async def test_a_patch_may_not_move_or_rebrand_an_object(talk, hooks):
+async def test_patch_must_not_change_name_or_kind(talk, hooks):
     hooks.handlers["ns"] = patching({"op": "replace", "path": "/metadata/namespace", "value": "other"})
     await register(talk, hooks, "Mutating", ("ns", {}), name="one")
     text = "the namespace of the provided object does not match the namespace sent on the request"
@@ -504,19 +504,19 @@ async def test_warnings_with_control_characters_are_dropped(talk, hooks):
     assert response.headers["Warning"] == ['299 - "one line"']
 
 
-async def test_a_pod_without_grace_is_marked_before_it_goes(talk, hooks):
+async def test_deletion_requests_of_pods_without_grace_period(talk, hooks):
     hooks.handlers["see"] = reply
     pods = "/api/v1/namespaces/default/pods"
     spec = {"containers": [{"name": "c", "image": "i"}]}
     await talk.ok("POST", pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
     await register(talk, hooks, "Validating", ("see", {"rules": [{**RULE, "resources": ["pods"]}]}))
     await talk.ok("DELETE", f"{pods}/p")
-    first, second = (one["oldObject"]["metadata"] for one in hooks.questions("see"))
+    first, second = (one["oldObject"]["metadata"] for one in hooks.requests("see"))
     assert ("deletionTimestamp" in first, first["generation"]) == (False, 1)
     assert (second["deletionGracePeriodSeconds"], second["generation"]) == (0, 2)
 
 
-async def test_what_is_seen_of_a_token_request(talk, hooks):
+async def test_webhooks_of_token_requests(talk, hooks):
     hooks.handlers["see"] = reply
     accounts = "/api/v1/namespaces/default/serviceaccounts"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot"}}
@@ -525,7 +525,7 @@ async def test_what_is_seen_of_a_token_request(talk, hooks):
         talk, hooks, "Validating", ("see", {"rules": [{**RULE, "resources": ["serviceaccounts/token"]}]})
     )
     await talk.ok("POST", f"{accounts}/bot/token", {"spec": {"audiences": ["a"]}})
-    (asked,) = hooks.questions("see")
+    (asked,) = hooks.requests("see")
     assert (asked["object"]["metadata"]["name"], asked["object"]["metadata"]["uid"]) == (
         "bot",
         made["metadata"]["uid"],
@@ -541,12 +541,12 @@ async def test_reviews_of_access_are_admitted_too(talk, hooks):
     assert (await talk("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body))[0] == 400
 
 
-async def test_a_replacement_that_creates_is_a_creation(talk, hooks):
+async def test_update_that_creates_is_a_create_operation(talk, hooks):
     hooks.handlers["see"] = reply
     rule = {**RULE, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     await register(talk, hooks, "Validating", ("see", {"rules": [rule]}))
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
     for _ in range(2):
         lease = await talk.ok("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
-    seen = [(one["operation"], one["options"]["kind"]) for one in hooks.questions("see")]
+    seen = [(one["operation"], one["options"]["kind"]) for one in hooks.requests("see")]
     assert seen == [("CREATE", "CreateOptions"), ("UPDATE", "UpdateOptions")]
