@@ -27,13 +27,14 @@ class SlowCommits(SQLiteStorage):
         self.hold = ""
         self.held = asyncio.Event()
         self.released = asyncio.Event()
+        self.write: asyncio.Future[int]
 
     async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
         if self.hold and key.endswith(self.hold):
             # The write continues when its request is cancelled, like one that is queued for the disk.
-            write = asyncio.ensure_future(self._create_later(key, value))
+            self.write = asyncio.ensure_future(self._create_later(key, value))
             self.held.set()
-            return await asyncio.shield(write)
+            return await asyncio.shield(self.write)
         return await super().create(key, value, ttl=ttl)
 
     async def _create_later(self, key: str, value: bytes) -> int:
@@ -63,6 +64,7 @@ async def test_a_timeout_after_the_commit_was_queued_keeps_the_address(tmp_path:
             await creating
         storage.hold = ""
         storage.released.set()
+        await storage.write
         slow = await client.get(f"{SERVICES}/slow")
         assert slow["spec"]["clusterIP"] == "10.0.0.77"
         with pytest.raises(Exception, match="already allocated"):
