@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubewright.cli import main
+from kubewright.controlplane import ControlPlane
 from kubewright.storage import SQLiteStorage
 
 
@@ -78,6 +79,26 @@ def test_kubeconfigs_of_other_clusters_are_not_overwritten(
     assert result.exit_code == 1
     assert complaint in result.output
     assert path.read_text() == text
+
+
+def test_the_kubeconfig_of_a_running_control_plane_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def start_second() -> tuple[str, str]:
+        async with ControlPlane(kubeconfig=tmp_path / "kubeconfig", controllers=False) as plane:
+            result = await asyncio.to_thread(CliRunner().invoke, main, ["up", "--store", "foo:bar"])
+            assert result.exit_code == 1
+            return plane.url, result.output
+
+    url, output = asyncio.run(start_second())
+    assert output == (
+        f"Error: kubeconfig belongs to the control plane at {url}, which is running; stop it, or choose "
+        "another file with --kubeconfig\n"
+    )
+    result = CliRunner().invoke(main, ["up", "--store", "foo:bar"])
+    assert "unknown storage" in result.output
 
 
 @pytest.mark.parametrize("text", ["", "clusters: [{name: kubewright, cluster: {server: https://old}}]"])

@@ -17,10 +17,12 @@ from kubewright import Client, Context, CustomResource, ObjectMeta, Operator, Sp
 from kubewright.api import WebhookConversion
 from kubewright.api.core.v1 import Container, Pod, PodSpec
 from kubewright.api.errors import NotFound
+from kubewright.api.events.v1 import Event
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.version_info import VersionInfo
 from kubewright.cli import main
+from kubewright.client import condition
 from kubewright.manager.installation import InstallationError, install_definitions
 from kubewright.manifests import crd
 from kubewright.testing import run_operator
@@ -100,9 +102,7 @@ async def client(server: TestServer) -> Client:
 async def certificate(client: Client) -> None:
     """Install the CRD of the other project, and store an object with all fields."""
     await client.apply(Unstructured(full_certificate()), field_owner="cert-manager")
-    await client.wait(
-        CRD, "certificates.certs.example.com", until=lambda obj: "Established" in str(obj), timeout=10
-    )
+    await client.wait(CRD, "certificates.certs.example.com", until=condition("Established"), timeout=10)
     client.mapper.invalidate()
     await client.create(
         Unstructured(
@@ -286,6 +286,73 @@ async def test_a_conversion_without_converter_is_an_error(client: Client) -> Non
     ):
         async with run_operator(operator, client):
             pass
+
+
+def test_a_conversion_without_converter_is_a_warning_of_the_manifests(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "clocks.py").write_text(CONVERSION_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "clocks", raising=False)
+    result = CliRunner().invoke(main, ["manifests", "clocks"])
+    assert result.exit_code == 0, result.output
+    assert "Clock declares conversion=WebhookConversion(), but no operator has a converter" in result.output
+
+
+CONVERSION_PROGRAM = """
+from kubewright import CustomResource, Operator, Spec, resource
+from kubewright.api import WebhookConversion
+
+class ClockSpec(Spec):
+    time: str
+
+@resource(group="clocks.example.com", version="v1", conversion=WebhookConversion())
+class Clock(CustomResource[ClockSpec, None]):
+    pass
+
+operator = Operator("clocks")
+"""
+
+
+async def test_an_object_that_does_not_match_its_class_is_skipped(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The stored object was valid in an earlier version of the schema."""
+    region = GroupVersionKind("installation.example.com", "v1", "Region")
+    earlier = crd(Region)
+    fields = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    fields["size"] = {"x-kubernetes-preserve-unknown-fields": True}
+    await client.apply(Unstructured(earlier), field_owner="shops")
+    await client.wait(CRD, "regions.installation.example.com", until=condition("Established"), timeout=10)
+    client.mapper.invalidate()
+    for name, size in (("bad", "large"), ("good", 1)):
+        manifest = {"metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}}
+        await client.create(Unstructured({"apiVersion": region.api_version, "kind": region.kind, **manifest}))
+    seen: list[str] = []
+    reconciled = asyncio.Event()
+    operator = Operator("regions")
+
+    @operator.reconcile(Region)
+    async def reconcile(region: Region) -> None:
+        seen.append(region.name)
+        reconciled.set()
+
+    reason = "Region default/bad in installation.example.com/v1 does not match class Region: .spec.size: "
+    async with run_operator(operator, client, development=False), asyncio.timeout(10):
+        await reconciled.wait()
+        while not (events := [each async for each in client.list(Event, namespace="default")]):
+            await asyncio.sleep(0.01)
+        bad = await client.get(region, "bad", namespace="default")
+        bad.raw["spec"]["size"] = 2
+        reconciled.clear()
+        await client.update(bad)
+        await reconciled.wait()
+    assert seen == ["good", "bad"]
+    assert [each.reason for each in events] == ["InvalidObject"]
+    assert (events[0].note or "").startswith(reason)
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert record.message == "reconcile failed with a terminal error, not retrying"
+    assert reason in record.__dict__["error"]
 
 
 async def test_webhooks_of_built_in_kinds_are_called() -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+PROBE_SECONDS = 1.0
+"""Timeout of the connection to the control plane of an existing kubeconfig."""
 
 
 def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -287,7 +289,7 @@ def _default_kubeconfig(store: str) -> Path:
 
 
 def _check_overwrite(path: Path) -> None:
-    """Raise an error if the file is a kubeconfig of another cluster, which would be lost."""
+    """Raise an error if the file is a kubeconfig of another cluster or of a running control plane."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -304,6 +306,32 @@ def _check_overwrite(path: Path) -> None:
         raise click.ClickException(
             f"{path} already exists and is {content}; choose another file with --kubeconfig"
         )
+    if found:
+        cluster = found["clusters"][0].get("cluster") or {}
+        if _is_running(str(cluster.get("server", "")), str(cluster.get("certificate-authority-data", ""))):
+            raise click.ClickException(
+                f"{path} belongs to the control plane at {cluster['server']}, which is running; stop it, or "
+                "choose another file with --kubeconfig"
+            )
+
+
+def _is_running(server: str, ca_bundle: str) -> bool:
+    """Whether a control plane accepts connections, with a certificate of the CA of its kubeconfig."""
+    import base64
+    import socket
+    import ssl
+    from urllib.parse import urlsplit
+
+    try:
+        url = urlsplit(server)
+        if not url.hostname or not url.port:
+            return False
+        with socket.create_connection((url.hostname, url.port), timeout=PROBE_SECONDS) as connection:
+            context = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
+            with context.wrap_socket(connection, server_hostname=url.hostname):
+                return True
+    except (OSError, ValueError):  # also an ssl.SSLError: another program uses the port now
+        return False
 
 
 def _front_proxy(options: dict[str, Any]) -> Any:

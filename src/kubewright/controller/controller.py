@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from kubewright.api.codec import DecodeError
 from kubewright.api.errors import APIError, Conflict
 from kubewright.callables import call, is_async
 
@@ -385,7 +386,11 @@ class Controller(Generic[R]):
         fields["error"] = text
         repeated = self._last_errors.get(request) == text
         self._last_errors[request] = text
-        without_traceback = repeated or isinstance(error, InvalidResultError | ReconcileTimeout | Conflict)
+        without_traceback = (
+            repeated
+            or isinstance(error, InvalidResultError | ReconcileTimeout | Conflict)
+            or isinstance(error.__cause__, DecodeError)
+        )
         logger.log(
             logging.INFO if isinstance(error, Conflict) else logging.ERROR,
             message,

@@ -9,15 +9,17 @@ from typing import Any
 
 from kubewright.api.errors import NotFound
 from kubewright.client import Client
+from kubewright.client.errors import ObjectDecodeError
 from kubewright.client.kind_types import AnyKind
 
-from .request import Request
+from .request import Request, TerminalError
 
 
 def object_reader(client: Client, kind: AnyKind) -> Callable[[Request], Awaitable[Any]]:
     """Return a function from a request to its object, or `None` if it does not exist.
 
-    Pass it to `Controller(read=...)`.
+    An object that does not match its class raises a `TerminalError`: it is skipped until it changes, and
+    other objects are not affected. Pass the function to `Controller(read=...)`.
     """
 
     async def read(request: Request) -> Any:
@@ -25,6 +27,8 @@ def object_reader(client: Client, kind: AnyKind) -> Callable[[Request], Awaitabl
             return await client.get(kind, request.name, namespace=request.namespace or None)
         except NotFound:
             return None
+        except ObjectDecodeError as error:
+            raise TerminalError(str(error)) from error
 
     return read
 

@@ -50,7 +50,7 @@ def required_kinds(operator: Operator) -> list[type[MetaObject]]:
 
 def check_conversions(operator: Operator) -> None:
     """Raise `InstallationError` for a kind with a conversion webhook that this operator does not serve."""
-    converted = set(operator.convert_kinds())
+    converted = set(operator.converted_kinds())
     for kind in operator.kinds:
         info = resource_info(kind)
         if info.conversion is None or info.conversion.url or info.gvk.group_kind in converted:

@@ -468,7 +468,7 @@ class Operator:
 
         return installed_kinds(self)
 
-    def convert_kinds(self) -> Iterable[GroupKind]:
+    def converted_kinds(self) -> Iterable[GroupKind]:
         """Return the kinds between whose versions the operator converts."""
         return [resource_info(converter.hub).gvk.group_kind for converter in self.converters]
 

@@ -11,11 +11,10 @@ import functools
 import logging
 import socket
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.errors import NotFound
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.meta import MetaObject
 from kubewright.controller.builder import ControllerBuilder
@@ -23,7 +22,8 @@ from kubewright.controller.daemons import StopEvent, add_daemon
 from kubewright.controller.desired_state import DesiredState
 from kubewright.controller.finalizers import Finalizers
 from kubewright.controller.manager_protocol import Runnable
-from kubewright.controller.request import Request, Result
+from kubewright.controller.object_readers import object_reader
+from kubewright.controller.request import Request, Result, TerminalError
 from kubewright.controller.timers import add_timer
 from kubewright.webhook.certificates import CertificateFiles, SelfSignedCertificates
 from kubewright.webhook.server import CertificateProvider
@@ -153,21 +153,38 @@ class OperatorRuntime:
         memories.move_to_end((kind, request))
         return known[1]
 
+    def reader(self, kind: type[MetaObject]) -> Callable[[Request], Awaitable[Any]]:
+        """Return a function from a request to its object, or `None` if it does not exist.
+
+        An object that does not match the class gets an event and raises a `TerminalError`.
+        """
+        client, read = self.manager.client, object_reader(self.manager.client, kind)
+
+        async def read_object(request: Request) -> Any:
+            try:
+                return await read(request)
+            except TerminalError as error:
+                assert kind.gvk is not None
+                obj = await client.get(kind.gvk, request.name, namespace=request.namespace or None)
+                self.recorder.event(obj, "Warning", "InvalidObject", str(error), action="Decode")
+                raise
+
+        return read_object
+
     def reconciler(self, handler: ObjectHandler, *, first: bool) -> Callable[[Request], Any]:
         """Return a function from a request to a call of the handler, which first stores the finalizer.
 
         Of several reconcilers of a kind, the first one stores the finalizer and runs the cleanup; the others
         wait for it.
         """
-        kind, call, client = handler.kind, handler.call, self.manager.client
+        kind, call, read = handler.kind, handler.call, self.reader(handler.kind)
         finalizers = self.finalizers_of(kind) if first else None
         finalizing = self.operator.finalizers.get(kind)
         required = finalizing.options["finalizer"] if finalizing is not None and not first else ""
 
         async def reconcile(request: Request) -> Result | None:
-            try:
-                obj = await client.get(kind, request.name, namespace=request.namespace or None)
-            except NotFound:
+            obj = await read(request)
+            if obj is None:
                 self._memories.pop((kind, request), None)
                 return None
             if finalizers is not None:
@@ -268,14 +285,11 @@ def _add_finalizer_controller(runtime: OperatorRuntime, kind: type[MetaObject]) 
     """Add a controller for a kind with a finalizer and without a reconciler."""
     finalizers = runtime.finalizers_of(kind)
     assert finalizers is not None
-    client = runtime.manager.client
+    read = runtime.reader(kind)
 
     async def reconcile(request: Request) -> Result | None:
-        try:
-            obj = await client.get(kind, request.name, namespace=request.namespace or None)
-        except NotFound:
-            return None
-        return await finalizers.handle(obj)
+        obj = await read(request)
+        return None if obj is None else await finalizers.handle(obj)
 
     name = f"{kind.__name__.lower()}-finalizer"
     ControllerBuilder[Request](runtime.manager, name).for_(kind).complete(reconcile)

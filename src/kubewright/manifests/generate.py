@@ -11,13 +11,15 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from kubewright.api.declarations import resource_info
+from kubewright.api.objects import Object
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
@@ -54,6 +56,7 @@ def generate(
         name = f"crd/{group_kind.group}_{definition['spec']['names']['plural']}.yaml"
         manifests.files[name] = to_yaml([definition])
         manifests.warnings.extend(_size_warning(name, definition))
+        manifests.warnings.extend(_conversion_warning(project, versions))
     roles = build_roles(project.permissions, role_name, problems)
     if roles:
         manifests.files["rbac/role.yaml"] = to_yaml(roles)
@@ -66,6 +69,16 @@ def generate(
         comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
         manifests.files = {name: comment + text for name, text in manifests.files.items()}
     return manifests
+
+
+def _conversion_warning(project: Project, versions: Sequence[type[Object]]) -> Iterator[str]:
+    infos = [resource_info(each) for each in versions]
+    info = next((each for each in infos if each.conversion is not None and not each.conversion.url), None)
+    if info is not None and project.converted is not None and info.gvk.group_kind not in project.converted:
+        yield (
+            f"{info.where}: {info.gvk.kind} declares conversion=WebhookConversion(), but no operator has a "
+            "converter for it; add one with operator.convert(...), or remove conversion="
+        )
 
 
 def _size_warning(name: str, definition: dict[str, Any]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from kubewright.api.declarations import (
     Declaration,
@@ -46,6 +46,17 @@ class Project:
     permissions: list[Rbac] = field(default_factory=list)
     webhooks: list[Webhook] = field(default_factory=list)
     configurations: list[WebhookConfiguration] = field(default_factory=list)
+    converted: set[GroupKind] | None = None
+    """Kinds that operators of the project convert; `None` if the project has no operator."""
+
+
+@runtime_checkable
+class ConversionProvider(Protocol):
+    """An object that converts between versions of kinds, such as an operator."""
+
+    def converted_kinds(self) -> Iterable[GroupKind]:
+        """Return the kinds with a converter."""
+        ...
 
 
 def load_project(names: Sequence[str]) -> Project:
@@ -72,6 +83,8 @@ def read_project(modules: Iterable[ModuleType]) -> Project:
                 if resource_info(value).external:
                     continue
                 project.kinds.setdefault(value.gvk.group_kind, []).append(value)
+            if isinstance(value, ConversionProvider) and not isinstance(value, type):
+                project.converted = (project.converted or set()) | set(value.converted_kinds())
             for declaration in _declarations(value, homes):
                 if id(declaration) not in seen:
                     seen.add(id(declaration))
