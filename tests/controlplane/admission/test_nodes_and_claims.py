@@ -9,7 +9,7 @@ import pytest
 
 from kubewright.api.errors import Forbidden
 from kubewright.controlplane import ControlPlane
-from kubewright.controlplane.admission import ORDER, check_names
+from kubewright.controlplane.admission import OFF_BY_DEFAULT, ORDER, check_names
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 SMALL = {"requests": {"cpu": "100m", "memory": "10Mi"}}
@@ -130,7 +130,6 @@ async def test_claim_resize_requires_allow_volume_expansion(cluster: Any) -> Non
     [
         ({"disable_admission_plugins": ["Nope"]}, 'disable-admission-plugins plugin "Nope" is unknown'),
         ({"enable_admission_plugins": ["Nope"]}, 'enable-admission-plugins plugin "Nope" is unknown'),
-        ({"enable_admission_plugins": ["AlwaysDeny"]}, 'plugin "AlwaysDeny" is not available here'),
         (
             {"enable_admission_plugins": ["PodSecurity"], "disable_admission_plugins": ["PodSecurity"]},
             r"\[PodSecurity\] in enable-admission-plugins and disable-admission-plugins overlapped",
@@ -144,8 +143,6 @@ def test_plugin_names(settings: dict[str, Any], complaint: str) -> None:
 
 async def test_each_plugin_can_be_disabled() -> None:
     names = ORDER
-    check_names(enable=(), disable=[*names, "AlwaysDeny", "PodGroupProtection"])
+    check_names(enable=(), disable=[*names, "PodGroupProtection"])
     async with ControlPlane(port=None) as plane:
-        assert {*names} - {each.name for each in plane.server.admission.plugins} == {
-            "OwnerReferencesPermissionEnforcement"
-        }
+        assert {*names} - {each.name for each in plane.server.admission.plugins} == OFF_BY_DEFAULT

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def default_plugins(server: APIServer, informers: Informers) -> list[AdmissionPlugin]:
     """Return the plug-ins that need only the server and its informers, which excludes webhooks."""
+    from .always import AlwaysAdmit, AlwaysDeny, DenyServiceExternalIPs
     from .certificates import (
         CertificateApproval,
         CertificateSigning,
@@ -35,8 +36,17 @@ def default_plugins(server: APIServer, informers: Informers) -> list[AdmissionPl
     )
     from .limits import LimitRanger
     from .mutating_policies import MutatingPolicies
+    from .namespaces import NamespaceAutoProvision, NamespaceExists
     from .node_limits import DeclaredFeatures, PodResize
+    from .node_restriction import NodeRestriction
     from .owners import OwnerReferences
+    from .pod_restrictions import (
+        AlwaysPullImages,
+        ExtendedResourceToleration,
+        LimitPodHardAntiAffinityTopology,
+        PodNodeSelector,
+        PodTolerationRestriction,
+    )
     from .pod_security import PodSecurity
     from .priority import Priority
     from .quotas import ResourceQuotas
@@ -69,6 +79,17 @@ def default_plugins(server: APIServer, informers: Informers) -> list[AdmissionPl
         MutatingPolicies(server, informers),
         ValidatingPolicies(server, informers),
         ResourceQuotas(server, informers),
+        AlwaysAdmit(),
+        AlwaysDeny(),
+        AlwaysPullImages(),
+        DenyServiceExternalIPs(),
+        ExtendedResourceToleration(),
+        LimitPodHardAntiAffinityTopology(),
+        NamespaceAutoProvision(server, informers),
+        NamespaceExists(informers),
+        NodeRestriction(server, informers),
+        PodNodeSelector(informers),
+        PodTolerationRestriction(informers),
     ]
 
 

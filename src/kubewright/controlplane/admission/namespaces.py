@@ -1,15 +1,22 @@
-"""NamespaceLifecycle: rejects creates in missing or terminating namespaces, and deletion of system
-namespaces.
+"""Plug-ins that check or create the namespace of a request.
+
+NamespaceLifecycle rejects creates in missing or terminating namespaces, and deletion of system namespaces.
+NamespaceExists and NamespaceAutoProvision are disabled by default.
 """
 
 from __future__ import annotations
 
-from kubewright.api.errors import forbidden, not_found
+from typing import TYPE_CHECKING
+
+from kubewright.api.errors import AlreadyExists, forbidden, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
 from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
+
+if TYPE_CHECKING:
+    from kubewright.apiserver.server import APIServer
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
 _NAMESPACES = GroupResource("", "namespaces")
@@ -53,4 +60,60 @@ class NamespaceLifecycle(AdmissionPlugin):
                 f"unable to create new content in namespace {name} because it is being terminated",
                 [cause],
             )
+        return False
+
+
+def _is_in_namespace(request: AdmissionAttributes) -> bool:
+    return bool(request.namespace) and (request.resource.group, request.resource.resource) != (
+        "",
+        "namespaces",
+    )
+
+
+class NamespaceExists(AdmissionPlugin):
+    """404 for any write in a namespace that does not exist."""
+
+    name = "NamespaceExists"
+    validating = True
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = informers
+
+    def handles(self, request: AdmissionAttributes) -> bool:
+        """Handle writes in namespaces."""
+        return request.operation != "CONNECT" and _is_in_namespace(request)
+
+    async def validate(self, request: AdmissionAttributes) -> None:
+        """Look the namespace up."""
+        if await self._informers.namespace(request.namespace) is None:
+            raise not_found(_NAMESPACES, request.namespace)
+
+
+class NamespaceAutoProvision(AdmissionPlugin):
+    """Creates the missing namespace of a new object."""
+
+    name = "NamespaceAutoProvision"
+    mutating = True
+
+    def __init__(self, server: APIServer, informers: Informers) -> None:
+        self._server = server
+        self._informers = informers
+
+    def handles(self, request: AdmissionAttributes) -> bool:
+        """Handle creates in namespaces, except dry runs."""
+        return request.operation == "CREATE" and not request.dry_run and _is_in_namespace(request)
+
+    async def mutate(self, request: AdmissionAttributes) -> bool:
+        """Create the namespace; the object is not changed."""
+        if await self._informers.namespace(request.namespace) is not None:
+            return False
+        from kubewright.apiserver.authentication.user import SYSTEM
+        from kubewright.controlplane.loopback_client import LoopbackClient
+
+        client = LoopbackClient(self._server, SYSTEM, user_agent="kube-apiserver")
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": request.namespace}}
+        try:
+            await client.create(_NAMESPACES, body)
+        except AlreadyExists:
+            pass
         return False

@@ -6,18 +6,30 @@ nothing may reject the request after it was charged.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 
 from kubewright.apiserver.admission import AdmissionPlugin
 
+logger = logging.getLogger("kubewright.controlplane")
+
 ORDER = (
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
     "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
     "LimitRanger",
     "ServiceAccount",
+    "NodeRestriction",
     "TaintNodesByCondition",
+    "AlwaysPullImages",
     "PodSecurity",
+    "PodNodeSelector",
     "Priority",
     "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "ExtendedResourceToleration",
     "DefaultStorageClass",
     "StorageObjectInUseProtection",
     "OwnerReferencesPermissionEnforcement",
@@ -28,6 +40,7 @@ ORDER = (
     "ClusterTrustBundleAttest",
     "CertificateSubjectRestriction",
     "DefaultIngressClass",
+    "DenyServiceExternalIPs",
     "PodTopologyLabels",
     "NodeDeclaredFeatureValidator",
     "PodResizeValidator",
@@ -36,47 +49,49 @@ ORDER = (
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
     "ResourceQuota",
+    "AlwaysDeny",
 )
 """All plug-ins in order. Unlisted plug-ins run before the policies."""
 
-OFF_BY_DEFAULT = frozenset(("OwnerReferencesPermissionEnforcement",))
-
-WITHOUT_EFFECT = frozenset(("PodGroupProtection",))
-"""Enabled by default in Kubernetes, but without effect here because their kinds are not served."""
-
-ABSENT = frozenset(
+OFF_BY_DEFAULT = frozenset(
     (
         "AlwaysAdmit",
         "AlwaysDeny",
         "AlwaysPullImages",
         "DenyServiceExternalIPs",
-        "EventRateLimit",
         "ExtendedResourceToleration",
-        "ImagePolicyWebhook",
         "LimitPodHardAntiAffinityTopology",
         "NamespaceAutoProvision",
         "NamespaceExists",
         "NodeRestriction",
+        "OwnerReferencesPermissionEnforcement",
         "PodNodeSelector",
         "PodTolerationRestriction",
     )
 )
-"""Plug-ins that are disabled by default in Kubernetes and not implemented here."""
+
+WITHOUT_EFFECT = {
+    "EventRateLimit": "it needs a configuration file, which is not supported",
+    "ImagePolicyWebhook": "it needs a configuration file, which is not supported",
+    "JobValidation": "the feature gate WorkloadWithJob is disabled",
+    "PodGroupProtection": "the feature gate GenericWorkload is disabled",
+    "PodGroupWorkloadExists": "the feature gate GenericWorkload is disabled",
+}
+"""Plug-ins of Kubernetes that can be enabled but do nothing here, with the reason."""
 
 
 def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
-    """Raise `ValueError` for names that are unknown, not available, or both enabled and disabled."""
-    available = {*ORDER, *WITHOUT_EFFECT}
-    problems = [
-        f'enable-admission-plugins plugin "{name}" is {"not available here" if name in ABSENT else "unknown"}'
-        for name in sorted({*enable} - available)
-    ]
+    """Raise `ValueError` for names that are unknown, or both enabled and disabled.
+
+    Plug-ins without effect are accepted; a warning is logged for those that are enabled.
+    """
+    known = {*ORDER, *WITHOUT_EFFECT}
+    problems = [f'enable-admission-plugins plugin "{name}" is unknown' for name in sorted({*enable} - known)]
     problems += [
-        f'disable-admission-plugins plugin "{name}" is unknown'
-        for name in sorted({*disable} - available - ABSENT)
+        f'disable-admission-plugins plugin "{name}" is unknown' for name in sorted({*disable} - known)
     ]
     if problems:
-        problems.append(f"available are {', '.join(sorted(available))}")
+        problems.append(f"known are {', '.join(sorted(known))}")
     both = sorted({*enable} & {*disable})
     if both:
         problems.append(
@@ -84,6 +99,10 @@ def check_names(*, enable: Collection[str], disable: Collection[str]) -> None:
         )
     if problems:
         raise ValueError("; ".join(problems))
+    for name in sorted({*enable} & {*WITHOUT_EFFECT}):
+        logger.warning(
+            "admission plug-in has no effect", extra={"plugin": name, "reason": WITHOUT_EFFECT[name]}
+        )
 
 
 def arranged(
