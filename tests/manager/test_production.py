@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+from pathlib import Path
 from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, Status, Unstructured, resource
 from kubewright.api.coordination.v1 import Lease
 from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Secret
 from kubewright.api.declarations import Rbac, WebhookConfiguration
 from kubewright.api.rbac.v1 import ClusterRoleBinding, RoleBinding, RoleRef, Subject
+from kubewright.cli import main
 from kubewright.client import Client, exists
 from kubewright.manager import Context, Operator
 from kubewright.manager.installation import install_definitions
 from kubewright.manifests import roles, webhook_configurations
+from kubewright.testing import run_operator
 
 ROBOT = "system:serviceaccount:ops:manager"
 RBAC = "rbac.authorization.k8s.io"
@@ -105,3 +113,63 @@ async def test_the_declared_permissions_are_enough_to_stay_the_leader(client, ev
 
 async def _gone(client: Client) -> bool:
     return not await client.list(Crate, namespace="default")
+
+
+@resource(group="production.example.com", version="v1", scope="Cluster")
+class Depot(CustomResource[CrateSpec, None]):
+    """A cluster-scoped kind."""
+
+
+NAMESPACES_PROGRAM = """
+from kubewright.api import ObjectMeta
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.manager import Context, Operator
+from tests.manager.test_production import Crate, Depot, CrateStatus
+
+operator = Operator("crates", namespaces=["red", "blue"])
+
+@operator.reconcile(Crate, owns=(ConfigMap,))
+async def reconcile(crate: Crate, ctx: Context[Crate]) -> None:
+    await ctx.ensure([ConfigMap(metadata=ObjectMeta(name=crate.name), data={"a": "b"})])
+    ctx.event("Normal", "Packed", "packed the crate")
+
+@operator.watches(Depot)
+def crates_of(depot: Depot) -> list:
+    return []
+"""
+
+
+async def test_an_operator_of_namespaces_needs_no_permissions_in_others(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "crates_in_namespaces.py").write_text(NAMESPACES_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["manifests", "crates_in_namespaces"])
+    assert result.exit_code == 0, result.output
+    (role,) = yaml.safe_load_all((tmp_path / "config/rbac/role.yaml").read_text())
+    assert role["kind"] == "ClusterRole"
+    assert [rule["resources"] for rule in role["rules"]] == [["depots"]]
+    for name in ("red", "blue", "green"):
+        await client.create(Namespace(metadata=ObjectMeta(name=name)))
+    await install_definitions(client, [Crate, Depot])
+    account = "system:serviceaccount:crates-system:crates-manager"
+    applied = await client.apply_yaml(tmp_path / "config" / "rbac")
+    assert [(each.kind, each.namespace) for each in applied] == [
+        ("Role", "blue"),
+        ("Role", "red"),
+        ("RoleBinding", "blue"),
+        ("RoleBinding", "red"),
+        ("ClusterRole", ""),
+    ]
+    reference = RoleRef(api_group=RBAC, kind="ClusterRole", name="manager-role")
+    subject = Subject(kind="User", name=account, api_group=RBAC)
+    metadata = ObjectMeta(name="crates")
+    await client.create(ClusterRoleBinding(metadata=metadata, role_ref=reference, subjects=[subject]))
+    operator: Operator = importlib.import_module("crates_in_namespaces").operator
+    async with run_operator(operator, client.with_impersonation(account), development=False):
+        for name in ("green", "red", "blue"):
+            crate = Crate(metadata=ObjectMeta(name="a", namespace=name), spec=CrateSpec())
+            await client.create(crate)
+        for name in ("red", "blue"):
+            await client.wait(ConfigMap, "a", namespace=name, until=exists, timeout=60)
+        assert not [each async for each in client.list(ConfigMap, namespace="green")]

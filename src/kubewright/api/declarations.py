@@ -273,7 +273,8 @@ class Rbac:
     """Permissions that the program requires.
 
     Without `namespace` they become part of a ClusterRole, otherwise of a Role in that namespace. `core` is
-    accepted as the name of the core group. `urls` are non-resource URLs.
+    accepted as the name of the core group. `urls` are non-resource URLs. With `service_account`, as in
+    `system/manager`, the manifests contain a RoleBinding of the Role to it.
     """
 
     _: KW_ONLY
@@ -284,6 +285,7 @@ class Rbac:
     urls: tuple[str, ...] = ()
     namespace: str = ""
     role: str = ""
+    service_account: str = ""
     where: str = field(default_factory=_caller, compare=False, repr=False)
 
 

@@ -7,6 +7,7 @@ watched kinds are read. Rules for Leases, Secrets and access reviews follow from
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kubewright.api.declarations import Rbac, has_status, is_resource, resource_info
@@ -25,21 +26,26 @@ SYSTEM = "system"
 
 
 def rules_of(operator: Operator) -> Iterable[Rbac]:
-    """Return all rules that an operator requires."""
-    scheme = operator.scheme
+    """Return all rules that an operator requires.
+
+    If the operator watches single namespaces, rules for namespaced kinds are for Roles in these, bound to its
+    service account.
+    """
+    scheme, settings = operator.scheme, operator.settings
     handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
-    for kind in dict.fromkeys(each.kind for each in handlers):
-        yield from for_reconciled(scheme, kind)
+    kinds = list(dict.fromkeys(each.kind for each in handlers))
+    for kind in kinds:
+        yield from _in_namespaces(operator, for_reconciled(scheme, kind), kind)
     for each in operator.reconcilers:
         for owned in each.owns:
-            yield for_owned(scheme, owned)
+            yield from _in_namespaces(operator, [for_owned(scheme, owned)], owned)
         for watched in operator.watches_of(each):
             base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
             if not isinstance(base, str):
-                yield for_watched(scheme, base)
+                yield from _in_namespaces(operator, [for_watched(scheme, base)], base)
     if handlers:
-        yield for_events()
-    settings = operator.settings
+        # Events of a cluster-scoped object are in the namespace default.
+        yield from _in_namespaces(operator, [for_events()], *kinds)
     if settings.leader_election:
         yield for_leader_election(settings.leader_election_namespace or SYSTEM)
     if settings.metrics_port is not None and settings.metrics_secure:
@@ -48,6 +54,21 @@ def rules_of(operator: Operator) -> Iterable[Rbac]:
         operator.defaults or operator.validators or operator.converters
     ):
         yield from _for_managed_certificates(operator)
+
+
+def _in_namespaces(
+    operator: Operator, rules: Iterable[Rbac], *kinds: type[MetaObject] | GroupVersionKind
+) -> Iterable[Rbac]:
+    """Return rules for each namespace of the operator, or unchanged if a kind is cluster-scoped."""
+    settings, name = operator.settings, operator.name
+    if not settings.namespaces or not all(operator.scheme.info_of(kind).namespaced for kind in kinds):
+        return rules
+    account = settings.service_account or f"{name}-{SYSTEM}/{name}-manager"
+    return [
+        replace(rule, namespace=namespace, role=f"{name}-manager-role", service_account=account)
+        for rule in rules
+        for namespace in settings.namespaces
+    ]
 
 
 def _rule(

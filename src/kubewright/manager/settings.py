@@ -23,7 +23,10 @@ class Settings:
     """Settings of an operator. All of them have defaults."""
 
     namespaces: Sequence[str] | None = None
-    """Namespaces to watch; `None` means all."""
+    """Namespaces to watch; `None` means all. The manifests then have Roles in these namespaces."""
+    service_account: str = ""
+    """Namespace and name of the service account for RoleBindings in the manifests; by default
+    `<operator>-system/<operator>-manager`."""
     development: bool = False
     """Install CRDs at start, and serve webhooks on this machine with a self-signed certificate."""
     adopt_crds: bool = False

@@ -1,6 +1,7 @@
 """Generate all manifests of a project as files.
 
-The files are `crd/<group>_<plural>.yaml`, `rbac/role.yaml` and `webhook/manifests.yaml`.
+The files are `crd/<group>_<plural>.yaml`, `rbac/role.yaml`, `webhook/manifests.yaml` and, for operators of
+single namespaces, `rbac/namespaces.yaml` with the Roles and RoleBindings in these.
 
 All problems of a project are reported in one `DeclarationError`. The same declarations always produce the
 same bytes; `compare` returns the differences to the files in a directory.
@@ -25,7 +26,7 @@ from kubewright.schema.generation.from_types import Options
 
 from .crd import build_crd
 from .project import Project
-from .rbac import DEFAULT_ROLE, build_roles
+from .rbac import DEFAULT_ROLE, build_bindings, build_roles
 from .webhooks import build_webhooks
 from .yaml_output import to_yaml
 
@@ -57,9 +58,15 @@ def generate(
         manifests.files[name] = to_yaml([definition])
         manifests.warnings.extend(_size_warning(name, definition))
         manifests.warnings.extend(_conversion_warning(project, versions))
-    roles = build_roles(project.permissions, role_name, problems)
+    bound = [rule for rule in project.permissions if rule.service_account]
+    roles = build_roles(
+        [rule for rule in project.permissions if not rule.service_account], role_name, problems
+    )
     if roles:
         manifests.files["rbac/role.yaml"] = to_yaml(roles)
+    if bound:
+        in_namespaces = build_roles(bound, role_name, problems) + build_bindings(bound, role_name)
+        manifests.files["rbac/namespaces.yaml"] = to_yaml(in_namespaces)
     webhooks = build_webhooks(project.webhooks, project.configurations, problems)
     if webhooks:
         manifests.files["webhook/manifests.yaml"] = to_yaml(webhooks)

@@ -6,6 +6,7 @@ URLs of equal verbs. Everything is sorted, so the result does not depend on the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,6 +50,31 @@ def build_roles(rules: Iterable[Rbac], name: str, problems: list[Problem]) -> li
     return [_role(namespace, role, by_role[namespace, role]) for namespace, role in sorted(by_role)]
 
 
+def build_bindings(rules: Iterable[Rbac], name: str) -> list[Manifest]:
+    """Return RoleBindings of the Roles of rules with a service account, sorted by namespace and name."""
+    accounts: dict[tuple[str, str], list[str]] = {}
+    for rule in rules:
+        if rule.namespace and rule.service_account:
+            accounts.setdefault((rule.namespace, rule.role or name), []).append(rule.service_account)
+    return [
+        _binding(namespace, role, list(dict.fromkeys(found)))
+        for (namespace, role), found in sorted(accounts.items())
+    ]
+
+
+def _binding(namespace: str, role: str, accounts: list[str]) -> Manifest:
+    subjects = [account.partition("/") for account in accounts]
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": role, "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": account, "namespace": home} for home, _, account in subjects
+        ],
+    }
+
+
 def _rule_errors(rule: Rbac) -> Iterable[str]:
     for field in ("groups", "resources", "verbs", "resource_names", "urls"):
         if isinstance(getattr(rule, field), str):
@@ -61,6 +87,10 @@ def _rule_errors(rule: Rbac) -> Iterable[str]:
         yield 'has resources but no groups; write groups=("core",) for the core group'
     if rule.urls and rule.namespace:
         yield "URLs cannot be part of a Role; remove namespace= or urls="
+    if rule.service_account and not rule.namespace:
+        yield "service_account= is for Roles; write namespace= as well"
+    if rule.service_account and not re.fullmatch("[^/]+/[^/]+", rule.service_account):
+        yield f"service_account {rule.service_account!r} is not of the form namespace/name"
     if rule.resource_names and "create" in rule.verbs:
         yield "create cannot be restricted by resource_names; split the rule"
 

@@ -32,6 +32,7 @@ class SettingOverrides(TypedDict, total=False):
     """Settings of an operator for one run; see `kubewright.manager.Settings`."""
 
     namespaces: Sequence[str] | None
+    service_account: str
     development: bool
     adopt_crds: bool
     leader_election: bool
