@@ -201,7 +201,7 @@ class APIServer:
         self.health.add("ping", lambda: None)
         self.health.add("etcd", self._check_storage)
         self.health.add("shutdown", self._check_running, ("/readyz",))
-        if self.compaction_interval > 0:
+        if self.compaction_interval > 0 and not self.storage.manages_compaction:
             self._compactor = asyncio.create_task(self._compact())
         self.started = True
 

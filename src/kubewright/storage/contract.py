@@ -133,6 +133,10 @@ class Storage(ABC):
     async def close(self) -> None:
         """Flush and release; all watches end."""
 
+    manages_compaction: bool = False
+    """Whether the storage compacts its history itself or leaves that to another process; if not, the API
+    server compacts it."""
+
     async def __aenter__(self) -> Self:
         await self.open()
         return self

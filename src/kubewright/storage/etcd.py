@@ -44,6 +44,8 @@ class _Lease:
 class EtcdStorage(Storage):
     """Storage in etcd. `EtcdOptions` documents the options of the URL."""
 
+    manages_compaction = True
+
     def __init__(self, options: EtcdOptions) -> None:
         self.options = options
         self._prefix = options.prefix.encode()

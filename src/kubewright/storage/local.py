@@ -39,6 +39,8 @@ class LocalStorage(Storage):
     calls it, and tests with their own clock.
     """
 
+    manages_compaction = True
+
     def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._keyspace = Keyspace(history or History())

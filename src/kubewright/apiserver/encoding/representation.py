@@ -11,13 +11,14 @@ only, YAML) is decoded and encoded once per event, for all watchers of that form
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubewright.api.errors import APIError
+from kubewright.api.errors import APIError, InternalError
 from kubewright.api.gvk import GroupVersion
 from kubewright.apiserver.http.messages import Pieces
 from kubewright.apiserver.object_schema import prune, upgrade_stored
@@ -32,6 +33,18 @@ if TYPE_CHECKING:
 
 _decode = msgspec.json.Decoder().decode
 _LAST = ("apiVersion", "kind", "metadata")
+
+
+SLICE = 200
+"""Objects that are decoded or encoded before other tasks of the event loop run: about 5 ms of a Table."""
+
+
+_JOIN_SLICE = 20_001
+"""Pieces of a list of stored bytes that are collected before other tasks run; odd, as their number is."""
+
+
+class UndecodableObject(InternalError):
+    """A stored value is not an object of its resource. Lists and watches omit such objects."""
 
 
 class StorageCodec:
@@ -53,8 +66,13 @@ class StorageCodec:
 
     def unpack(self, value: bytes, revision: int) -> Object:
         """Decode a stored object and set its resourceVersion."""
-        obj: Object = _decode(value)
-        obj["metadata"]["resourceVersion"] = str(revision)
+        try:
+            obj: Object = _decode(value)
+            obj["metadata"]["resourceVersion"] = str(revision)
+        except (msgspec.DecodeError, LookupError, TypeError) as error:
+            raise UndecodableObject(
+                f"Internal error occurred: stored object cannot be decoded: {error}"
+            ) from None
         return obj
 
 
@@ -175,11 +193,34 @@ class Representation:
     async def many(self, items: Sequence[KeyValue], metadata: Object) -> bytes | Pieces:
         """Encode a list of stored objects in this form."""
         if self.direct:
-            pieces = self._joined(items, metadata)
+            pieces = await self._joined(items, metadata)
             if pieces is not None:
                 return pieces
-        objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
-        return self.dump_list(objects, metadata)
+        if len(items) <= SLICE:
+            objects = await self.objects_async([(item.value, item.mod_revision) for item in items])
+            return self.dump_list(objects, metadata)
+        objects = []
+        for at in range(0, len(items), SLICE):
+            part = [(item.value, item.mod_revision) for item in items[at : at + SLICE]]
+            objects += await self.objects_async(part)
+            await asyncio.sleep(0)
+        return await self._dump_in_slices(objects, metadata)
+
+    async def _dump_in_slices(self, objects: list[Object], metadata: Object) -> Pieces:
+        """Encode a long list as `dump_list` does, in slices."""
+        if self._table is not None:
+            objects = self._table.sorted(objects)
+        field = b"rows" if self._table is not None else b"items"
+        pieces: Pieces = []
+        for at in range(0, len(objects), SLICE):
+            whole = self.dump_list(objects[at : at + SLICE], metadata)
+            # The list is the last field of the object.
+            start, end = whole.index(b',"%b":[' % field) + len(field) + 5, whole.rindex(b"]")
+            pieces.append(whole[:start] if not pieces else b",")
+            pieces.append(memoryview(whole)[start:end])
+            await asyncio.sleep(0)
+        pieces.append(whole[end:])
+        return pieces
 
     def dump_list(self, objects: list[Object], metadata: Object) -> bytes:
         """Encode a list of decoded objects of this version."""
@@ -208,7 +249,7 @@ class Representation:
             }
         )
 
-    def _joined(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
+    async def _joined(self, items: Sequence[KeyValue], metadata: Object) -> Pieces | None:
         """Return a list of stored bytes without copying them; `None` if some objects have to be decoded."""
         prefix, cut, head = self._prefix, self._cut, self._item_prefix
         newer_than = self.resource.schema_revision
@@ -216,6 +257,7 @@ class Representation:
             b'{"kind":%b,"apiVersion":%b,"metadata":%b,"items":['
             % (encode(self.resource.list_kind), encode(self.api_version), encode(metadata))
         ]
+        # Two pieces per object follow.
         add, before = pieces.append, head
         after = b"," + head
         for _, value, _, revision in items:
@@ -224,6 +266,8 @@ class Representation:
             add(b'%b"resourceVersion":"%d",' % (before, revision))
             add(memoryview(value)[cut:])
             before = after
+            if len(pieces) % _JOIN_SLICE == 0:
+                await asyncio.sleep(0)
         add(b"]}\n")
         return pieces
 

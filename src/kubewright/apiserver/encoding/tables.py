@@ -76,12 +76,15 @@ class TablePrinter:
         rest = {key: value for key, value in metadata.items() if key != "annotations"}
         return {**rest, "annotations": annotations} if annotations else rest
 
+    def sorted(self, objects: list[Object]) -> list[Object]:
+        """Return objects in the order of their rows."""
+        return objects if self._order is None else sorted(objects, key=self._order)
+
     def table(
         self, objects: list[Object], metadata: Object, version: str = "v1", *, with_columns: bool = True
     ) -> Object:
         """Return a Table of objects."""
-        if self._order is not None:
-            objects = sorted(objects, key=self._order)
+        objects = self.sorted(objects)
         return {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{version}",

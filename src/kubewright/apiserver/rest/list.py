@@ -11,6 +11,7 @@ import msgspec
 
 from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_resource_version
 from kubewright.apiserver.encoding.negotiation import encode, respond
+from kubewright.apiserver.encoding.representation import UndecodableObject
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.storage.contract import Compacted, FutureRevision, Page
@@ -52,7 +53,11 @@ class ListHandler:
                 metadata["remainingItemCount"] = page.remaining
         elif scope.resource.custom and not response_format.transform:
             metadata["continue"] = ""
-        return respond(request, response_format, await representation.many(page.items, metadata))
+        try:
+            body = await representation.many(page.items, metadata)
+        except UndecodableObject:
+            body = await representation.many(scope.store.decodable(page.items), metadata)
+        return respond(request, response_format, body)
 
     async def read_page(self, request: HTTPRequest, info: RequestInfo) -> tuple[Page, ListOptions]:
         """Read the stored objects that a collection request selects."""

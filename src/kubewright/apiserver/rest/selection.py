@@ -14,6 +14,7 @@ from kubewright.api.errors import BadRequest
 from kubewright.api.field_selectors import FieldSelector
 from kubewright.api.go_format import format_value
 from kubewright.api.label_selectors import Selector
+from kubewright.apiserver.encoding.representation import UndecodableObject
 
 if TYPE_CHECKING:
     from kubewright.apiserver.objects import Object
@@ -51,7 +52,12 @@ class SelectableObject:
     def metadata(self) -> _Metadata:
         """Name, namespace and labels."""
         if self._metadata is None:
-            self._metadata = _header(self.value).metadata
+            try:
+                self._metadata = _header(self.value).metadata
+            except msgspec.DecodeError as error:
+                raise UndecodableObject(
+                    f"Internal error occurred: stored object cannot be decoded: {error}"
+                ) from None
         return self._metadata
 
     @property
@@ -74,6 +80,11 @@ class Selection:
         self.version = version
         self.labels = labels
         self.fields = fields
+
+    @property
+    def name(self) -> str:
+        """The name that selected objects must have, or an empty string."""
+        return (self.fields.exact("metadata.name") or "") if self.fields is not None else ""
 
     def selectable(self, value: bytes) -> SelectableObject:
         """Wrap a stored object."""

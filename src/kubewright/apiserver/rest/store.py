@@ -7,13 +7,15 @@ caller.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import not_found
 from kubewright.apiserver.encoding.negotiation import PLAIN, ResponseFormat
-from kubewright.apiserver.encoding.representation import Representation, StorageCodec
+from kubewright.apiserver.encoding.representation import Representation, StorageCodec, UndecodableObject
 from kubewright.apiserver.metrics.storage import InstrumentedStorage
 from kubewright.apiserver.object_schema import upgrade_stored
 from kubewright.apiserver.watch.cache import WatchCache
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource, Version
     from kubewright.apiserver.server import APIServer
     from kubewright.apiserver.strategy import Operation
+
+
+logger = logging.getLogger("kubewright.apiserver")
+
+_SCAN_SLICE = 2000
+"""Objects that a selector is evaluated on before other tasks of the event loop run."""
 
 
 class ResourceStore:
@@ -54,6 +62,8 @@ class ResourceStore:
         self.deleter = Deleter(self)
         self.written = 0
         """The revision of the last write through this store; the watch cache receives its event later."""
+        self.undecodable = 0
+        """How often a list omitted an object that cannot be decoded."""
         self._representations: dict[tuple[str, ResponseFormat, str], Representation] = {}
         self._field_managers: dict[tuple[str, str], FieldManager] = {}
 
@@ -132,9 +142,44 @@ class ResourceStore:
         page = await self.storage.list(self.range(namespace))
         items = page.items
         if selection is not None:
-            items = [item for item in items if selection.matches(selection.selectable(item.value))]
-        pairs = [(item.value, item.mod_revision) for item in items]
-        return await self.representation(version).objects_async(pairs), page.revision
+            items = await self.select(items, selection)
+        representation = self.representation(version)
+        try:
+            pairs = [(item.value, item.mod_revision) for item in items]
+            return await representation.objects_async(pairs), page.revision
+        except UndecodableObject:
+            pairs = [(item.value, item.mod_revision) for item in self.decodable(items)]
+            return await representation.objects_async(pairs), page.revision
+
+    def decodable(self, items: Iterable[KeyValue]) -> list[KeyValue]:
+        """Return the items without those that cannot be decoded, which are logged and counted."""
+        found = []
+        for item in items:
+            try:
+                self.codec.unpack(item.value, item.mod_revision)
+            except UndecodableObject as error:
+                self.undecodable += 1
+                logger.error(
+                    "stored object cannot be decoded; omitting it",
+                    extra={"key": item.key, "revision": item.mod_revision, "error": str(error)},
+                )
+            else:
+                found.append(item)
+        return found
+
+    async def select(self, items: list[KeyValue], selection: Selection) -> list[KeyValue]:
+        """Return the selected items; other tasks run while many are scanned."""
+        found: list[KeyValue] = []
+        for at in range(0, len(items), _SCAN_SLICE):
+            part = items[at : at + _SCAN_SLICE]
+            try:
+                found += [item for item in part if selection.matches(selection.selectable(item.value))]
+            except UndecodableObject:
+                part = self.decodable(part)
+                found += [item for item in part if selection.matches(selection.selectable(item.value))]
+            if at:
+                await asyncio.sleep(0)
+        return found
 
     async def list_page(
         self, namespace: str, *, start: str | None, limit: int, revision: int, selection: Selection | None
@@ -143,17 +188,28 @@ class ResourceStore:
         prefix = self.range(namespace)
         if selection is None:
             return await self.storage.list(prefix, start=start, limit=limit, revision=revision)
+        name = selection.name
+        if name and (namespace or not self.resource.namespaced):
+            # At most one object: a range of one key.
+            key = prefix + name
+            page = await self.storage.list(key, start=start, limit=1, revision=revision)
+            items = [item for item in page.items if item.key == key]
+            return Page(await self.select(items, selection), page.revision, False, 0)
         if not limit:
             page = await self.storage.list(prefix, start=start, revision=revision)
-            selected = [item for item in page.items if selection.matches(selection.selectable(item.value))]
-            return Page(selected, page.revision, False, 0)
+            items = page.items
+            if name:
+                suffix = f"/{name}"
+                items = [item for item in items if item.key.endswith(suffix)]
+            return Page(await self.select(items, selection), page.revision, False, 0)
         found: list[KeyValue] = []
         batch = limit
         while True:
             page = await self.storage.list(prefix, start=start, limit=batch, revision=revision)
             revision = revision or page.revision
+            selected = {item.key for item in await self.select(page.items, selection)}
             for position, item in enumerate(page.items):
-                if selection.matches(selection.selectable(item.value)):
+                if item.key in selected:
                     found.append(item)
                     if len(found) == limit:
                         more = page.more or position + 1 < len(page.items)

@@ -12,6 +12,7 @@ import asyncio
 
 from kubewright.api.errors import APIError, Expired, NotAcceptable
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, YAML
+from kubewright.apiserver.encoding.representation import UndecodableObject
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.watch.cache import Watcher
@@ -113,7 +114,12 @@ class WatchHandler:
                 watcher.push_initial(chunks)
                 return
         try:
-            objects = await representation.objects_async([(item.value, item.mod_revision) for item in items])
+            pairs = [(item.value, item.mod_revision) for item in items]
+            try:
+                objects = await representation.objects_async(pairs)
+            except UndecodableObject:
+                pairs = [(item.value, item.mod_revision) for item in self._scope.store.decodable(items)]
+                objects = await representation.objects_async(pairs)
         except APIError as error:
             watcher.fail(error)
             return
@@ -136,7 +142,7 @@ class WatchHandler:
             if name:
                 items = [item for item in items if item.key.rpartition("/")[2] == name]
         if selection is not None:
-            items = [item for item in items if selection.matches(selection.selectable(item.value))]
+            items = await store.select(items, selection)
         return items
 
 

@@ -1,0 +1,138 @@
+"""Lists of many objects: other requests run meanwhile, single objects are read by key, damage is isolated."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kubewright.apiserver import SYSTEM, APIServer, HTTPRequest
+from kubewright.storage.memory import MemoryStorage
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+COUNT = 3000
+
+
+@pytest.fixture
+async def many(server: APIServer, widget, talk, base):
+    """Store `COUNT` widgets in the default namespace, and one elsewhere."""
+    await talk.ok("POST", base, widget("first", metadata={"labels": {"n": "0"}}))
+    store = server.store("example.com", "widgets")
+    assert store is not None
+    template = await store.read("default", "first")
+    for number in range(COUNT):
+        name = f"w{number:05}"
+        await server.storage.create(
+            store.key("default", name), template.value.replace(b'"first"', b'"%b"' % name.encode())
+        )
+    await server.storage.create(
+        store.key("other", "w00007"),
+        template.value.replace(b'"first"', b'"w00007"').replace(b'"default"', b'"other"'),
+    )
+    return store
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "least"),
+    [("", TABLE, 10), ("", PARTIAL_LIST, 10), ("?labelSelector=n%3D0", "application/json", 1)],
+)
+async def test_other_tasks_run_during_a_long_list(many, server, talk, base, query, accept, least):
+    turns = 0
+
+    async def other_client() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(other_client())
+    await asyncio.sleep(0)
+    before = turns
+    listed = await talk.ok("GET", base + query, Accept=accept)
+    beside.cancel()
+    assert turns - before >= least
+    rows = listed["rows"] if accept == TABLE else listed["items"]
+    assert len(rows) == COUNT + 1
+    if accept == TABLE:
+        assert [row["cells"][0] for row in rows] == ["first", *(f"w{number:05}" for number in range(COUNT))]
+        short = await talk.ok("GET", f"{base}?limit=100", Accept=accept)
+        assert rows[:100] == short["rows"]
+        assert listed.keys() == short.keys()
+        assert listed["columnDefinitions"] == short["columnDefinitions"]
+
+
+async def test_a_name_selector_reads_one_key(many, server, talk, base):
+    before = many.storage.fetched
+    listed = await talk.ok("GET", f"{base}?fieldSelector=metadata.name%3Dw00007")
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["w00007"]
+    assert many.storage.fetched - before == 1
+    listed = await talk.ok("GET", f"{base}?fieldSelector=metadata.name%3Dw00007&labelSelector=n%3D1")
+    assert listed["items"] == []
+    listed = await talk.ok("GET", f"{base}?fieldSelector=metadata.name%3Dw0000&limit=1")
+    assert listed["items"] == [], "a prefix of a name does not match"
+    everywhere = base.replace("/namespaces/default", "")
+    listed = await talk.ok("GET", f"{everywhere}?fieldSelector=metadata.name%3Dw00007")
+    assert [item["metadata"]["namespace"] for item in listed["items"]] == ["default", "other"]
+
+
+@pytest.mark.parametrize("accept", ["application/json", TABLE])
+async def test_lists_and_watches_omit_undecodable_objects(server, talk, widget, base, accept, caplog):
+    for name in ("a", "c"):
+        await talk.ok("POST", base, widget(name, spec={"color": "red"}, metadata={"labels": {"n": "0"}}))
+    store = server.store("example.com", "widgets")
+    await server.storage.create(store.key("default", "b"), b"\xff not JSON")
+    for query in (
+        "",
+        "?labelSelector=n%3D0",
+        "?labelSelector=n%3D0&limit=1",
+        "?fieldSelector=spec.color%3Dred",
+    ):
+        response = await talk.ok("GET", base + query, Accept=accept)
+        shown = response["rows"] if accept == TABLE else response["items"]
+        first = shown[0]["object"] if accept == TABLE else shown[0]
+        assert first["metadata"]["name"] == "a"
+        assert len(shown) == (1 if "limit" in query else 2)
+    assert any(record.key.endswith("/b") for record in caplog.records if hasattr(record, "key"))
+    stream = (
+        await server.handle(
+            HTTPRequest("GET", base, query="watch=1", user=SYSTEM, headers={"Accept": accept})
+        )
+    ).stream
+    received = b""
+    while received.count(b"\n") < 2:
+        received += await anext(stream)
+    assert b'"a"' in received
+    assert b'"c"' in received
+    await stream.aclose()
+    status, error = await talk("GET", f"{base}/b")
+    assert status == 500
+    assert "stored object cannot be decoded" in error["message"]
+    metrics = await server.handle(HTTPRequest("GET", "/metrics", user=SYSTEM))
+    assert b"apiserver_storage_decode_errors_total{" in metrics.body
+    assert (await talk.send("GET", "/readyz")).status == 200, "all informers have caught up"
+
+
+@pytest.mark.parametrize("managed", [True, False])
+async def test_the_server_compacts_only_what_storage_does_not_manage(managed):
+    class Storage(MemoryStorage):
+        manages_compaction = managed
+        compactions = 0
+
+        async def compact(self, revision: int) -> None:
+            type(self).compactions += 1
+            await super().compact(revision)
+
+    storage = Storage()
+    async with APIServer(storage, compaction_interval=0.001):
+        await storage.create("/registry/a", b"1")
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+    assert bool(storage.compactions) is not managed
+
+
+def test_etcd_and_local_stores_manage_compaction():
+    from kubewright.storage import EtcdStorage, SQLiteStorage
+
+    assert EtcdStorage.manages_compaction
+    assert SQLiteStorage.manages_compaction
