@@ -21,7 +21,8 @@ def test_parse_and_format() -> None:
     assert str(GroupKind("", "Pod")) == "Pod"
     assert GroupResource.parse("a.b.c") == GroupResource("b.c", "a")
     assert str(GroupResource("apps", "deployments")) == "deployments.apps"
-    for wrong in ("a/b/c", "/v1", "apps/"):
+    assert [GroupVersion.parse(text) for text in ("/v1", "apps/")] == [("", "v1"), ("apps", "")]
+    for wrong in ("a/b/c", "//"):
         with pytest.raises(ValueError, match=f"unexpected GroupVersion string: {wrong}"):
             GroupVersion.parse(wrong)
 

@@ -21,9 +21,9 @@ class GroupVersion(NamedTuple):
 
     @classmethod
     def parse(cls, api_version: str) -> GroupVersion:
-        """Parse an `apiVersion`: `v1`, `apps/v1`. More than one slash is an error."""
-        group, slash, version = api_version.rpartition("/")
-        if "/" in group or (slash and not (group and version)):
+        """Parse an `apiVersion`: `v1`, `apps/v1`. More than one slash is an error; the parts may be empty."""
+        group, _, version = api_version.rpartition("/")
+        if "/" in group:
             raise ValueError(f"unexpected GroupVersion string: {api_version}")
         return cls(group, version)
 

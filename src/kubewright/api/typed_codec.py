@@ -361,7 +361,17 @@ class TypedCodec:
         return self._object(self._fields_of(name), {}, "", depth + 1)
 
 
-_ZEROS: Final[dict[str, Any]] = {"s": "", "i": 0, "I": 0, "b": False, "d": 0, "q": "0", "o": 0, "D": "0s"}
+_ZEROS: Final[dict[str, Any]] = {
+    "s": "",
+    "i": 0,
+    "I": 0,
+    "b": False,
+    "d": 0,
+    "q": "0",
+    "o": 0,
+    "D": "0s",
+    "y": "",
+}
 
 
 __all__ = ["TypedCodec", "TypedDecodeError"]

@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from kubewright.api.errors import NotAcceptable
+import msgspec
+
 from kubewright.storage.contract import Storage, StorageError
 
 from .admission import AdmissionChain, AdmissionPlugin
@@ -166,15 +167,14 @@ class APIServer:
 
     def _register_own_paths(self) -> None:
         async def version(request: HTTPRequest) -> HTTPResponse:
-            if negotiation.negotiate(request).media != negotiation.JSON:
-                raise NotAcceptable(
-                    f"406: Not Acceptable\n\nAvailable representations: {negotiation.JSON}", details={}
-                )
-            return negotiation.json_response(self.version.to_dict())
+            negotiation.require(request, negotiation.JSON)
+            body = negotiation.encode(self.version.to_dict())
+            return HTTPResponse(200, msgspec.json.format(body, indent=2))
 
         async def index(request: HTTPRequest) -> HTTPResponse:
             paths = {*self.router.handlers, *self.discovery.paths()} - {"/"}
-            return negotiation.json_response({"paths": sorted(paths)})
+            body = negotiation.encode({"paths": sorted(paths)})
+            return HTTPResponse(200, msgspec.json.format(body, indent=2))
 
         async def metrics(request: HTTPRequest) -> HTTPResponse:
             await self.metrics.storage.refresh(self.storage, self.stores)

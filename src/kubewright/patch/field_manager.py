@@ -298,8 +298,8 @@ class FieldManager:
         return _refresh_last_applied(after, config) if manager == "kubectl" else after
 
     def _check_type(self, config: Object) -> None:
-        api_version = config.get("apiVersion") or ""
-        kind = config.get("kind") or ""
+        names = (config.get("apiVersion"), config.get("kind"))
+        api_version, kind = (name if isinstance(name, str) else "" for name in names)
         if api_version != self.api_version or kind != self.kind:
             raise BadRequest(f"invalid object type: {_gvk_text(api_version, kind)}")
         if (config.get("metadata") or {}).get("managedFields") is not None:

@@ -35,7 +35,7 @@ def duplicate_fields(data: bytes | str) -> list[str]:
         return _Pairs(pairs)
 
     try:
-        document = json.loads(data, object_pairs_hook=keep)
+        document = json.loads(_text(data), object_pairs_hook=keep)
         if not repeated:
             return []
         found: dict[str, None] = {}
@@ -54,7 +54,12 @@ def merged_duplicates(data: bytes | str) -> Any:
             merged[name] = _added(merged[name], value) if name in merged else value
         return merged
 
-    return json.loads(data, object_pairs_hook=merge)
+    return json.loads(_text(data), object_pairs_hook=merge)
+
+
+def _text(data: bytes | str) -> str:
+    """Decode a document; invalid UTF-8 is replaced, as Go's decoder does."""
+    return data if isinstance(data, str) else data.decode("utf-8", "replace")
 
 
 def _added(first: Any, second: Any) -> Any:
@@ -83,7 +88,7 @@ def field_paths(data: bytes | str, wanted: Set[str]) -> list[str]:
                 visit(item, _element(path, position))
 
     try:
-        visit(json.loads(data, object_pairs_hook=_Pairs), "")
+        visit(json.loads(_text(data), object_pairs_hook=_Pairs), "")
     except (ValueError, RecursionError) as error:
         raise DecodeError(f"not JSON: {error}") from error
     return list(found)

@@ -2,7 +2,8 @@
 
 An authenticator returns a `User`, or `None` if the request has no credentials of its type; it raises
 `Unauthorized` for invalid credentials. The usual order is front-proxy headers, client certificate, bearer
-token, anonymous. An invalid bearer token is never treated as anonymous.
+token, anonymous. An invalid bearer token is never treated as anonymous; other Authorization headers are
+ignored, as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Protocol
 from kubewright.api.errors import Unauthorized
 from kubewright.apiserver.authentication.user import AUTHENTICATED, User, anonymous
 from kubewright.apiserver.http.messages import HTTPRequest
+
+from .tokens import bearer_token
 
 
 class Authenticator(Protocol):
@@ -67,7 +70,7 @@ class AuthenticatorChain:
                 continue
             if user is not None:
                 return user.with_group(AUTHENTICATED)
-        if failure is None and self.anonymous is not None and "Authorization" not in request.headers:
+        if failure is None and self.anonymous is not None and not bearer_token(request):
             return self.anonymous
         raise Unauthorized("Unauthorized")
 

@@ -87,11 +87,13 @@ class ServiceAccountAuthenticator:
         claims = self.verify(token, audiences)
         if claims is None:
             return None
-        private = claims.get("kubernetes.io") or {}
-        namespace, _, name = claims["sub"].removeprefix(PREFIX).partition(":")
-        account = private.get("serviceaccount") or {}
+        private = _object_claim(claims, "kubernetes.io")
+        subject = str(claims["sub"])
+        namespace, _, name = subject.removeprefix(PREFIX).partition(":")
+        account = _object_claim(private, "serviceaccount")
+        bound_objects = {what: _object_claim(private, what) for what in ("pod", "node", "secret")}
         if (
-            not claims["sub"].startswith(PREFIX)
+            not subject.startswith(PREFIX)
             or private.get("namespace") != namespace
             or account.get("name") != name
         ):
@@ -104,7 +106,7 @@ class ServiceAccountAuthenticator:
         if claims.get("jti"):
             extra["authentication.kubernetes.io/credential-id"] = (f"JTI={claims['jti']}",)
         for what in ("pod", "node"):
-            bound = private.get(what)
+            bound = bound_objects[what]
             if bound:
                 extra[f"authentication.kubernetes.io/{what}-name"] = (bound.get("name", ""),)
                 extra[f"authentication.kubernetes.io/{what}-uid"] = (bound.get("uid", ""),)
@@ -116,6 +118,14 @@ class ServiceAccountAuthenticator:
         if not token or token.count(".") != 2:
             return None
         return await self.user_of(token)
+
+
+def _object_claim(claims: Claims, name: str) -> Claims:
+    """Return a claim that is an object of strings and objects; raises `Unauthorized` for other types."""
+    value = claims.get(name) or {}
+    if not isinstance(value, dict) or not all(isinstance(item, str | dict) for item in value.values()):
+        raise Unauthorized("Unauthorized")
+    return value
 
 
 def _public_key(pem: bytes) -> Any:

@@ -20,10 +20,11 @@ def bearer_token(request: HTTPRequest) -> str:
     """Return the bearer token of a request (header or WebSocket sub-protocol), or an empty string."""
     header = request.headers.get("Authorization")
     if header:
-        scheme, _, token = header.strip().partition(" ")
+        scheme, _, rest = header.strip().partition(" ")
+        token = rest.partition(" ")[0]
         if not token.isascii():
             raise Unauthorized("Unauthorized")
-        return token.strip() if scheme.lower() == "bearer" else ""
+        return token if scheme.lower() == "bearer" else ""
     protocols = request.headers.get("Sec-WebSocket-Protocol")
     if protocols and WEBSOCKET_BEARER in protocols:
         from base64 import urlsafe_b64decode

@@ -1,7 +1,7 @@
 """Content negotiation: the format of responses.
 
-Responses are JSON or YAML. Clients that prefer protobuf and also accept JSON get JSON; those that accept
-nothing else get protobuf if the kind has it. A media type can request a transformation
+Responses are JSON, YAML or, for built-in kinds, protobuf: the first media type of the Accept header that is
+available, ordered by quality. A media type can request a transformation
 (`as=Table;v=v1;g=meta.k8s.io`). Parsed headers are cached: there are few different ones.
 """
 
@@ -83,7 +83,6 @@ def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> R
     """Return the format; `None` if no requested transformation is available, "unknown" if no media type
     is."""
     known = False
-    binary: ResponseFormat | None = None
     for clause in parse_accept(header):
         transform = clause.parameters.get("as", "")
         # PartialObjectMetadata has a protobuf form for every kind.
@@ -92,9 +91,6 @@ def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> R
             continue
         known = True
         if not clause.parameters.keys() & {"as", "g", "v"}:
-            if media == PROTOBUF:
-                binary = binary or ResponseFormat(media)
-                continue
             return ResponseFormat(media)
         version = clause.parameters.get("v", "")
         if (
@@ -103,12 +99,7 @@ def _negotiate(header: str, protobuf: bool, tables: bool, transforms: bool) -> R
             and version in _TRANSFORMS.get(transform, ())
             and not (transform == "Table" and (clause.media == PROTOBUF or not tables))
         ):
-            if media == PROTOBUF:
-                binary = binary or ResponseFormat(media, transform, version)
-                continue
             return ResponseFormat(media, transform, version)
-    if binary is not None:
-        return binary
     return None if known else "unknown"
 
 
@@ -192,20 +183,20 @@ def respond(
 
         return HTTPResponse(status, builtin_codec().encode(msgspec.json.decode(body)), content_type=PROTOBUF)
     if wants_pretty(request):
-        body = msgspec.json.format(body, indent=2) + b"\n"
-    return HTTPResponse(status, body)
+        return HTTPResponse(status, msgspec.json.format(body, indent=2))
+    return HTTPResponse(status, body if body.endswith(b"\n") else body + b"\n")
 
 
 def json_response(obj: Any, status: int = 200) -> HTTPResponse:
     """Return a response with plain data as JSON, without negotiation."""
-    return HTTPResponse(status, encode(obj))
+    return HTTPResponse(status, encode(obj) + b"\n")
 
 
 def status_response(request: HTTPRequest, error: APIError) -> HTTPResponse:
     """Return the `Status` response of a failed request."""
     body = encode(error.to_status())
     try:
-        response_format = negotiate(request)
+        response_format = negotiate(request, transforms=False)
     except NotAcceptable:
         response_format = PLAIN
     response = respond(request, response_format, body, error.status_code)

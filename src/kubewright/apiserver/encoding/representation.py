@@ -299,8 +299,6 @@ class Representation:
     def bookmark(self, revision: int, *, initial: bool = False) -> bytes:
         """Encode a BOOKMARK event."""
         metadata: Object = {"resourceVersion": str(revision)}
-        if self.resource.custom:
-            metadata["creationTimestamp"] = None
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         kind, api_version = self.resource.kind, self.api_version

@@ -64,6 +64,9 @@ def decode_plain(data: bytes, media: str, kind: str, wire: Any = None) -> tuple[
     if media == JSON:
         try:
             return _decode(data), []
+        except UnicodeDecodeError:
+            # Go's decoder replaces invalid UTF-8.
+            return decode_plain(data.decode("utf-8", "replace").encode(), media, kind)
         except (msgspec.DecodeError, RecursionError) as error:
             why = f"couldn't get version/kind; json parse error: {json_error(data, error)}"
             raise unrecognized(kind, why, data) from None
@@ -109,6 +112,10 @@ def decode_object(
     if validation != "Ignore":
         if media == JSON:
             duplicates = [f'duplicate field "{path}"' for path in repeated]
+            if not resource.custom and duplicates and unknown:
+                # An unknown field that occurs twice is reported as unknown only.
+                fields = set(unknown)
+                duplicates = [text for text in duplicates if f"unknown{text[9:]}" not in fields]
             if not resource.custom and len(duplicates) + len(unknown) > 1:
                 duplicates, unknown = in_body_order(data, [*duplicates, *unknown]), []
         report_strict_errors(duplicates, unknown, version.name, kind, validation, warn, is_yaml=media == YAML)
@@ -195,11 +202,16 @@ def check_type(obj: Object, resource: Resource, version: Version, data: bytes) -
     problem = type_meta_error(obj)
     if problem:
         raise unrecognized(kind, problem, data)
+    text = data.decode("utf-8", "replace")
     if not resource.custom:
+        if given and given.endswith("/") and given != "/":
+            raise BadRequest(
+                f'{kind} in version "" cannot be handled as a {kind}: '
+                f"Object 'apiVersion' is missing in '{text}'"
+            )
         check_builtin_type(obj, resource, resource.gvk(version.name))
         return
     if not given_kind:
-        text = data.decode("utf-8", "replace")
         raise unrecognized(kind, f"Object 'Kind' is missing in '{text}'", data)
     if given != api_version:
         raise version_mismatch(given or "", api_version)
@@ -209,8 +221,12 @@ def check_builtin_type(obj: Object, resource: Resource, wanted: GroupVersionKind
     """Check the type of a built-in object, and set what it omits."""
     kind, api_version = obj.get("kind") or wanted.kind, obj.get("apiVersion") or wanted.api_version
     if kind != wanted.kind or api_version != wanted.api_version:
-        raise resource.kind_mismatch(GroupVersionKind.from_api_version(api_version, kind), wanted)
-    obj["apiVersion"], obj["kind"] = api_version, kind
+        given = GroupVersionKind.from_api_version(api_version, kind)
+        if not (given.group or given.version):
+            given = GroupVersionKind(wanted.group, wanted.version, kind)
+        if given != wanted:
+            raise resource.kind_mismatch(given, wanted)
+    obj["apiVersion"], obj["kind"] = wanted.api_version, kind
 
 
 def type_meta_error(obj: Object) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -18,23 +17,21 @@ from typing import Any
 
 from aiohttp import StreamReader, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http_exceptions import BadHttpMethod
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.http import HttpRequestParser
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from multidict import CIMultiDict
 
 from kubewright.api.errors import BadRequest
 from kubewright.apiserver.authentication.x509 import PeerCertificate
-from kubewright.apiserver.encoding.negotiation import encode
-from kubewright.apiserver.rest.endpoint import no_such_method
 
 from .messages import HTTPResponse, too_large
+from .unknown_methods import RequestParser
 
 logger = logging.getLogger("kubewright.apiserver")
 
 HEADER_TIMEOUT = 30.0
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 """The end of a chunked body without a trailer."""
-_METHOD_LINE = re.compile(r"b'[A-Z]+ /")
 
 
 class ServerConnection(RequestHandler):
@@ -44,6 +41,7 @@ class ServerConnection(RequestHandler):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self._parser: Any = RequestParser(self._make_parser)
         self.peer: PeerCertificate | None = None
         self.peer_known = False
         self.streaming: asyncio.Task[Any] | None = None
@@ -52,6 +50,20 @@ class ServerConnection(RequestHandler):
         """The latest chunked body; later requests are not accepted before its end is known."""
         self._last_bytes: bytes | None = None
         """The last bytes that were received of it; `None` after its end."""
+
+    def _make_parser(self) -> HttpRequestParser:
+        """Return the parser that aiohttp would use."""
+        return HttpRequestParser(
+            self,
+            self._loop,
+            self._read_bufsize,
+            max_line_size=self.max_line_size,
+            max_field_size=self.max_field_size,
+            max_headers=self.max_headers,
+            payload_exception=RequestPayloadError,
+            auto_decompress=False,
+            max_msg_queue_size=self._max_msg_queue_size,
+        )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the header timeout."""
@@ -121,11 +133,7 @@ class ServerConnection(RequestHandler):
         if status >= 500:
             return super().handle_error(request, status, exc, message)
         logger.debug("malformed request", extra={"error": str(exc)})
-        if isinstance(exc, BadHttpMethod) and _METHOD_LINE.search(str(exc)):
-            body = encode(no_such_method().to_status())
-            response = web.Response(status=405, body=body, content_type="application/json")
-        else:
-            response = web.Response(status=status, text=f"{status} Bad Request: {message or exc}\n")
+        response = web.Response(status=status, text=f"{status} Bad Request: {message or exc}\n")
         response.force_close()
         return response
 

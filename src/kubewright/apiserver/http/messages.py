@@ -40,7 +40,7 @@ class Query:
         if values is None:
             values = self._values = {}
             if self.raw:
-                for name, value in parse_qsl(self.raw, keep_blank_values=True, max_num_fields=1000):
+                for name, value in parse_qsl(self.raw, keep_blank_values=True):
                     values.setdefault(name, []).append(value)
         return values
 

@@ -46,8 +46,10 @@ class DeleteHandler:
         op = scope.operation(request, info, "delete", options=options.to_object(), dry_run=options.dry_run)
         scope.resource.strategy.before_delete_request(op)
         obj, removed = await scope.store.deleter.delete(op, options)
+        # Clients that asked for cascading deletion learn whether it is complete.
+        code = 202 if not removed and options.orphan_dependents is False else 200
         if not removed or scope.resource.strategy.returns_deleted_object:
-            return scope.respond(request, response_format, obj)
+            return scope.respond(request, response_format, obj, code)
         details: Object = {"name": op.name, "group": scope.resource.group, "kind": scope.resource.plural}
         details["uid"] = obj["metadata"].get("uid", "")
         status = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kubewright.api.errors import APIError, NotAcceptable
+from kubewright.api.errors import APIError, BadRequest, NotAcceptable
 from kubewright.apiserver.encoding.negotiation import respond
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
-from kubewright.apiserver.http.request_info import RequestInfo
+from kubewright.apiserver.http.request_info import RequestInfo, is_watch_value
 
 from .options import parse_version
 from .scope import EndpointScope
@@ -22,6 +22,8 @@ class GetHandler:
         scope = self._scope
         response_format = scope.negotiate(request)
         if request.query:
+            if "export" in request.query and is_watch_value(request.query.get("export")):
+                raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
             wanted = parse_version(request.query.get("resourceVersion"))
             if wanted:
                 await scope.server.dispatcher.wait_for_storage_revision(

@@ -10,7 +10,7 @@ import yaml
 from kubewright.api.errors import APIError, BadRequest, Invalid, UnsupportedMediaType
 from kubewright.api.go_format import json_type_name
 from kubewright.apiserver.encoding.json_errors import json_error
-from kubewright.apiserver.encoding.request_body import duplicate_fields
+from kubewright.apiserver.encoding.request_body import duplicate_fields, in_body_order
 from kubewright.apiserver.encoding.yaml import load_yaml
 from kubewright.patch import json_patch, merge_patch
 from kubewright.schema import field_errors as fe
@@ -53,7 +53,7 @@ def _operation_errors(data: bytes, operations: Any) -> list[str]:
         if isinstance(operation, dict):
             unknown = operation.keys() - {"op", "path", "from", "value"}
             found += [f'json patch unknown field "[{position}].{name}"' for name in sorted(unknown)]
-    return found
+    return in_body_order(data, found) if len(found) > 1 else found
 
 
 class PatchBody:
@@ -82,6 +82,10 @@ class PatchBody:
         prefix = "" if self.kind == STRATEGIC_PATCH else "error decoding patch: "
         try:
             body = _decode(self.data)
+        except UnicodeDecodeError:
+            # Go's decoder replaces invalid UTF-8.
+            self.data = self.data.decode("utf-8", "replace").encode()
+            return self._decode()
         except (msgspec.DecodeError, RecursionError) as error:
             raise BadRequest(prefix + json_error(self.data, error)) from None
         if self.kind == JSON_PATCH:

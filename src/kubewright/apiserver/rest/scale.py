@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from kubewright.api.builtin_schemas import as_typed
 from kubewright.api.errors import APIError, BadRequest, NotAcceptable, conflict, internal_error, invalid
 from kubewright.api.field_paths import SimplePath
 from kubewright.api.go_format import format_value, json_type_name
 from kubewright.api.gvk import GroupKind, GroupResource
+from kubewright.api.typed_codec import TypedDecodeError
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
 from kubewright.apiserver.encoding.representation import partial_object_metadata
 from kubewright.apiserver.encoding.request_body import (
@@ -102,7 +104,7 @@ class ScaleHandler:
         if not isinstance(scale, dict):
             raise BadRequest("the object provided is unrecognized (must be of type Scale)")
         check_builtin_type(scale, self._scope.resource, SCALE)
-        problem = _replicas_error(scale)
+        problem = _replicas_error(scale) or _metadata_error(scale)
         if problem:
             raise BadRequest(f'Scale in version "v1" cannot be handled as a Scale: {problem}')
         if validation != "Ignore":
@@ -233,7 +235,9 @@ class _ScaleWrite:
         if entries:
             before["metadata"]["managedFields"] = entries
         wanted = patch.apply(before)
-        problem = _kind_error(wanted, self.resource.custom) or _replicas_error(wanted)
+        problem = (
+            _kind_error(wanted, self.resource.custom) or _replicas_error(wanted) or _metadata_error(wanted)
+        )
         if problem:
             raise patch_invalid(_message_text(wanted), problem)
         self._report_unknown(wanted, patch)
@@ -331,6 +335,15 @@ def _replicas_error(scale: Object) -> str:
     if kind == "number":
         kind = f"number {replicas}"
     return f"json: cannot unmarshal {kind} into Go struct field ScaleSpec.spec.replicas of type int32"
+
+
+def _metadata_error(scale: Object) -> str:
+    """Return why the metadata of a Scale cannot be decoded, or an empty string."""
+    try:
+        as_typed(SCALE, {"metadata": scale.get("metadata")})
+    except TypedDecodeError as error:
+        return str(error)
+    return ""
 
 
 def _kind_error(scale: Object, custom: bool) -> str:

@@ -14,8 +14,10 @@ MAX_BYTES = 1 << 20
 _IMMUTABLE = "field is immutable when `immutable` is set"
 
 
-def decoded_size(text: str) -> int:
+def decoded_size(text: str | None) -> int:
     """Return the size of base64-encoded data."""
+    if not text:
+        return 0
     return len(text) * 3 // 4 - text[-2:].count("=")
 
 

@@ -8,11 +8,25 @@ lookup and one comparison per rule. `Rules.source()` returns the generated funct
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from kubewright.schema import field_errors as fe
 
-from .rules import IMMUTABLE, Check, Errors, MapKeys, Object, ReportAt, Required, Rule, Switch, Unique, When
+from .rules import (
+    IMMUTABLE,
+    Check,
+    Errors,
+    Format,
+    MapKeys,
+    Object,
+    ReportAt,
+    Required,
+    Rule,
+    Switch,
+    Unique,
+    When,
+)
 
 Hook: TypeAlias = "Callable[..., Errors]"
 Group: TypeAlias = "Check | When | Switch | MapKeys | ReportAt | Members"
@@ -264,7 +278,9 @@ class _Generator:
             case MapKeys():
                 key = self.variable("k")
                 self.emit(depth, f"for {key} in sorted({var}):")
-                self.rule(rule.rule, key, f"{path}[{{{key}}}]", depth + 1, context)
+                # Formats skip empty fields; an empty key is checked.
+                check = replace(rule.rule, absent="") if isinstance(rule.rule, Format) else rule.rule
+                self.rule(check, key, f"{path}[{{{key}}}]", depth + 1, context)
             case Rules():
                 inner = context
                 if rule.context is not None:
