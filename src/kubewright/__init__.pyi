@@ -18,6 +18,7 @@ from .controlplane import ControlPlane as ControlPlane
 from .manager import Context as Context
 from .manager import Manager as Manager
 from .manager import Operator as Operator
+from .manager import SyncContext as SyncContext
 from .webhook import Converter as Converter
 from .webhook import Denied as Denied
 

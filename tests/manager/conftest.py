@@ -13,7 +13,14 @@ from kubewright.client import Client
 from kubewright.testing.server import TestServer, start_test_server
 from kubewright.testing.time import FakeTimeLoop
 
-FAKE_TIME = ("test_manager", "test_leader_election", "test_events", "test_operator", "test_production")
+FAKE_TIME = (
+    "test_plain_functions",
+    "test_manager",
+    "test_leader_election",
+    "test_events",
+    "test_operator",
+    "test_production",
+)
 
 
 def pytest_asyncio_loop_factories(config: Any, item: Any) -> Any:

@@ -117,6 +117,12 @@ def changes_since_read(
     return merge_patch(change)
 
 
+def has_changes(obj: MetaObject | Unstructured, *, part: str) -> bool:
+    """Whether the field `part` differs from what was read; true if the object was not read from a server."""
+    pair = base_and_changed(obj)
+    return pair is None or _only(pair[0], part) != _only(pair[1], part)
+
+
 def _only(data: dict[str, Any], part: str) -> dict[str, Any]:
     return {part: data[part]} if part in data else {}
 
@@ -210,6 +216,7 @@ __all__ = [
     "Patch",
     "base_and_changed",
     "changes_since_read",
+    "has_changes",
     "json_patch",
     "merge_from",
     "merge_patch",

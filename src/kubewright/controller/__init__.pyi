@@ -7,6 +7,7 @@ from .daemons import DaemonController as DaemonController
 from .daemons import DaemonStopTimeout as DaemonStopTimeout
 from .daemons import StopEvent as StopEvent
 from .daemons import add_daemon as add_daemon
+from .desired_state import AdoptionError as AdoptionError
 from .desired_state import DesiredState as DesiredState
 from .desired_state import EnsureResult as EnsureResult
 from .errors import BuildError as BuildError

@@ -67,6 +67,7 @@ _FRAMEWORK_MODULES = (
     "concurrent.futures.thread",
     "kubewright.manager.operator_runtime",
     "kubewright.manager.injection",
+    "kubewright.manager.unawaited",
 )
 """Modules between a controller and the functions of users, left out of tracebacks."""
 _PROGRAMMING_ERRORS = (

@@ -10,6 +10,9 @@ that it no longer sends is removed. Each object gets an owner reference. After e
 objects of the declared kinds that the owner controls and that are not in the list are deleted, with their uid
 as a precondition.
 
+An existing object that has no controlling owner is not changed, unless the controller applied it before
+(its field manager is in `managedFields`) or `adopt=True`; an object that another owner controls never is.
+
 Nothing is written if nothing changed. `DesiredState` remembers what it applied and what the server returned,
 and compares that with the cache, so that changes by other clients are reverted. After a restart everything is
 applied once; the server does not create a new version if there is no difference.
@@ -27,7 +30,7 @@ import msgspec
 from kubewright.api import codec
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.gvk import GroupVersionKind
-from kubewright.api.meta import MetaObject, Preconditions
+from kubewright.api.meta import MetaObject, OwnerReference, Preconditions
 from kubewright.api.owners import OwnerError, controller_of, owner_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, by_owner
@@ -46,7 +49,10 @@ OwnedKind = type[MetaObject] | GroupVersionKind
 
 @dataclass(frozen=True, slots=True)
 class EnsureResult:
-    """Objects that `ensure` applied, left unchanged or deleted, as `Kind namespace/name`."""
+    """Objects that `ensure` applied, left unchanged or deleted, as `Kind namespace/name`.
+
+    It is true if anything was applied or deleted.
+    """
 
     applied: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
@@ -54,6 +60,10 @@ class EnsureResult:
 
     def __bool__(self) -> bool:
         return bool(self.applied or self.deleted)
+
+
+class AdoptionError(OwnerError):
+    """A desired object exists already, has no controlling owner, and was not applied by this controller."""
 
 
 class _Applied(NamedTuple):
@@ -89,6 +99,7 @@ class DesiredState:
         if not field_owner:
             raise ValueError("DesiredState requires a field_owner: the name of the controller")
         self._client = client
+        self._uncached: Client = getattr(client, "uncached", client)
         self._cache = cache
         self._field_owner = field_owner
         self._force = force
@@ -104,11 +115,16 @@ class DesiredState:
         self._informers: dict[GroupVersionKind, Informer] = {}
 
     async def ensure(
-        self, owner: MetaObject, objects: Iterable[MetaObject | Unstructured | dict[str, Any]]
+        self,
+        owner: MetaObject | Unstructured,
+        objects: Iterable[MetaObject | Unstructured | dict[str, Any]],
+        *,
+        adopt: bool = False,
     ) -> EnsureResult:
         """Apply these objects for the owner and delete others of the declared kinds that it controls.
 
-        Objects are applied in order; after an error nothing is deleted.
+        Objects are applied in order; after an error nothing is deleted. `adopt`: take over existing objects
+        that have no controlling owner; by default they raise an `AdoptionError`.
         """
         if isinstance(objects, Mapping | MetaObject | Unstructured):
             raise TypeError("ensure takes a list of all desired objects: ensure([deployment, service])")
@@ -125,7 +141,7 @@ class DesiredState:
             if (gvk, key) in wanted:
                 raise ValueError(f"{gvk.kind} {key} is in the list of desired objects twice")
             wanted[gvk, key] = None
-            changed = await self._apply_if_needed(owner, gvk, key, intent)
+            changed = await self._apply_if_needed(owner, gvk, key, intent, adopt)
             (result.applied if changed else result.unchanged).append(f"{gvk.kind} {key}")
         if self._prune:
             for gvk in self._kinds:
@@ -165,20 +181,14 @@ class DesiredState:
         return intent
 
     async def _apply_if_needed(
-        self, owner: Any, gvk: GroupVersionKind, key: ObjectKey, intent: dict[str, Any]
+        self, owner: Any, gvk: GroupVersionKind, key: ObjectKey, intent: dict[str, Any], adopt: bool
     ) -> bool:
         digest = _digest(intent)
         known = self._applied.get((gvk, key))
         informer = await self._informer(gvk)
         if known is not None and known.intent == digest and self._is_as_applied(informer, key, known, intent):
             return False
-        entry = informer.store.get(key)
-        if entry is not None:
-            current_owner = controller_of(_Header(entry.header().metadata))
-            if current_owner is not None and current_owner.uid != owner.metadata.uid:
-                raise OwnerError(
-                    f"{gvk.kind} {key} is already controlled by {current_owner.kind} {current_owner.name}"
-                )
+        await self._check_owner(owner, informer, gvk, key, adopt=adopt or known is not None)
         response: Any = await self._client.apply(intent, field_owner=self._field_owner, force=self._force)
         metadata = response["metadata"]
         self._applied[gvk, key] = _Applied(
@@ -188,6 +198,36 @@ class DesiredState:
             _digest(_projected(response, intent)),
         )
         return True
+
+    async def _check_owner(
+        self, owner: Any, informer: Informer, gvk: GroupVersionKind, key: ObjectKey, *, adopt: bool
+    ) -> None:
+        """Raise an error for an existing object that the owner does not control and may not take over."""
+        entry = informer.store.get(key)
+        if entry is not None:
+            current_owner = controller_of(_Header(entry.header().metadata))
+            if current_owner is not None:
+                _check_controller(gvk, key, current_owner, owner)
+                return
+            if adopt:
+                return
+        elif not informer.filtered:
+            return
+        # The cache has no managedFields, and with a selector it does not have all objects.
+        live = await self._uncached.get_or_none(metadata_of(gvk), key.name, namespace=key.namespace or None)
+        if live is None:
+            return
+        current_owner = controller_of(live)
+        if current_owner is not None:
+            _check_controller(gvk, key, current_owner, owner)
+        elif not adopt and not any(
+            each.manager == self._field_owner and each.operation == "Apply"
+            for each in live.metadata.managed_fields or ()
+        ):
+            raise AdoptionError(
+                f"{gvk.kind} {key} exists already and has no controlling owner; delete or rename it, or call "
+                "ensure(..., adopt=True) to take it over"
+            )
 
     def _is_as_applied(
         self, informer: Informer, key: ObjectKey, known: _Applied, intent: dict[str, Any]
@@ -253,6 +293,11 @@ class DesiredState:
                 self._applied.pop((gvk, change.key), None)
 
         return handler
+
+
+def _check_controller(gvk: GroupVersionKind, key: ObjectKey, current: OwnerReference, owner: Any) -> None:
+    if current.uid != owner.metadata.uid:
+        raise OwnerError(f"{gvk.kind} {key} is already controlled by {current.kind} {current.name}")
 
 
 class _Header:

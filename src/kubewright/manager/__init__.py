@@ -10,7 +10,8 @@
 - `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`: log formatting
 - `operator`: `Operator`; `registration`, `injection`: checks and arguments of decorated functions;
   `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
-- `context`: `Context`; `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
+- `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
+- `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development
 - `console`: live view of a running operator in a terminal
 """
@@ -27,6 +28,8 @@ from .manager import Manager, ManagerStopped, ShutdownTimeout
 from .operator import Operator
 from .probes import Probes
 from .settings import Settings, SettingsError
+from .sync_context import SyncCachedClient, SyncContext
+from .unawaited import UnawaitedCoroutineError
 
 __all__ = [
     "Cluster",
@@ -45,4 +48,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "ShutdownTimeout",
+    "SyncCachedClient",
+    "SyncContext",
+    "UnawaitedCoroutineError",
 ]

@@ -18,6 +18,8 @@ from kubewright.client.kind_types import AnyKind
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 
+from .unawaited import OperatorClient
+
 _writing: ContextVar[Cluster | None] = ContextVar("kubewright_writing", default=None)
 """The cluster whose client sends a request. Leader election and events are not fenced."""
 
@@ -46,7 +48,7 @@ class Cluster:
         self.fence: Callable[[], None] | None = None
         """Called before each attempt to write; raises to reject it. Set by the manager."""
         client.rest.hooks.append(self._fence_attempt)
-        self.client: CachedClient = CachedClient.from_client(client, self.cache).with_interceptor(
+        self.client: CachedClient = OperatorClient.from_client(client, self.cache).with_interceptor(
             self._mark_write
         )
         """Reads from the cache, including own writes; `client.uncached` reads from the API server."""

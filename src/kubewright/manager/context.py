@@ -11,18 +11,25 @@ from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from kubewright.api.conditions import is_condition_true, set_condition
 from kubewright.api.declarations import has_status, is_resource
-from kubewright.api.meta import MetaObject
-from kubewright.api.owners import set_controller_reference
+from kubewright.api.errors import Conflict, NotFound
+from kubewright.api.meta import Condition, MetaObject
+from kubewright.api.owners import OwnerError, set_controller_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
+from kubewright.client.patches import has_changes
 from kubewright.controller.desired_state import DesiredState, EnsureResult
 from kubewright.controller.request import Request
 
 from .events import EventRecorder, EventType
+from .unawaited import recorded
 
-T = TypeVar("T", bound=MetaObject)
+T = TypeVar("T", bound=MetaObject | Unstructured)
 ChildT = TypeVar("ChildT", bound=MetaObject)
+
+OWNERSHIP_CONFLICT = "OwnershipConflict"
+"""Event reason and condition type for a child that exists and is not owned by the object."""
 
 
 class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
@@ -36,14 +43,12 @@ class ObjectLogger(logging.LoggerAdapter[logging.Logger]):
         return msg, kwargs
 
 
-@dataclass(slots=True)
-class Context(Generic[T]):
-    """One call for one object."""
+@dataclass(slots=True, kw_only=True)
+class BaseContext(Generic[T]):
+    """The parts of a context that are the same for async and plain functions."""
 
     request: Request
     object: T
-    client: CachedClient
-    """Reads from the cache, including own writes; `client.uncached` reads from the API server."""
     cache: Cache
     recorder: EventRecorder
     log: ObjectLogger
@@ -62,22 +67,81 @@ class Context(Generic[T]):
         set_controller_reference(self.object, child)
         return child
 
-    async def ensure(self, children: Iterable[MetaObject | Unstructured | dict[str, Any]]) -> EnsureResult:
+
+@dataclass(slots=True, kw_only=True)
+class Context(BaseContext[T], Generic[T]):
+    """One call of an async function for one object. A plain function receives a `SyncContext`."""
+
+    client: CachedClient
+    """Reads from the cache, including own writes; `client.uncached` reads from the API server."""
+
+    @recorded
+    async def ensure(
+        self, children: Iterable[MetaObject | Unstructured | dict[str, Any]], *, adopt: bool = False
+    ) -> EnsureResult:
         """Apply these children, owned by the object, and delete others of the owned kinds that it controls.
 
-        Uses server-side apply, only for children that differ from the cache.
-        """
-        return await self.desired.ensure(self.object, children)
+        Uses server-side apply, only for children that differ from the cache. Returns what was applied,
+        unchanged and deleted.
 
+        Raises `AdoptionError` for an existing child without an owner that this operator did not apply, unless
+        `adopt`, and `OwnerError` for one that another owner controls. Both are also recorded as an event and,
+        if the status has `conditions`, as the condition `OwnershipConflict`.
+        """
+        try:
+            result = await self.desired.ensure(self.object, children, adopt=adopt)
+        except OwnerError as error:
+            self.event("Warning", OWNERSHIP_CONFLICT, str(error))
+            await self._report_conflict(
+                Condition(
+                    type=OWNERSHIP_CONFLICT, status="True", reason=type(error).__name__, message=str(error)
+                )
+            )
+            raise
+        if is_condition_true(_status_with_conditions(self.object), OWNERSHIP_CONFLICT):
+            await self._report_conflict(
+                Condition(
+                    type=OWNERSHIP_CONFLICT, status="False", reason="Applied", message="all objects are owned"
+                )
+            )
+        return result
+
+    async def _report_conflict(self, condition: Condition) -> None:
+        """Set a condition on the server and in the object, without other changes of the object."""
+        status = _status_with_conditions(self.object)
+        if status is None:
+            return
+        set_condition(status, condition)
+        kind: Any = type(self.object)
+        current: Any = await self.client.get_or_none(
+            kind, self.request.name, namespace=self.request.namespace or None
+        )
+        if current is None or not set_condition(current.status, condition):
+            return
+        try:
+            await self.client.update_status(current)
+        except (Conflict, NotFound):
+            # The next attempt to apply the children reports it again.
+            return
+
+    @recorded
     async def apply(self, child: ChildT, *, force: bool = True) -> ChildT:
         """Apply a child, owned by the object (server-side apply)."""
         return await self.client.apply(self.own(child), force=force)
 
+    @recorded
     async def update_status(self) -> None:
-        """Write the changes in the status of the object."""
+        """Write the changes in the status of the object; send nothing if it did not change."""
         cls = type(self.object)
         if is_resource(cls) and not has_status(cls):
             raise TypeError(
                 f"{cls.__name__} has no status: declare it as CustomResource[<spec>, {cls.__name__}Status]"
             )
-        await self.client.update_status(self.object)
+        if has_changes(self.object, part="status"):
+            await self.client.update_status(self.object)
+
+
+def _status_with_conditions(obj: Any) -> Any:
+    """Return the status of an object if it has a field `conditions`, else `None`."""
+    status = obj.status if "status" in getattr(type(obj), "__struct_fields__", ()) else None
+    return status if "conditions" in getattr(type(status), "__struct_fields__", ()) else None

@@ -16,6 +16,11 @@ from typing import Any
 
 from kubewright.callables import accepts, call, is_async
 
+from .unawaited import run_checked
+
+_SYNCHRONOUS = {"context": "sync_context", "client": "sync_client"}
+"""Names of values for async functions, and of the corresponding ones for plain functions."""
+
 
 class InjectionError(TypeError):
     """A function has parameters that cannot be filled; the message begins with `file:line`."""
@@ -47,10 +52,20 @@ class InjectedFunction:
     """
 
     def __init__(
-        self, function: Callable[..., Any], known: Mapping[type, str], *, role: str, given: int = 0
+        self,
+        function: Callable[..., Any],
+        known: Mapping[type, str],
+        *,
+        role: str,
+        given: int = 0,
+        in_thread: bool = True,
     ) -> None:
-        """`role`: what the function is, for error messages."""
+        """`role`: what the function is, for error messages.
+
+        `in_thread`: whether a plain function runs in a thread, where it can block.
+        """
         self.function = function
+        self.name = getattr(function, "__qualname__", repr(function))
         self.is_async = is_async(function)
         self.parameters: dict[str, str] = {}
         subject = describe(function)
@@ -78,7 +93,22 @@ class InjectedFunction:
                     f"{subject}: parameter {parameter.name!r} has {found}; "
                     f"a {role} can have parameters of type {names}"
                 )
-            self.parameters[parameter.name] = source
+            self.parameters[parameter.name] = self._checked_source(subject, parameter.name, source, in_thread)
+
+    def _checked_source(self, subject: str, parameter: str, source: str, in_thread: bool) -> str:
+        """Return the name of the value for this function: the synchronous one for a plain function."""
+        synchronous = _SYNCHRONOUS.get(source, source)
+        if self.is_async and source in _SYNCHRONOUS.values():
+            raise InjectionError(
+                f"{subject}: parameter {parameter!r} would block the event loop; annotate it with Context or "
+                "Client, or make the function plain (def)"
+            )
+        if not self.is_async and not in_thread and synchronous in _SYNCHRONOUS.values():
+            raise InjectionError(
+                f"{subject}: a plain function runs on the event loop here and cannot use {parameter!r}; make "
+                "the function async"
+            )
+        return source if self.is_async else synchronous
 
     def bind(self, values: Mapping[str, Any]) -> Callable[..., Any]:
         """Return the function with its injected arguments bound."""
@@ -86,9 +116,12 @@ class InjectedFunction:
         return functools.partial(self.function, **arguments)
 
     async def __call__(self, values: Mapping[str, Any]) -> Any:
-        """Call the function with its injected arguments; a plain function runs in a thread."""
+        """Call the function with its injected arguments; a plain function runs in a thread.
+
+        Raises `UnawaitedCoroutineError` if an async function did not await a call of its context or client.
+        """
         if self.is_async:
-            return await self.bind(values)()
+            return await run_checked(self.bind(values), self.name)
         return await call(self.bind(values))
 
 

@@ -94,6 +94,8 @@ class Manager:
         """Set while this process is the leader, or once it has started without leader election."""
         self.handle_signals = handle_signals
         """Whether SIGINT and SIGTERM stop the manager."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that the manager runs on; `None` before it was started."""
         self._components: list[_Component] = []
         self._reached = -1
         self._warming = False
@@ -167,7 +169,8 @@ class Manager:
             raise RuntimeError("a manager can only run once; create another one")
         if stop is not None:
             self._stop_event = stop
-        self._failure = asyncio.get_running_loop().create_future()
+        self.loop = asyncio.get_running_loop()
+        self._failure = self.loop.create_future()
         error: BaseException | None = None
         signals = stopping_on_signals(self._stop_event) if self.handle_signals else contextlib.nullcontext()
         with signals:

@@ -29,6 +29,7 @@ from kubewright.cache import Cache, CachedClient
 from kubewright.cache.indexes import Index, by_function
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
+from kubewright.client.sync.sync_client import SyncClient
 from kubewright.controller.daemons import StopEvent
 from kubewright.controller.manager_protocol import Runnable
 from kubewright.controller.rate_limiters import RateLimiter
@@ -51,6 +52,7 @@ from .registration import (
     suggest_keywords,
 )
 from .settings import Settings
+from .sync_context import SyncCachedClient, SyncContext
 
 F = TypeVar("F", bound=Callable[..., object])
 ObjectT = TypeVar("ObjectT")
@@ -60,6 +62,8 @@ MappedKind = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable
 PROCESS_VALUES: dict[type, str] = {
     CachedClient: "client",
     Client: "client",
+    SyncCachedClient: "sync_client",
+    SyncClient: "sync_client",
     Cache: "cache",
     EventRecorder: "recorder",
     Manager: "manager",
@@ -67,6 +71,7 @@ PROCESS_VALUES: dict[type, str] = {
 """Types that every function of an operator can have as parameters."""
 OBJECT_VALUES: dict[type, str] = {
     Context: "context",
+    SyncContext: "sync_context",
     Request: "request",
     ObjectLogger: "log",
     logging.Logger: "log",
@@ -212,7 +217,7 @@ class Operator:
         tests = check_predicates(predicates)
 
         def register(function: F) -> F:
-            mapped = InjectedFunction(function, PROCESS_VALUES, role="map function", given=1)
+            mapped = _map_function(function)
             self.watchers.append(
                 WatchedKind(kind, mapped, reconciles, tests, metadata_only, optional, priority)
             )
@@ -527,7 +532,11 @@ def _watched_kind(pair: Any) -> WatchedKind:
             f"watches=((Region, shops_in),), not {pair!r}"
         )
     kind, map_function = pair
-    return WatchedKind(kind, InjectedFunction(map_function, PROCESS_VALUES, role="map function", given=1))
+    return WatchedKind(kind, _map_function(map_function))
+
+
+def _map_function(function: Callable[..., object]) -> InjectedFunction:
+    return InjectedFunction(function, PROCESS_VALUES, role="map function", given=1, in_thread=False)
 
 
 __all__ = ["Operator"]

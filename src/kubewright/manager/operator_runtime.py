@@ -32,13 +32,14 @@ from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .http import MetricsAuthorizer, metrics_server, probe_server
-from .injection import describe
+from .injection import InjectedFunction, describe
 from .installation import install_definitions, require_served
 from .installed_kinds import check_conversions, required_kinds
 from .leader_election import LeaderElector
 from .manager import Manager
 from .operator_webhooks import WebhookRegistration, build_webhook_server, has_webhooks
 from .signals import stopping_on_signals
+from .sync_context import SyncCachedClient, SyncContext, sync_client
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -84,23 +85,31 @@ class OperatorRuntime:
         self.recorder = EventRecorder(client, operator.name)
         self._memories: OrderedDict[tuple[type, Request], tuple[str | None, dict[str, Any]]] = OrderedDict()
         self._desired: dict[type, DesiredState] = {}
+        self._sync_client: SyncCachedClient | None = None
         every = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
         self._loggers = {
             each.kind: logging.getLogger(f"{operator.name}.{each.kind.__name__.lower()}") for each in every
         }
 
-    def values(self, *, live: bool = False) -> dict[str, Any]:
-        """Return the values for functions of the process."""
-        client = self.manager.client
-        return {
-            "client": client.uncached if live else client,
+    def values(self, *, live: bool = False, plain: bool = False) -> dict[str, Any]:
+        """Return the values for functions of the process. `plain`: with those for plain functions."""
+        client = self.manager.client.uncached if live else self.manager.client
+        values = {
+            "client": client,
             "cache": self.manager.cache,
             "recorder": self.recorder,
             "manager": self.manager,
         }
+        if plain:
+            values["sync_client"] = sync_client(client, self._running_loop())
+        return values
 
-    def values_for(self, kind: type[MetaObject], obj: Any) -> dict[str, Any]:
-        """Return the values for functions of an object."""
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop of the manager, also in a thread of a daemon."""
+        return self.manager.loop or asyncio.get_running_loop()
+
+    def values_for(self, call: InjectedFunction, kind: type[MetaObject], obj: Any) -> dict[str, Any]:
+        """Return the values for a function of an object."""
         request = Request(obj.metadata.namespace or "", obj.metadata.name)
         client, cache = self.manager.client, self.manager.cache
         name = kind.__name__
@@ -118,7 +127,7 @@ class OperatorRuntime:
             desired=self._desired_state(kind),
             memory=self._memory(kind, request, obj.metadata.uid),
         )
-        return {
+        values = {
             "object": obj,
             "context": context,
             "request": request,
@@ -128,6 +137,12 @@ class OperatorRuntime:
             "recorder": self.recorder,
             "manager": self.manager,
         }
+        if not call.is_async:
+            if self._sync_client is None:
+                self._sync_client = sync_client(client, self._running_loop())
+            values["sync_client"] = self._sync_client
+            values["sync_context"] = SyncContext.of(context, self._sync_client)
+        return values
 
     def _desired_state(self, kind: type[MetaObject]) -> DesiredState:
         found = self._desired.get(kind)
@@ -195,7 +210,7 @@ class OperatorRuntime:
                 return None
             if required and not has_finalizer(obj, required):
                 return Result(requeue_after=FINALIZER_RETRY_SECONDS)
-            result: Result | None = await call(self.values_for(kind, obj))
+            result: Result | None = await call(self.values_for(call, kind, obj))
             return result
 
         reconcile.__qualname__ = describe(handler.function)
@@ -209,7 +224,7 @@ class OperatorRuntime:
         call = handler.call
 
         async def clean_up(obj: Any) -> Result | None:
-            result = await call(self.values_for(kind, obj))
+            result = await call(self.values_for(call, kind, obj))
             return result if isinstance(result, Result) and result.delay > 0 else None
 
         return Finalizers(self.manager.client, {handler.options["finalizer"]: clean_up})
@@ -218,7 +233,7 @@ class OperatorRuntime:
         """Return the function of a timer, which takes the object."""
 
         async def function(obj: Any) -> Any:
-            return await handler.call(self.values_for(handler.kind, obj))
+            return await handler.call(self.values_for(handler.call, handler.kind, obj))
 
         return function
 
@@ -227,13 +242,13 @@ class OperatorRuntime:
         call, kind = handler.call, handler.kind
 
         async def run_async(obj: Any) -> Any:
-            return await call.bind(self.values_for(kind, obj))()
+            return await call(self.values_for(call, kind, obj))
 
         async def run_until(obj: Any, stop: StopEvent) -> Any:
-            return await call.bind({**self.values_for(kind, obj), "stop": stop})()
+            return await call({**self.values_for(call, kind, obj), "stop": stop})
 
         def run_plain(obj: Any, stop: StopEvent) -> Any:
-            return call.bind({**self.values_for(kind, obj), "stop": stop})()
+            return call.bind({**self.values_for(call, kind, obj), "stop": stop})()
 
         if not call.is_async:
             return run_plain
@@ -347,7 +362,7 @@ async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
     if operator.settings.development:
         await install(operator, client)
     runtime = build_runtime(operator, client)
-    values = runtime.values(live=True)
+    values = runtime.values(live=True, plain=True)
     for function in operator.startup:
         await function(values)
     for function in reversed(operator.cleanup):

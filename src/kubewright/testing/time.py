@@ -123,6 +123,14 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._thread_ended)
         return future
 
+    async def run_for_thread(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await a coroutine that a running call in a thread waits for; the clock advances meanwhile."""
+        self.threads -= 1
+        try:
+            return await coroutine
+        finally:
+            self.threads += 1
+
     def _thread_ended(self, _: asyncio.Future[Any]) -> None:
         self.threads -= 1
 

@@ -11,9 +11,14 @@ ResultT = TypeVar("ResultT")
 
 
 class EventLoopThread:
-    """An event loop that runs in its own daemon thread."""
+    """An event loop that runs in its own daemon thread, or in a thread of the caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop`: a loop that already runs in another thread, which `stop` does not stop."""
+        self._thread: threading.Thread | None = None
+        if loop is not None:
+            self.loop = loop
+            return
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubewright-client", daemon=True)
         self._thread.start()
@@ -26,10 +31,13 @@ class EventLoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine in the loop and return its result; an interrupt cancels it."""
-        if threading.current_thread() is self._thread:
+        if asyncio._get_running_loop() is self.loop:
             coroutine.close()
             raise RuntimeError("a SyncClient cannot be used inside its own event loop")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        # A loop with a simulated clock waits for threads, unless they wait for the loop.
+        waits = getattr(self.loop, "run_for_thread", None)
+        awaited: Coroutine[Any, Any, ResultT] = coroutine if waits is None else waits(coroutine)
+        future = asyncio.run_coroutine_threadsafe(awaited, self.loop)
         try:
             return future.result()
         except BaseException:
@@ -62,7 +70,7 @@ class EventLoopThread:
 
     def stop(self) -> None:
         """Stop the loop and wait for the thread to end."""
-        if self._thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
 
