@@ -60,6 +60,8 @@ class AdmissionAttributes:
     """Whether plug-ins are called for the second time."""
     state: dict[Any, Any] = field(default_factory=dict)
     """State that plug-ins share between the calls of one request."""
+    on_finish: Callable[[Callable[[], Any]], None] | None = None
+    """Registers a function that is called when the write has been stored or has failed."""
 
     def warn(self, text: str) -> None:
         """Add a `Warning` header, once."""

@@ -36,6 +36,9 @@ class Router:
         self._builtin_groups: set[str] = set()
         self._prefixes: list[tuple[str, HTTPHandler]] = []
         self._fallbacks: list[tuple[str, HTTPHandler]] = []
+        self.catch_up: Callable[[str], Awaitable[None]] | None = None
+        """Called with the group of a request that is not served, before the 404: another server may have
+        stored a definition of it."""
 
     def add_resource(self, store: ResourceStore) -> None:
         """Route the served versions of a resource."""
@@ -86,7 +89,11 @@ class Router:
             if path.startswith(prefix) and (len(path) == len(prefix) or path[len(prefix)] == "/"):
                 return await handler(request)
         if info.resource:
-            endpoint = self._endpoints.get((info.group, info.version, info.resource))
+            key = (info.group, info.version, info.resource)
+            endpoint = self._endpoints.get(key)
+            if endpoint is None and self.catch_up is not None:
+                await self.catch_up(info.group)
+                endpoint = self._endpoints.get(key)
             if endpoint is not None:
                 return await endpoint.handle(request, info)
             return self._not_found(path)

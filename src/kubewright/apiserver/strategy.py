@@ -46,6 +46,8 @@ class Operation:
     """Whether the object is deleted as part of a collection."""
     _undo_steps: list[Callable[[], Awaitable[object]]] | None = None
 
+    _finish_steps: list[Callable[[], object]] | None = None
+
     def warn(self, text: str) -> None:
         """Add a `Warning` header, once."""
         if text:
@@ -70,6 +72,16 @@ class Operation:
         except (KeyExists, RevisionMismatch):
             self._undo_steps = steps
             raise
+
+    def on_finish(self, call: Callable[[], object]) -> None:
+        """Call a function when the write has been stored or has failed."""
+        self._finish_steps = [*(self._finish_steps or ()), call]
+
+    def finish(self) -> None:
+        """Call the functions of `on_finish`."""
+        steps, self._finish_steps = self._finish_steps or (), None
+        for call in steps:
+            call()
 
     async def undo(self) -> None:
         """Call the functions of `on_failure`; called when the write has failed."""

@@ -8,11 +8,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tests.controlplane.path_client import PathClient
 
 from kubewright.api import ObjectMeta, Unstructured
 from kubewright.api.core.v1 import ConfigMap
-from kubewright.api.errors import Conflict, NotFound
+from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
+from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.client import Client, NoKindMatch, condition
 from kubewright.controlplane import ControlPlane
 
@@ -158,3 +160,54 @@ async def test_one_server_continues_when_the_other_stops(pair) -> None:
     await one.create(config_map("after"))
     names = {each.metadata.name async for each in one.list(ConfigMap, namespace="default")}
     assert {"before", "after"} <= names
+
+
+async def test_a_quota_holds_over_several_servers(pair) -> None:
+    """Creates, failing creates and deletes through both servers never exceed the quota."""
+    one, two, _ = pair
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "ten", "namespace": "default"},
+        "spec": {"hard": {"count/secrets": "10"}},
+    }
+    await one.create(Unstructured(quota))
+
+    def is_counted(quota: Unstructured) -> bool:
+        return "count/secrets" in ((quota.get("status") or {}).get("used") or {})
+
+    async with asyncio.timeout(30):
+        for client in (one, two):
+            while not is_counted(await client.get("resourcequotas", "ten", namespace="default")):
+                await asyncio.sleep(0.01)
+
+    async def create(client: Client, name: str) -> bool:
+        metadata = {"name": name, "namespace": "default"}
+        try:
+            await client.create(Unstructured({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}))
+        except APIError:
+            return False  # the quota is used up
+        return True
+
+    async def churn(client: Client, number: int) -> None:
+        for turn in range(8):
+            name = f"s-{number}-{turn}"
+            if await create(client, name) and turn % 2:
+                await client.delete("secrets", name, namespace="default")
+            stored = await client.list("secrets", namespace="default")
+            assert len(stored) <= 10
+
+    await asyncio.gather(*(churn(client, number) for number, client in enumerate((one, two) * 4)))
+
+
+async def test_a_definition_established_on_one_server_is_served_by_the_other(pair) -> None:
+    one, _, plane = pair
+    for number in range(5):
+        group = f"n{number}.example.com"
+        definition = gadgets(group, {"properties": SIZED})
+        await one.create(Unstructured(definition))
+        # The response says Established: the next request can be sent to another server.
+        path = f"/apis/{group}/v1/namespaces/default/gadgets"
+        body = {"apiVersion": f"{group}/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+        created = await PathClient(plane.server, SYSTEM).create(path, body)
+        assert created["metadata"]["name"] == "g"

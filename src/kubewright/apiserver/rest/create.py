@@ -81,6 +81,8 @@ class Creator(ObjectWriter):
         except BaseException:
             await op.undo()
             raise
+        finally:
+            op.finish()
 
     async def create_applied(self, op: Operation, obj: Object) -> Object:
         """Create through apply, which has already set `managedFields`."""

@@ -123,6 +123,8 @@ class Updater(ObjectWriter):
             except BaseException:
                 await op.undo()
                 raise
+            finally:
+                op.finish()
         raise conflict(self.resource.group_resource, op.name, MODIFIED)
 
     async def _create(self, op: Operation, new: Object, put: bool, track_fields: bool) -> Object | None:
@@ -130,7 +132,7 @@ class Updater(ObjectWriter):
         if put and new["metadata"].get("uid"):
             raise self.uid_conflict(op, new["metadata"]["uid"], "")
         new["metadata"].pop("resourceVersion", None)
-        creation = replace(op, verb="create", collective=False, _undo_steps=None)
+        creation = replace(op, verb="create", collective=False, _undo_steps=None, _finish_steps=None)
         creator = self.store.creator
         try:
             if track_fields:

@@ -101,6 +101,7 @@ class ObjectWriter:
             request=op.request,
             convert=convert,
             renew=prune_and_default,
+            on_finish=op.on_finish,
         )
 
     def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:

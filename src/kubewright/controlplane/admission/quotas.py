@@ -1,14 +1,15 @@
 """ResourceQuota: limits the total resource usage of a namespace.
 
-The additional usage of a write is charged to the quotas of its namespace, one write at a time, before it is
-stored. The quota controller (`controllers.quotas`) recalculates usage: after deletions, and after writes that
-failed once they were charged.
+The additional usage of a write is charged to the quotas of its namespace before it is stored, by an update
+of the quota with its resource version: of two servers that charge at the same time, one reads the quota
+again. The quota controller (`controllers.quotas`) recalculates usage: after deletions, and after writes
+that failed once they were charged. It does not lower the usage while charged writes may not be stored yet.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,10 @@ class ResourceQuotas(AdmissionPlugin):
         self._informers = informers
         self._client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.in_flight: Counter[str] = Counter()
+        """Charged writes of this process that are neither stored nor failed, by namespace."""
+        self.written: dict[tuple[str, str], Object] = {}
+        """Usage that this process wrote last, by namespace and name of the quota."""
 
     def handles(self, request: AdmissionAttributes) -> bool:
         """Handle creates, and updates that can increase usage."""
@@ -99,10 +104,25 @@ class ResourceQuotas(AdmissionPlugin):
                 raise reject(request, _exceeded(quota, exceeded, charge, used, hard))
             if total:
                 charges.append((quota, total))
-        if request.dry_run:
+        if request.dry_run or not charges:
             return
+        self._count_in_flight(request)
         for quota, total in charges:
             await self._write_status(quota, total)
+
+    def _count_in_flight(self, request: AdmissionAttributes) -> None:
+        if request.on_finish is None or request.state.get(self):
+            return
+        request.state[self] = True
+        namespace = request.namespace
+        self.in_flight[namespace] += 1
+
+        def finished() -> None:
+            self.in_flight[namespace] -= 1
+            if not self.in_flight[namespace]:
+                del self.in_flight[namespace]
+
+        request.on_finish(finished)
 
     def _amounts(
         self, request: AdmissionAttributes, quota: Object, names: Iterable[str], added: Amounts
@@ -133,6 +153,8 @@ class ResourceQuotas(AdmissionPlugin):
             await self._client.update(RESOURCE_QUOTAS, body, subresource="status")
         except NotFound:
             return
+        metadata = quota["metadata"]
+        self.written[metadata["namespace"], metadata["name"]] = status["used"]
 
 
 def _exceeded(quota: Object, names: Iterable[str], charge: Amounts, used: Amounts, hard: Amounts) -> str:

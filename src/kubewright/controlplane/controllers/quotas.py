@@ -1,7 +1,9 @@
 """The resource quota controller: the usage of each quota, counted from stored objects.
 
 Admission charges quotas before an object is stored. This controller counts again when a quota changes and
-when objects that it counts are changed or deleted, and corrects `status.used`.
+when objects that it counts are changed or deleted, and corrects `status.used`. While a charged write may
+not be stored yet, usage is not lowered: this process knows its own writes; after a charge by another server
+the controller waits `RECOUNT_DELAY`.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ RECOUNT_DELAY = 2.0
 """Seconds after a charge by which the charged write has succeeded or failed."""
 
 
+_IN_FLIGHT_DELAY = 0.05
+
+
 class QuotaController(Component):
     """Writes the status of resource quotas; a request is a namespace."""
 
@@ -42,6 +47,8 @@ class QuotaController(Component):
         self.client = LoopbackClient(server, controller_user("resourcequota-controller"))
         self._plugin = plugin
         self._quotas: dict[str, set[str]] = {}
+        self._foreign: dict[tuple[str, str], tuple[Object, float]] = {}
+        """Usage that another server has written, and when it was first seen, by quota."""
         self._controller = new_controller("resourcequota-controller", self._reconcile)
         self._controller.watch(InformerSource(informers, RESOURCE_QUOTAS, self._quota_changed))
         self._controller.watch(InformerSource(informers, None, self._content_changed))
@@ -110,8 +117,14 @@ class QuotaController(Component):
 
     async def _write_status(self, quota: Object, hard: Object, used: usage.Amounts) -> None:
         status = quota.get("status") or {}
-        same = status.get("hard") == hard and usage.quantities(status.get("used")) == used
-        if same:
+        charged = usage.quantities(status.get("used"))
+        if status.get("hard") == hard and charged == used:
+            return
+        lowers = any(name in used and amount > used[name] for name, amount in charged.items())
+        delay = self._pending_charges(quota, status.get("used") or {}) if lowers else 0.0
+        if delay:
+            assert self._controller.queue is not None
+            self._controller.queue.add(quota["metadata"]["namespace"], after=delay)
             return
         quota["status"] = {"hard": hard, "used": {name: str(amount) for name, amount in used.items()}}
         quota.setdefault("apiVersion", "v1")
@@ -120,3 +133,22 @@ class QuotaController(Component):
             await self.client.update(RESOURCE_QUOTAS, quota, subresource="status")
         except NotFound:
             return
+        if self._plugin is not None:
+            metadata = quota["metadata"]
+            self._plugin.written[metadata["namespace"], metadata["name"]] = quota["status"]["used"]
+
+    def _pending_charges(self, quota: Object, used: Object) -> float:
+        """Return the seconds after which all writes that are charged to a quota are stored or have failed."""
+        if self._plugin is None:
+            return 0.0
+        key = (quota["metadata"]["namespace"], quota["metadata"]["name"])
+        if self._plugin.in_flight[key[0]]:
+            return _IN_FLIGHT_DELAY
+        if self._plugin.written.get(key) == used:
+            self._foreign.pop(key, None)
+            return 0.0
+        now = self.server.clock()
+        seen = self._foreign.get(key)
+        if seen is None or seen[0] != used:
+            seen = self._foreign[key] = (used, now)
+        return max(0.0, seen[1] + RECOUNT_DELAY - now)

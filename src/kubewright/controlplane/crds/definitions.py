@@ -93,10 +93,26 @@ class CustomResourceDefinitions:
                 await self._review(crd["metadata"]["name"])
             self._finish_deletion(crd)
         self.informers.add_handler(GROUP, PLURAL, self._definition_changed, needs="metadata")
+        self.server.router.catch_up = self.catch_up
         await self.informers.wait_for_sync(GroupResource(GROUP, PLURAL))
         for crd in found:
             if not self.informers.contains(GROUP, PLURAL, crd["metadata"]["name"]):
                 await self.definition_deleted(crd)  # between the two lists, by another server
+
+    async def catch_up(self, group: str) -> None:
+        """Serve every definition that is stored by now, before a request for `group` fails with 404.
+
+        A client that saw `Established` through another server can send its next request to this one.
+        """
+        if "." not in group:
+            return
+        try:
+            async with asyncio.timeout(self.server.freshness_timeout):
+                await self.informers.catch_up()
+                while self._adopting:
+                    await asyncio.wait(set(self._adopting))
+        except TimeoutError:
+            logger.warning("definitions have not caught up with storage", extra={"group": group})
 
     @property
     def has_synced(self) -> bool:
@@ -105,6 +121,7 @@ class CustomResourceDefinitions:
 
     async def stop(self) -> None:
         """Cancel background tasks."""
+        self.server.router.catch_up = None
         self.informers.remove_handler(GROUP, PLURAL, self._definition_changed)
         for task in list(self._tasks):
             task.cancel()
