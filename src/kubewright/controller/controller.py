@@ -189,6 +189,11 @@ class Controller(Generic[R]):
             )
 
     @property
+    def failing(self) -> dict[R, str]:
+        """Requests whose last reconcile failed, with the error."""
+        return dict(self._last_errors)
+
+    @property
     def ready(self) -> bool:
         """Whether the sources have synced and the workers are running."""
         return self._ready.is_set()

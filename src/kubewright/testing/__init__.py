@@ -7,6 +7,8 @@
 - `operators`: `run_operator` runs an operator for the duration of a test
 - `time`: `fake_time` and `FakeTimeLoop`, an event loop with a simulated clock
 - `pytest_plugin`: the fixtures `control_plane`, `client` and `running_operator`, which pytest finds by itself
+- `strategies`: `from_kind` and `updates_of`, hypothesis strategies for valid objects of a kind
+- `properties`: `check_operator` checks that an operator converges, is idempotent, restores and cleans up
 - `permissions`: `PermissionRecorder` compares declared RBAC rules with the requests that were sent
 """
 

@@ -1,9 +1,12 @@
 from .operators import run_operator as run_operator
 from .permissions import PermissionRecorder as PermissionRecorder
+from .properties import check_operator as check_operator
 from .server import TestServer as TestServer
 from .server import server_kinds as server_kinds
 from .server import start_kube_apiserver as start_kube_apiserver
 from .server import start_test_server as start_test_server
+from .strategies import from_kind as from_kind
+from .strategies import updates_of as updates_of
 from .time import FakeTimeLoop as FakeTimeLoop
 from .time import fake_time as fake_time
 from .time import wall_clock as wall_clock
