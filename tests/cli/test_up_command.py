@@ -55,7 +55,9 @@ def test_a_port_in_use_is_reported_once(tmp_path: Path, monkeypatch: pytest.Monk
         port = taken.getsockname()[1]
         result = CliRunner().invoke(main, ["up", "--port", str(port)])
     assert result.exit_code == 1
-    assert result.output == f"Error: cannot listen on 127.0.0.1:{port}: address already in use\n"
+    assert result.output == (
+        f"Error: cannot listen on 127.0.0.1:{port}: address already in use; choose another port with --port\n"
+    )
 
 
 @pytest.mark.parametrize(

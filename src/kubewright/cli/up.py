@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import ipaddress
 import os
@@ -222,6 +223,8 @@ def _run(options: dict[str, Any], started: float) -> None:
 def _explain(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"{error.strerror}; choose another port with --port"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error)
