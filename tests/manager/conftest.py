@@ -15,6 +15,9 @@ from kubewright.testing.time import FakeTimeLoop
 
 FAKE_TIME = (
     "test_plain_functions",
+    "test_services",
+    "test_change_handlers",
+    "test_causes",
     "test_manager",
     "test_leader_election",
     "test_events",

@@ -11,6 +11,7 @@
 - `operator`: `Operator`; `registration`, `injection`: checks and arguments of decorated functions;
   `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
 - `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
+- `services`: objects of the program that functions receive by type
 - `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development
 - `console`: live view of a running operator in a terminal

@@ -69,7 +69,9 @@ class InjectedFunction:
         self.is_async = is_async(function)
         self.parameters: dict[str, str] = {}
         subject = describe(function)
-        target = function if inspect.isroutine(function) else type(function).__call__
+        target: Any = function if inspect.isroutine(function) else type(function).__call__
+        if isinstance(function, type):
+            target, self.is_async = function.__init__, False  # type: ignore[misc]
         try:
             hints = typing.get_type_hints(target)
         except NameError as error:
@@ -81,7 +83,7 @@ class InjectedFunction:
                     f"{subject}: parameter {parameter.name!r} must be a named parameter to be filled by type"
                 )
             hint = hints.get(parameter.name)
-            source = _value_name(hint, known)
+            source = value_name(hint, known)
             if source is None:
                 if parameter.default is not parameter.empty:
                     continue
@@ -91,7 +93,8 @@ class InjectedFunction:
                 )
                 raise InjectionError(
                     f"{subject}: parameter {parameter.name!r} has {found}; "
-                    f"a {role} can have parameters of type {names}"
+                    f"a {role} can have parameters of type {names}; declare others before the function with "
+                    "operator.provide(<type>, <factory>)"
                 )
             self.parameters[parameter.name] = self._checked_source(subject, parameter.name, source, in_thread)
 
@@ -125,17 +128,24 @@ class InjectedFunction:
         return await call(self.bind(values))
 
 
-def _value_name(hint: Any, known: Mapping[type, str]) -> str | None:
+def value_name(hint: Any, known: Mapping[type, str]) -> str | None:
     """Return the name of the value for an annotation: a class, a generic, a base class or a union."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        found = (_value_name(option, known) for option in typing.get_args(hint) if option is not type(None))
+        found = (value_name(option, known) for option in typing.get_args(hint) if option is not type(None))
         return next((each for each in found if each is not None), None)
     if origin is typing.Annotated:
-        return _value_name(typing.get_args(hint)[0], known)
+        return value_name(typing.get_args(hint)[0], known)
     cls = origin or hint
     if not isinstance(cls, type) or cls is object:
         return None
     if cls in known:
         return known[cls]
-    return next((name for each, name in known.items() if issubclass(each, cls)), None)
+    return next((name for each, name in known.items() if _is_subclass(each, cls)), None)
+
+
+def _is_subclass(cls: type, base: type) -> bool:
+    try:
+        return issubclass(cls, base)
+    except TypeError:  # a protocol that is not runtime_checkable
+        return False

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Unpack, cast
 
@@ -51,6 +52,7 @@ from .registration import (
     dashed_name,
     suggest_keywords,
 )
+from .services import Factory, Services, ServiceT
 from .settings import Settings
 from .sync_context import SyncCachedClient, SyncContext
 
@@ -136,8 +138,28 @@ class Operator:
         self.validators: dict[type[MetaObject], AdmissionFunction] = {}
         self.converters: list[Converter] = []
         self.indexes: list[tuple[type[MetaObject], Index]] = []
+        self.services = Services()
         self.startup: list[InjectedFunction] = []
         self.cleanup: list[InjectedFunction] = []
+
+    # Services
+
+    def provide(self, cls: type[ServiceT], factory: Factory[ServiceT] | None = None) -> None:
+        """Provide an object of this class to functions that are declared later, by annotation.
+
+        The factory (by default the class) is called once per process before the startup functions. It may be
+        plain or async, and return the object or a context manager of it; its parameters are filled by type,
+        also with services that were provided earlier. At shutdown, after the cleanup functions, context
+        managers are exited and other objects are closed (`aclose` or `close`), in reverse order.
+        """
+        self.services.declare(cls, factory if factory is not None else cls, self._known(PROCESS_VALUES))
+
+    def override(self, cls: type[ServiceT], value: ServiceT) -> AbstractContextManager[None]:
+        """Replace a provided object within a `with` block, for tests; its factory is not called."""
+        return self.services.override(cls, value)
+
+    def _known(self, values: Mapping[type, str]) -> dict[type, str]:
+        return {**values, **self.services.names}
 
     # Functions for objects
 
@@ -170,7 +192,7 @@ class Operator:
         owned, tests = as_sequence("owns", owns), check_predicates(predicates)
         for each in owned:
             check_kind(each)
-        watched = [_watched_kind(pair) for pair in as_sequence("watches", watches)]
+        watched = [self._watched_kind(pair) for pair in as_sequence("watches", watches)]
         options = {
             "name": name or None,
             "workers": workers,
@@ -217,7 +239,7 @@ class Operator:
         tests = check_predicates(predicates)
 
         def register(function: F) -> F:
-            mapped = _map_function(function)
+            mapped = self._map_function(function)
             self.watchers.append(
                 WatchedKind(kind, mapped, reconciles, tests, metadata_only, optional, priority)
             )
@@ -406,19 +428,20 @@ class Operator:
             role = "defaulting" if mutating else "validating"
             if kind in functions:
                 raise InjectionError(f"{describe(function)}: {kind.__name__} already has a {role} function")
+            accepted = self.services.inject(function)
             if mutating:
                 check_arguments(
-                    function, 1, "a defaulting function takes the object and optionally the AdmissionRequest"
+                    accepted, 1, "a defaulting function takes the object and optionally the AdmissionRequest"
                 )
             else:
                 check_arguments(
-                    function,
+                    accepted,
                     2,
                     "a validating function takes the new and the old object and optionally the "
                     "AdmissionRequest",
                 )
             webhook = Webhook(mutating=mutating, where=source_location(function), **options)
-            functions[kind] = AdmissionFunction(kind, function, webhook)
+            functions[kind] = AdmissionFunction(kind, accepted, webhook)
             return function
 
         return register
@@ -432,12 +455,12 @@ class Operator:
 
     def on_startup(self, function: F) -> F:
         """Call the function on every replica before controllers start. Its client reads from the server."""
-        self.startup.append(InjectedFunction(function, PROCESS_VALUES, role="startup function"))
+        self.startup.append(InjectedFunction(function, self._known(PROCESS_VALUES), role="startup function"))
         return function
 
     def on_cleanup(self, function: F) -> F:
         """Call the function after controllers have stopped and before leadership is released."""
-        self.cleanup.append(InjectedFunction(function, PROCESS_VALUES, role="cleanup function"))
+        self.cleanup.append(InjectedFunction(function, self._known(PROCESS_VALUES), role="cleanup function"))
         return function
 
     def _handler(
@@ -448,8 +471,21 @@ class Operator:
         options: dict[str, Any],
         more: dict[type, str] | None = None,
     ) -> ObjectHandler:
-        known = {kind: "object", **OBJECT_VALUES, **(more or {})}
+        known = self._known({kind: "object", **OBJECT_VALUES, **(more or {})})
         return ObjectHandler(kind, function, InjectedFunction(function, known, role=role), dict(options))
+
+    def _map_function(self, function: Callable[..., object]) -> InjectedFunction:
+        known = self._known(PROCESS_VALUES)
+        return InjectedFunction(function, known, role="map function", given=1, in_thread=False)
+
+    def _watched_kind(self, pair: Any) -> WatchedKind:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[1])):
+            raise TypeError(
+                "watches: expected pairs of a kind and a function from its objects to requests, as in "
+                f"watches=((Region, shops_in),), not {pair!r}"
+            )
+        kind, map_function = pair
+        return WatchedKind(kind, self._map_function(map_function))
 
     # Declarations for manifests
 
@@ -523,20 +559,6 @@ class Operator:
         finally:
             if own_client:
                 await client.aclose()
-
-
-def _watched_kind(pair: Any) -> WatchedKind:
-    if not (isinstance(pair, tuple | list) and len(pair) == 2 and callable(pair[1])):
-        raise TypeError(
-            "watches: expected pairs of a kind and a function from its objects to requests, as in "
-            f"watches=((Region, shops_in),), not {pair!r}"
-        )
-    kind, map_function = pair
-    return WatchedKind(kind, _map_function(map_function))
-
-
-def _map_function(function: Callable[..., object]) -> InjectedFunction:
-    return InjectedFunction(function, PROCESS_VALUES, role="map function", given=1, in_thread=False)
 
 
 __all__ = ["Operator"]

@@ -102,6 +102,8 @@ class OperatorRuntime:
         }
         if plain:
             values["sync_client"] = sync_client(client, self._running_loop())
+        if self.operator.services.names:
+            values.update(self.operator.services.values())
         return values
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -142,6 +144,8 @@ class OperatorRuntime:
                 self._sync_client = sync_client(client, self._running_loop())
             values["sync_client"] = self._sync_client
             values["sync_context"] = SyncContext.of(context, self._sync_client)
+        if self.operator.services.names:
+            values.update(self.operator.services.values())
         return values
 
     def _desired_state(self, kind: type[MetaObject]) -> DesiredState:
@@ -286,7 +290,7 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
     for watched in runtime.operator.watches_of(handler):
         builder.watches(
             watched.kind,
-            watched.map_function.bind(runtime.values()),
+            _bound_late(watched.map_function, runtime),
             predicates=watched.predicates,
             metadata_only=watched.metadata_only,
             optional=watched.optional,
@@ -294,6 +298,20 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
         )
     builder.with_options(**options)
     builder.complete(runtime.reconciler(handler, first=first))
+
+
+def _bound_late(function: InjectedFunction, runtime: OperatorRuntime) -> Callable[..., Any]:
+    """Return a map function whose arguments are looked up at each call, after services were created."""
+    if not runtime.operator.services.names:
+        return function.bind(runtime.values())
+
+    async def call_async(obj: Any) -> Any:
+        return await function.bind(runtime.values())(obj)
+
+    def call_plain(obj: Any) -> Any:
+        return function.bind(runtime.values())(obj)
+
+    return call_async if function.is_async else call_plain
 
 
 def _add_finalizer_controller(runtime: OperatorRuntime, kind: type[MetaObject]) -> None:
@@ -362,9 +380,15 @@ async def prepare(operator: Operator, client: Client) -> OperatorRuntime:
     if operator.settings.development:
         await install(operator, client)
     runtime = build_runtime(operator, client)
+    services = await operator.services.start(runtime.values(live=True, plain=True))
+    runtime.manager.on_stop(services.aclose)
     values = runtime.values(live=True, plain=True)
-    for function in operator.startup:
-        await function(values)
+    try:
+        for function in operator.startup:
+            await function(values)
+    except BaseException:
+        await services.aclose()
+        raise
     for function in reversed(operator.cleanup):
         runtime.manager.on_stop(functools.partial(function, values))
     return runtime
