@@ -16,7 +16,7 @@ from kubewright.cel.code import Code, Run, constant, value_of
 from kubewright.cel.comparisons import ORDER, comparison, equality, text_call
 from kubewright.cel.convert import converter
 from kubewright.cel.errors import CelError
-from kubewright.cel.frame import Frame, charge
+from kubewright.cel.frame import Frame, allocate, charge, work
 from kubewright.cel.functions import Overload
 from kubewright.cel.library import operators as ops
 from kubewright.cel.library.conversions import CONVERSIONS
@@ -25,12 +25,50 @@ from kubewright.cel.library.optionals import select as optional_select
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.strings import add_bounded
 from kubewright.cel.types import Kind, Type
-from kubewright.cel.values import NONE, Optional, hashable_set, no_overload, type_of_value
+from kubewright.cel.values import (
+    NONE,
+    MapList,
+    Optional,
+    SetList,
+    hashable_set,
+    no_overload,
+    type_of_value,
+)
 
 if TYPE_CHECKING:
     from kubewright.cel.compiler import Compiler
 
 
+_GROWING: Final = frozenset(
+    {
+        "add_bytes",
+        "add_list",
+        "add_string",
+        "list_flatten",
+        "list_flatten_int",
+        "list_join",
+        "list_join_string",
+        "string_format",
+        "string_replace_string_string",
+        "string_replace_string_string_int",
+        "string_split_string",
+        "string_split_string_int",
+        "strings_quote",
+    }
+)
+"""Overloads whose result can be larger than their cost says; it is counted as an allocation."""
+_DEEP: Final = frozenset(
+    {
+        "in_list",
+        "list_a_index_of_int",
+        "list_a_last_index_of_int",
+        "list_distinct",
+        "list_sets_contains_list",
+        "list_sets_equivalent_list",
+        "list_sets_intersects_list",
+    }
+)
+"""Overloads that compare elements, which can be nested; the visited nodes are counted as work."""
 _EXACT: Final = frozenset({Kind.INT, Kind.UINT, Kind.BOOL, Kind.TIMESTAMP, Kind.DURATION})
 
 
@@ -43,7 +81,7 @@ def call(compiler: Compiler, expr: Call) -> Code:
     operands = expr.args if expr.target is None else [expr.target, *expr.args]
     codes = [compiler.code(operand) for operand in operands]
     if function in CONVERSIONS and len(codes) == 1 and codes[0].constant:
-        return constant(_general(expr, operands, codes).run([0, 1 << 62, 0]))
+        return constant(_general(expr, operands, codes).run([0, 1 << 62, 0, [0]]))
     if function == "_==_" or function == "_!=_":
         return equality(expr, operands, codes)
     specialised: Code | None = None
@@ -80,6 +118,8 @@ def _implementation(overload: Overload) -> Callable[..., Any]:
 def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
     impl = _implementation(overload)
     price = charges.charge_for(overload.function, overload.id)
+    if overload.id in _GROWING or overload.id in _DEEP:
+        return Code(_limited(overload, impl, price, runs), cost)
     if price is None:
         cost += 1
         if len(runs) == 1:
@@ -133,6 +173,46 @@ def _direct(overload: Overload, runs: list[Run], cost: int) -> Code:
     return Code(run_charged, cost)
 
 
+def _limited(
+    overload: Overload, impl: Callable[..., Any], price: charges.Charge | None, runs: list[Run]
+) -> Run:
+    """Return the code of an overload whose allocations or work are counted."""
+    early = charges.before(overload.function)
+
+    def run(frame: Frame) -> Any:
+        args = tuple([run(frame) for run in runs])
+        try:
+            if price is None:
+                charge(frame, 1)
+            elif early:
+                charge(frame, price(args, None))
+            result = _invoke(frame, overload.id, impl, args)
+        except (TypeError, AttributeError):
+            raise _invalid_value(overload, args) from None
+        if price is not None and not early:
+            charge(frame, price(args, result))
+        return result
+
+    return run
+
+
+def _invoke(frame: Frame, overload_id: str, impl: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call an implementation; count its work before and its allocation after."""
+    if overload_id in _DEEP:
+        items = args[-1] if overload_id == "in_list" else args[0]
+        if not _CONTAINERS.isdisjoint(map(type, items)):
+            work(frame, items, 1 if overload_id == "in_list" or len(args) == 1 else len(args[1]) or 1)
+            if overload_id == "list_distinct":
+                work(frame, items, len(items))
+    result = impl(*args)
+    if overload_id in _GROWING:
+        allocate(frame, result)
+    return result
+
+
+_CONTAINERS: Final = frozenset({list, dict, SetList, MapList})
+
+
 def _invalid_value(overload: Overload, args: Iterable[Any]) -> Exception:
     """Return the error for a value that does not have its declared type, such as a null."""
     if overload.accepts(args):
@@ -170,13 +250,13 @@ def _dispatched(function: str, overloads: list[Overload], runs: list[Run], cost:
             if item.accepts(args):
                 if price is None:
                     charge(frame, 1)
-                    return impl(*args)
+                    return _invoke(frame, item.id, impl, args)
                 if function == "lists.range" and args[0] > 0:
                     charge(frame, args[0])
                 if early:
                     charge(frame, price(args, None))
-                    return impl(*args)
-                result = impl(*args)
+                    return _invoke(frame, item.id, impl, args)
+                result = _invoke(frame, item.id, impl, args)
                 charge(frame, price(args, result))
                 return result
         raise no_overload(_signature(function, args))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, Final
 
+from kubewright.cel.errors import CostExceeded
 from kubewright.cel.library.named_formats import Format
 from kubewright.cel.values import Opaque, size_of
 
@@ -22,6 +23,8 @@ LIST_COST: Final = 10
 MAP_COST: Final = 30
 STRUCT_COST: Final = 40
 AUTHORIZATION_COST: Final = 350_000
+_MAX_NODES: Final = 1_000_000
+"""Nodes of a value that are visited to determine a cost; an expression of this cost is stopped anyway."""
 SELECTOR_COST: Final = LIST_COST + STRUCT_COST
 
 
@@ -36,16 +39,25 @@ def regex(text_size: int, pattern_size: int) -> int:
 
 
 def traversal(value: Any) -> int:
-    """The cost of walking a value with everything inside."""
-    if type(value) is str:
-        return int(len(value.encode("utf-8", "surrogatepass")) * STRING_FACTOR)
-    if type(value) is bytes:
-        return int(len(value) * STRING_FACTOR)
-    if isinstance(value, list):
-        return sum(map(traversal, value))
-    if isinstance(value, dict):
-        return sum(traversal(key) + traversal(item) for key, item in value.items())
-    return 1
+    """The cost of walking a value with everything inside; raise `CostExceeded` if it has too many nodes."""
+    stack, cost, nodes = [value], 0, 0
+    while stack:
+        item = stack.pop()
+        if type(item) is str:
+            cost += int(len(item.encode("utf-8", "surrogatepass")) * STRING_FACTOR)
+        elif type(item) is bytes:
+            cost += int(len(item) * STRING_FACTOR)
+        elif isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+        else:
+            cost += 1
+        nodes += 1
+        if nodes > _MAX_NODES:
+            raise CostExceeded
+    return cost
 
 
 def _first(args: tuple[Any, ...], _: Any) -> int:

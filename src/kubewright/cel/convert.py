@@ -18,6 +18,7 @@ from kubewright.cel.types import Kind, Type
 from kubewright.cel.values import DurationValue, MapList, Optional, SetList, TimestampValue, type_of_value
 
 Converter = Callable[[Any], Any]
+_MAX_NODES = 1_000_000
 
 
 def converter(item: Type) -> Converter | None:
@@ -109,15 +110,30 @@ def _optional(item: Type, known: dict[int, Converter]) -> Converter:
 
 
 def to_json(value: Any) -> Any:
-    """Convert a CEL value to JSON data; raise `CelError` for types and opaque values."""
+    """Convert a CEL value to JSON data; raise `CelError` for types, opaque values and very large values.
+
+    An expression can use one value several times in another, so that its JSON is much larger than itself.
+    """
+    stack, nodes = [value], 0
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list | dict):
+            nodes += len(item)
+            if nodes > _MAX_NODES:
+                raise CelError(f"value exceeds limit of {_MAX_NODES} nodes")
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return _json(value)
+
+
+def _json(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | float):
         return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, list):
-        return [to_json(item) for item in value]
+        return [_json(item) for item in value]
     if isinstance(value, dict):
-        return {_json_key(key): to_json(item) for key, item in value.items()}
+        return {_json_key(key): _json(item) for key, item in value.items()}
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, TimestampValue):
@@ -125,7 +141,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, DurationValue):
         return format_duration(value)
     if isinstance(value, Optional):
-        return to_json(value.value) if value.has_value else None
+        return _json(value.value) if value.has_value else None
     raise CelError(f"type conversion error from '{type_of_value(value)}' to JSON")
 
 

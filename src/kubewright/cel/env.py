@@ -15,7 +15,7 @@ from kubewright.cel.checker import Checker
 from kubewright.cel.compiler import Compiler
 from kubewright.cel.errors import CelCheckError, CelError, CelResultError, CelSyntaxError, CostExceeded, Issue
 from kubewright.cel.estimate import Estimator
-from kubewright.cel.frame import Budget
+from kubewright.cel.frame import FIRST_SLOT, Budget
 from kubewright.cel.library import patch_functions, standard_functions, type_names
 from kubewright.cel.library.regex import compiled as compiled_pattern
 from kubewright.cel.library.time import parse_duration, parse_timestamp
@@ -46,7 +46,7 @@ class Program:
         self._run = run
         self._cost = cost
         self._names = names
-        self._padding: list[Any] = [None] * (slots - 3 - len(names))
+        self._padding: list[Any] = [None] * (slots - FIRST_SLOT - len(names))
 
     def __call__(self, activation: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the value; raise `CelError` or `CostExceeded`.
@@ -58,7 +58,8 @@ class Program:
         except KeyError as missing:
             raise CelError(f"no such attribute(s): {missing.args[0]}") from None
         limit = budget.per_call if budget is not None else limits.PER_CALL_LIMIT
-        frame = [self._cost, limit, 0, *values, *self._padding]
+        allocation = budget.allocation if budget is not None else [0]
+        frame = [self._cost, limit, 0, allocation, *values, *self._padding]
         try:
             result = self._run(frame)
         except RecursionError:

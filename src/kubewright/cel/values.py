@@ -160,6 +160,8 @@ class MapList(list[Any]):
         self.keys = keys
 
 
+MAX_LIST: Final = 5_000_000
+"""Limit of the elements of a new list."""
 _NUMBERS: Final = frozenset({int, UInt, float})
 _LISTS: Final = frozenset({list, SetList, MapList})
 
@@ -244,8 +246,15 @@ def contains(items: list[Any], value: Any) -> bool:
     return any(equal(value, item) for item in items)
 
 
+def check_list_size(size: int) -> None:
+    """Raise `CelError` if a new list would exceed the size limit."""
+    if size > MAX_LIST:
+        raise CelError(f"list size {size} exceeds limit {MAX_LIST}")
+
+
 def add_lists(left: list[Any], right: list[Any]) -> list[Any]:
     """`left + right`, merging if the left one is a set or a keyed map."""
+    check_list_size(len(left) + len(right))
     if type(left) is SetList:
         known = hashable_set(left + right)
         if known is not None:

@@ -337,3 +337,19 @@ async def test_type_checking_warnings_in_the_status(cluster: Any) -> None:
     (warning,) = status["typeChecking"]["expressionWarnings"]
     assert warning["fieldRef"] == "spec.validations[1].expression"
     assert warning["warning"].startswith("apps/v1, Kind=Deployment: compilation failed: ERROR: <input>:1:12:")
+
+
+async def test_list_doubling_in_variables_is_stopped(cluster: Any) -> None:
+    variables = [{"name": "v0", "expression": "[1, 2, 3, 4]"}]
+    variables += [
+        {"name": f"v{number}", "expression": f"variables.v{number - 1} + variables.v{number - 1}"}
+        for number in range(1, 31)
+    ]
+    spec = {
+        "matchConstraints": CONFIG_MAPS,
+        "variables": variables,
+        "validations": [{"expression": "variables.v30.size() > 0"}],
+    }
+    await cluster.policy("Validating", "p", spec, {"validationActions": ["Deny"]})
+    with pytest.raises(Invalid, match="exceed"):
+        await cluster.config_map("a")

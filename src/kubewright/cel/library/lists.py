@@ -15,6 +15,7 @@ from kubewright.cel.values import (
     DurationValue,
     Optional,
     UInt,
+    check_list_size,
     checked_uint,
     equal,
     hashable_set,
@@ -116,6 +117,7 @@ def flatten(items: list[Any], depth: int = 1) -> list[Any]:
     for _ in range(depth):
         if not any(isinstance(item, list) for item in items):
             break
+        check_list_size(sum(len(item) if isinstance(item, list) else 1 for item in items))
         flat: list[Any] = []
         for item in items:
             if isinstance(item, list):

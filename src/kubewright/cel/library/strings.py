@@ -154,7 +154,23 @@ def quote(text: str) -> str:
     return f'"{text.translate(_QUOTED)}"'
 
 
+def _check_shown_size(value: Any) -> None:
+    """Raise `CelError` if the text of a list or map would exceed the limit, without creating it."""
+    stack, size = [value], 0
+    while stack:
+        item = stack.pop()
+        size += len(item) if isinstance(item, str | bytes) else 16
+        bounded(size)
+        if isinstance(item, list):
+            stack.extend(item)
+        elif isinstance(item, dict):
+            stack.extend(item)
+            stack.extend(item.values())
+
+
 def _show(value: Any, *, nested: bool = False) -> str:
+    if not nested and isinstance(value, list | dict):
+        _check_shown_size(value)
     if type(value) is str:
         return quote(value) if nested else value
     if value is None:

@@ -258,11 +258,11 @@ class Evaluation:
     async def value(self, program: cel.Program) -> Any:
         """Return the value of an expression; raise `EvaluationError`."""
         while True:
-            spent = self.budget.used
+            spent, allocated = self.budget.used, self.budget.allocation[0]
             try:
                 return program(self.values, self.budget)
             except AccessCheckPending as asked:
-                self.budget.used = spent
+                self.budget.used, self.budget.allocation[0] = spent, allocated
                 await self.permissions.authorize(asked.check)
             except cel.CostExceeded as error:
                 if self.budget.remaining < 0:
