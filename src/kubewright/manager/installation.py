@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kubewright.api.declarations import Webhook, WebhookConfiguration, resource_info, webhook_path
 from kubewright.api.errors import APIError, Forbidden, NotFound, Unauthorized
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 DEFAULT_OWNER = "kubewright"
 """Owner of CRDs that are installed with a client without a field owner."""
 
@@ -42,7 +47,24 @@ class InstallationError(Exception):
     """The API server rejected a CRD or webhook configuration; the message contains alternatives."""
 
 
+installing: ContextVar[bool] = ContextVar("kubewright_installing", default=False)
+"""Whether the current task sends requests of development, for which the operator has no RBAC rules."""
+
 _DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+
+
+def _as_installation(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+    """Set `installing` during calls of a coroutine function."""
+
+    @functools.wraps(function)
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        token = installing.set(True)
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            installing.reset(token)
+
+    return wrapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +115,7 @@ async def is_kubewright(client: Client) -> bool:
     return str((await client.version()).get("gitVersion", "")).endswith("+kubewright")
 
 
+@_as_installation
 async def install_definitions(
     client: Client,
     kinds: Sequence[type[MetaObject]],
@@ -244,6 +267,7 @@ async def require_served(client: Client, kinds: Iterable[type[MetaObject]]) -> N
             ) from None
 
 
+@_as_installation
 async def install_webhooks(
     client: Client, name: str, webhooks: Sequence[Webhook], *, url: str, ca_bundle: bytes
 ) -> list[str]:
@@ -265,6 +289,7 @@ async def install_webhooks(
     return applied
 
 
+@_as_installation
 async def remove_webhooks(client: Client, name: str, *, url: str) -> None:
     """Delete the configurations of `install_webhooks`, unless they contain another URL by now.
 
