@@ -43,8 +43,9 @@ class RawClient:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, front):
-        return cls(*await asyncio.open_connection(front.host, front.port, ssl=context(front)))
+    async def connect(cls, front, *, groups=("system:masters",)):
+        tls = context(front, groups=groups)
+        return cls(*await asyncio.open_connection(front.host, front.port, ssl=tls))
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)

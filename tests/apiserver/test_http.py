@@ -49,14 +49,14 @@ async def front(new_server):
         yield front
 
 
-def context(front, *, client=True) -> ssl.SSLContext:
+def context(front, *, client=True, groups=("system:masters",)) -> ssl.SSLContext:
     made = ssl.create_default_context(cadata=front.authority_pem.decode())
     if client:
         import tempfile
         from pathlib import Path
 
         with tempfile.TemporaryDirectory() as directory:
-            pair = front.authority.issue("tester", groups=("system:masters",))
+            pair = front.authority.issue("tester", groups=groups)
             pair.write(Path(directory, "c"), Path(directory, "k"))
             made.load_cert_chain(Path(directory, "c"), Path(directory, "k"))
     return made

@@ -1,4 +1,4 @@
-"""The request pipeline: authentication, impersonation, limits, authorization, dispatch.
+"""The request pipeline: authentication, impersonation, authorization, limits, dispatch.
 
 Errors of every stage become `Status` responses. Each response gets an audit id, `Warning` headers and
 metrics.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import (
@@ -17,18 +17,18 @@ from kubewright.api.errors import (
     BadRequest,
     InternalError,
     Timeout,
-    TooManyRequests,
     Unauthorized,
 )
 from kubewright.api.times import Duration
 from kubewright.storage.contract import StorageError
 
 from .authentication.impersonation import Impersonator, is_impersonating
-from .authentication.user import MASTERS
+from .authentication.user import MASTERS, User
 from .authorization import AuthorizationAttributes, Decision, forbidden
 from .encoding.negotiation import encode, status_response
 from .http.messages import HTTPRequest, HTTPResponse
 from .http.request_info import RequestInfo, parse_request_info
+from .limits import FairLimit
 
 if TYPE_CHECKING:
     from .server import APIServer
@@ -48,7 +48,9 @@ class RequestPipeline:
         self._server = server
         self._router = server.router
         self._impersonator = Impersonator()
-        self._in_flight = [0, 0]
+        self._in_flight = (FairLimit(), FairLimit())
+        self._bodies = FairLimit()
+        self._initial_events = FairLimit()
         self.active = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -78,6 +80,16 @@ class RequestPipeline:
         if elapsed > server.slow_request or (server.log_sample and server.rng.random() < server.log_sample):
             self._log(request, response, elapsed)
         return response
+
+    def count_initial_events(self, user: User) -> Callable[[], None]:
+        """Count a watch whose large initial state is not sent yet; call the returned function when it is.
+
+        Raises `TooManyRequests` at the limit, which is that of requests in flight.
+        """
+        if MASTERS in user.groups:
+            return lambda: None
+        self._initial_events.acquire(user.name, limit=self._server.max_in_flight)
+        return lambda: self._initial_events.release(user.name)
 
     async def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no request is being processed; false after the timeout."""
@@ -126,34 +138,33 @@ class RequestPipeline:
             )
         is_mutating = info.verb in _MUTATING
         is_limited = info.verb != "watch" and MASTERS not in request.user.groups
-        if is_limited:
-            self._acquire(is_mutating)
+        attributes = AuthorizationAttributes.of(request.user, info)
+        decision, reason = await server.authorizer.authorize(attributes)
+        if decision is not Decision.ALLOW:
+            raise forbidden(attributes, reason)
+        if not is_limited:
+            return await self._router.dispatch(request, info)
+        name = request.user.name
+        if is_mutating and request.has_unread_body:
+            await self._prefetch_body(request, info)
+        limit = server.max_mutating_in_flight if is_mutating else server.max_in_flight
+        in_flight, gauge = self._in_flight[is_mutating], server.metrics.in_flight[is_mutating]
+        in_flight.acquire(name, limit=limit)
+        gauge.inc()
         try:
-            attributes = AuthorizationAttributes.of(request.user, info)
-            decision, reason = await server.authorizer.authorize(attributes)
-            if decision is not Decision.ALLOW:
-                raise forbidden(attributes, reason)
             return await self._router.dispatch(request, info)
         finally:
-            if is_limited:
-                self._release(is_mutating)
+            in_flight.release(name)
+            gauge.dec()
 
-    def _acquire(self, is_mutating: bool) -> None:
-        """Count a request in flight; raises `TooManyRequests` at the limit."""
+    async def _prefetch_body(self, request: HTTPRequest, info: RequestInfo) -> None:
+        """Read the body of a write before the request is counted as in flight."""
+        endpoint = self._router.endpoint(info)
+        if endpoint is None or self._router.is_long_running(info):
+            return
         server = self._server
-        limit = server.max_mutating_in_flight if is_mutating else server.max_in_flight
-        if limit and self._in_flight[is_mutating] >= limit:
-            error = TooManyRequests(
-                "Too many requests, please try again later.", details={"retryAfterSeconds": 1}
-            )
-            error.headers["Retry-After"] = "1"
-            raise error
-        self._in_flight[is_mutating] += 1
-        server.metrics.in_flight[is_mutating].inc()
-
-    def _release(self, is_mutating: bool) -> None:
-        self._in_flight[is_mutating] -= 1
-        self._server.metrics.in_flight[is_mutating].dec()
+        with self._bodies.hold(request.user.name, limit=server.max_in_flight):
+            await request.prefetch(endpoint.resource.body_limit or server.body_limit)
 
     def _timeout(self, request: HTTPRequest) -> float:
         limit = self._server.request_timeout

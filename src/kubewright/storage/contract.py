@@ -125,6 +125,9 @@ class StorageWatch(ABC):
 class Storage(ABC):
     """A revisioned storage. Open it with `async with`, or `open()` and `close()`."""
 
+    shares_values: bool = False
+    """Whether `list` returns references to values that the storage keeps in memory, not copies."""
+
     @abstractmethod
     async def open(self) -> None:
         """Connect, lock, recover."""

@@ -40,6 +40,7 @@ class LocalStorage(Storage):
     """
 
     manages_compaction = True
+    shares_values = True
 
     def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

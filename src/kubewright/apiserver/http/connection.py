@@ -21,7 +21,7 @@ from aiohttp.http import HttpRequestParser
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from multidict import CIMultiDict
 
-from kubewright.api.errors import BadRequest
+from kubewright.api.errors import APIError, BadRequest
 from kubewright.apiserver.authentication.x509 import PeerCertificate
 
 from .messages import HTTPResponse, too_large
@@ -30,6 +30,9 @@ from .unknown_methods import RequestParser
 logger = logging.getLogger("kubewright.apiserver")
 
 HEADER_TIMEOUT = 30.0
+BODY_GRACE = 10.0
+MINIMUM_BODY_RATE = 4096
+"""Bytes per second at which bodies must arrive, after the first `BODY_GRACE` seconds."""
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 """The end of a chunked body without a trailer."""
 
@@ -238,8 +241,8 @@ class WebSocketAdapter:
         await self._socket.close(code=code, message=reason.encode())
 
 
-def body_reader(native: web.BaseRequest) -> Callable[[int], Any]:
-    """Return a function that reads a body within a limit."""
+def body_reader(native: web.BaseRequest, *, grace: float = BODY_GRACE) -> Callable[[int], Any]:
+    """Return a function that reads a body within a limit, and at a minimum rate after `grace` seconds."""
 
     async def read(limit: int) -> bytes:
         length = native.content_length
@@ -247,8 +250,19 @@ def body_reader(native: web.BaseRequest) -> Callable[[int], Any]:
             raise too_large(limit)
         content = native.content
         chunks, size = [], 0
+        loop = asyncio.get_running_loop()
+        started = loop.time()
         while True:
-            chunk = await content.readany()
+            if content.is_eof():
+                chunk = content.read_nowait()
+            else:
+                try:
+                    async with asyncio.timeout_at(started + grace + size / MINIMUM_BODY_RATE):
+                        chunk = await content.readany()
+                except TimeoutError:
+                    error = APIError("the request body was not received in time", code=408)
+                    error.headers["Connection"] = "close"
+                    raise error from None
             if not chunk:
                 break
             size += len(chunk)

@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from kubewright.api.errors import APIError, RequestEntityTooLarge
+
 if TYPE_CHECKING:
     from kubewright.apiserver.authentication.user import User
 
@@ -160,6 +162,23 @@ class HTTPRequest:
         body = self._body = await body(limit)
         return body
 
+    @property
+    def has_unread_body(self) -> bool:
+        """Whether the body has not been received yet."""
+        return not isinstance(self._body, bytes)
+
+    async def prefetch(self, limit: int) -> None:
+        """Receive the body; an error is raised by `read`."""
+        try:
+            await self.read(limit)
+        except APIError as raised:
+            error = raised
+
+            async def fail(limit: int) -> bytes:
+                raise error
+
+            self._body = fail
+
     def warn(self, text: str) -> None:
         """Add a warning for the client, once."""
         self.warnings.add(text)
@@ -167,8 +186,6 @@ class HTTPRequest:
 
 def too_large(limit: int) -> Exception:
     """Return the 413 for a body over `limit` bytes."""
-    from kubewright.api.errors import RequestEntityTooLarge
-
     return RequestEntityTooLarge(f"Request entity too large: limit is {limit}")
 
 

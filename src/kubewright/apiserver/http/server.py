@@ -22,13 +22,16 @@ from typing import Any
 
 from aiohttp import HttpVersion11, web
 
+from kubewright.api.errors import TooManyRequests
 from kubewright.apiserver.authentication import AuthenticatorChain
-from kubewright.apiserver.authentication.user import MASTERS
+from kubewright.apiserver.authentication.user import MASTERS, User, anonymous
 from kubewright.apiserver.authentication.x509 import X509Authenticator
-from kubewright.apiserver.encoding.negotiation import to_yaml
+from kubewright.apiserver.encoding.negotiation import status_response, to_yaml
+from kubewright.apiserver.limits import FairLimit
 from kubewright.apiserver.server import APIServer
 
 from .connection import (
+    BODY_GRACE,
     HEADER_TIMEOUT,
     CompleteResponse,
     Listener,
@@ -46,6 +49,8 @@ logger = logging.getLogger("kubewright.apiserver")
 
 GZIP_MINIMUM = 128 * 1024
 KEEPALIVE = 180.0
+STALL_TIMEOUT = 60.0
+MAX_UNSENT_BYTES = 1024**3
 _CHUNK = 64 * 1024
 _COMPLETE_LIMIT = 256 * 1024
 """Longer responses are written with flow control."""
@@ -65,7 +70,13 @@ class HTTPServer:
         hosts: tuple[str, ...] = (),
         client_authorities: tuple[bytes, ...] = (),
         header_timeout: float = HEADER_TIMEOUT,
+        body_grace: float = BODY_GRACE,
+        stall_timeout: float = STALL_TIMEOUT,
+        max_unsent_bytes: int = MAX_UNSENT_BYTES,
     ) -> None:
+        """`body_grace`: seconds after which bodies must arrive at a minimum rate. `stall_timeout`: seconds in
+        which a client must read the next part of a long response. `max_unsent_bytes`: limit of all long
+        responses that clients have not read yet; above it, requests get 429."""
         self.server = server
         self.host = host
         self.port = port
@@ -84,6 +95,11 @@ class HTTPServer:
             client_authorities = (*client_authorities, self.authority.certificate)
         self.client_authorities = client_authorities
         self.header_timeout = header_timeout
+        self.body_grace = body_grace
+        self.stall_timeout = stall_timeout
+        self.max_unsent_bytes = max_unsent_bytes
+        self.unsent = FairLimit()
+        """Bytes of long responses that clients have not read yet."""
         self._listener: Listener | None = None
         self._sockets: asyncio.Server | None = None
 
@@ -184,7 +200,7 @@ class HTTPServer:
             native.path if "%" in path else path,
             query=query,
             headers=native.headers,
-            body=b"" if not native.can_read_body else body_reader(native),
+            body=b"" if not native.can_read_body else body_reader(native, grace=self.body_grace),
             peer_certificate=connection.peer if connection.peer_known else connection.identify(),
             native=native,
         )
@@ -196,17 +212,49 @@ class HTTPServer:
             return await self._run_websocket(native, response)
         if response.tunnel is not None:
             return await run_tunnel(connection, response)
-        if response.pieces is not None:
-            length = response.length
-            if length > _CHUNK and not (
-                length > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", "")
-            ):
-                return await self._write_pieces(native, response, length)
+        if response.length > _COMPLETE_LIMIT:
+            return await self._write_long(native, request, response)
+        return await self._write_short(native, response)
+
+    async def _write_long(
+        self, native: web.BaseRequest, request: HTTPRequest, response: HTTPResponse
+    ) -> web.StreamResponse:
+        """Write a long body; it is counted until the client has read it."""
+        user: User = getattr(request, "user", None) or anonymous()
+        length = response.length
+        limit = 0 if MASTERS in user.groups else self.max_unsent_bytes
+        try:
+            self.unsent.acquire(user.name, length, limit=limit)
+        except TooManyRequests as error:
+            return await self._write_short(native, status_response(request, error))
+        try:
+            if "gzip" in native.headers.get("Accept-Encoding", ""):
+                await self._compress(response)
+            elif response.pieces is None:
+                body = memoryview(response.body)
+                response.pieces = [body[start : start + _CHUNK] for start in range(0, length, _CHUNK)]
+            if response.pieces is None:
+                if len(response.body) <= _COMPLETE_LIMIT:
+                    return await self._write_short(native, response)
+                response.pieces = [response.body]
+            return await self._write_pieces(native, response, response.length)
+        finally:
+            self.unsent.release(user.name, length)
+
+    async def _compress(self, response: HTTPResponse) -> None:
+        response.body = await asyncio.get_running_loop().run_in_executor(None, compress, response.body)
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Vary"] = "Accept-Encoding"
+
+    async def _write_short(self, native: web.BaseRequest, response: HTTPResponse) -> web.StreamResponse:
         body = response.body
-        if len(body) > GZIP_MINIMUM and "gzip" in native.headers.get("Accept-Encoding", ""):
-            body = await asyncio.get_running_loop().run_in_executor(None, compress, body)
-            response.headers["Content-Encoding"] = "gzip"
-            response.headers["Vary"] = "Accept-Encoding"
+        if (
+            len(body) > GZIP_MINIMUM
+            and "Content-Encoding" not in response.headers
+            and "gzip" in native.headers.get("Accept-Encoding", "")
+        ):
+            await self._compress(response)
+            body = response.body
         if len(body) <= _COMPLETE_LIMIT and native.version == HttpVersion11:
             return CompleteResponse(response, body, close=self.server.stopping or not native.keep_alive)
         result = web.Response(body=body, status=response.status, headers=response_headers(response))
@@ -227,13 +275,26 @@ class HTTPServer:
             batch.append(piece)
             size += len(piece)
             if size > _CHUNK:
-                await result.write(b"".join(batch))
+                await self._write(result, b"".join(batch), native.transport)
                 batch.clear()
                 size = 0
         if batch:
-            await result.write(b"".join(batch))
+            await self._write(result, b"".join(batch), native.transport)
         await result.write_eof()
         return result
+
+    async def _write(
+        self, result: web.StreamResponse, data: bytes, transport: asyncio.Transport | None
+    ) -> None:
+        """Write a part of a long response; closes the connection of a client that does not read."""
+        for start in range(0, len(data), _CHUNK):
+            try:
+                async with asyncio.timeout(self.stall_timeout):
+                    await result.write(data[start : start + _CHUNK] if len(data) > _CHUNK else data)
+            except TimeoutError:
+                if transport is not None:
+                    transport.abort()
+                raise ConnectionResetError("client does not read") from None
 
     async def _stream(
         self, native: web.BaseRequest, response: HTTPResponse, connection: ServerConnection
@@ -248,7 +309,10 @@ class HTTPServer:
         try:
             await result.prepare(native)
             async for chunk in stream:
-                await result.write(chunk)
+                if getattr(stream, "sending_initial_events", False):
+                    await self._write(result, chunk, transport)
+                else:
+                    await result.write(chunk)
             await result.write_eof()
         except (ConnectionError, asyncio.CancelledError):
             if not connection.transport:

@@ -59,6 +59,7 @@ class InstrumentedStorage(Storage):
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.shares_values = storage.shares_values
         self.gets, self.lists = LatencyHistogram(), LatencyHistogram()
         self.creates, self.updates, self.deletes = LatencyHistogram(), LatencyHistogram(), LatencyHistogram()
         self.fetched = 0

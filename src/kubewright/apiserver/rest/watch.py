@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 
-from kubewright.api.errors import APIError, Expired, NotAcceptable
+from kubewright.api.errors import APIError, Expired, NotAcceptable, TooManyRequests
 from kubewright.apiserver.encoding.negotiation import JSON, PROTOBUF, YAML
-from kubewright.apiserver.encoding.representation import UndecodableObject
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, WebSocket
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.watch.cache import Watcher
-from kubewright.storage.contract import KeyValue
 
+from .initial_events import InitialEvents
 from .options import ListOptions, parse_list_options, parse_version
 from .scope import EndpointScope
 from .selection import make_selection
@@ -62,7 +61,7 @@ class WatchHandler:
             initial = not wanted
         try:
             if initial:
-                await self._start_with_existing(watcher, wanted, options)
+                await self._start_with_existing(request, watcher, wanted, options)
             else:
                 self._start_at(watcher, wanted)
         except Expired as error:
@@ -78,7 +77,9 @@ class WatchHandler:
             watcher.after = self._scope.server.dispatcher.revision
         cache.attach(watcher)
 
-    async def _start_with_existing(self, watcher: Watcher, wanted: int, options: ListOptions) -> None:
+    async def _start_with_existing(
+        self, request: HTTPRequest, watcher: Watcher, wanted: int, options: ListOptions
+    ) -> None:
         """Start with the existing objects, not older than a resource version."""
         server = self._scope.server
         if wanted:
@@ -90,60 +91,26 @@ class WatchHandler:
         # Attached before the objects are read, so that no later change is missed.
         watcher.hold()
         self._scope.store.watch_cache.attach(watcher)
+        initial = InitialEvents(self._scope, watcher)
+        bookmark = options.send_initial_events is True and options.bookmarks
         try:
-            await self._queue_existing(watcher)
+            await initial.read()
+            if initial.is_small:
+                async for chunks in initial.events(bookmark):
+                    watcher.push_initial(chunks)
+            else:
+                done = server.pipeline.count_initial_events(request.user)
+                watcher.send_initial(initial.events(bookmark), done)
+                return
+        except APIError as error:
+            if isinstance(error, TooManyRequests):
+                watcher.close()
+                raise
+            watcher.fail(error)
         except BaseException:
             watcher.close()
             raise
-        if options.send_initial_events and options.bookmarks:
-            watcher.push_initial([watcher.representation.bookmark(watcher.after, initial=True)])
         watcher.release()
-
-    async def _queue_existing(self, watcher: Watcher) -> None:
-        """Queue the existing objects as ADDED events; the watch continues from their revision."""
-        representation = watcher.representation
-        items = await self._existing(watcher)
-        if representation.direct:
-            chunks = []
-            for item in items:
-                spliced = representation.splice(item.value, item.mod_revision)
-                if spliced is None:
-                    break
-                chunks.append(b'{"type":"ADDED","object":%b}\n' % spliced)
-            else:
-                watcher.push_initial(chunks)
-                return
-        try:
-            pairs = [(item.value, item.mod_revision) for item in items]
-            try:
-                objects = await representation.objects_async(pairs)
-            except UndecodableObject:
-                pairs = [(item.value, item.mod_revision) for item in self._scope.store.decodable(items)]
-                objects = await representation.objects_async(pairs)
-        except APIError as error:
-            watcher.fail(error)
-            return
-        for obj in objects:
-            watcher.push_initial([watcher.encode_object("ADDED", obj)])
-
-    async def _existing(self, watcher: Watcher) -> list[KeyValue]:
-        store, selection = self._scope.store, watcher.selection
-        namespace, name = watcher.scope
-        if name and (namespace or not self._scope.resource.namespaced):
-            # A range of one key: value and revision come from the same read.
-            key = store.key(namespace, name)
-            page = await store.storage.list(key, limit=1)
-            watcher.after = page.revision
-            items = [item for item in page.items if item.key == key]
-        else:
-            page = await store.storage.list(store.range(namespace))
-            watcher.after = page.revision
-            items = page.items
-            if name:
-                items = [item for item in items if item.key.rpartition("/")[2] == name]
-        if selection is not None:
-            items = await store.select(items, selection)
-        return items
 
 
 def _stream(request: HTTPRequest, watcher: Watcher, media: str) -> HTTPResponse:

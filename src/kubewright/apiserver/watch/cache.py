@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Expired
@@ -119,6 +119,8 @@ class Watcher(AsyncIterator[bytes]):
         "_closed",
         "_first",
         "_held",
+        "_initial",
+        "_initial_done",
         "_overrun",
         "_waiter",
         "abort",
@@ -162,6 +164,8 @@ class Watcher(AsyncIterator[bytes]):
         self._bytes = 0
         self._first = True
         self._held: list[WatchCacheEvent] | None = None
+        self._initial: AsyncGenerator[list[bytes]] | None = None
+        self._initial_done: Callable[[], object] | None = None
         self._overrun = False
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
@@ -245,6 +249,44 @@ class Watcher(AsyncIterator[bytes]):
         """Queue initial events, which do not count towards the limit."""
         self.pending.extend(chunks)
 
+    def send_initial(self, events: AsyncGenerator[list[bytes]], done: Callable[[], object]) -> None:
+        """Send initial events before all others, as fast as the client reads them; then `release`.
+
+        `done` is called once: after the last of them, or when the watch ends.
+        """
+        self._initial, self._initial_done = events, done
+
+    @property
+    def sending_initial_events(self) -> bool:
+        """Whether initial events are being read and sent one after the other."""
+        return self._initial is not None
+
+    async def _next_initial(self) -> bytes:
+        """Return the next initial events; empty after the last of them."""
+        assert self._initial is not None
+        try:
+            if not self._overrun:
+                chunks = await anext(self._initial)
+                self.cache.sent[self.representation.version.name] += len(chunks)
+                return b"".join(chunks)
+        except StopAsyncIteration:
+            pass
+        except Exception as error:
+            self._held = None
+            self.fail(error)
+        await self._end_initial()
+        if not self._closed:
+            self.release()
+        return b""
+
+    async def _end_initial(self) -> None:
+        events, self._initial = self._initial, None
+        if self._initial_done is not None:
+            self._initial_done()
+            self._initial_done = None
+        if events is not None:
+            await events.aclose()
+
     def fail(self, error: Exception) -> None:
         """Send an ERROR event and end."""
         if not isinstance(error, APIError):
@@ -303,6 +345,13 @@ class Watcher(AsyncIterator[bytes]):
 
     async def __anext__(self) -> bytes:
         while True:
+            if self._initial is not None:
+                if self._closed:
+                    await self._end_initial()
+                else:
+                    chunk = await self._next_initial()
+                    if chunk:
+                        return chunk
             pending = self.pending
             if pending:
                 self.cache.sent[self.representation.version.name] += min(len(pending), _CHUNK)
@@ -329,6 +378,7 @@ class Watcher(AsyncIterator[bytes]):
         """Discard queued events and end the watch."""
         self.pending.clear()
         self.close()
+        await self._end_initial()
 
 
 class WatchCache:
