@@ -201,7 +201,7 @@ class Reflector:
             hint = None
             if isinstance(error, Forbidden):
                 hint = "grant list and watch in an RBAC role"
-            elif isinstance(error, NotFound | NoKindMatch):
+            elif isinstance(error, NotFound):  # the message of NoKindMatch contains a hint
                 hint = "install its CRD"
             logger.warning(
                 "cannot list and watch, retrying", extra={**self._log_fields, "error": text, "hint": hint}

@@ -192,6 +192,7 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
         SettingsError,
         ShutdownTimeout,
     )
+    from kubewright.manifests import DeclarationError
 
     expected = (
         APIError,
@@ -199,6 +200,7 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
         CacheError,
         ConfigError,
         ConnectionFailed,
+        DeclarationError,
         ShutdownTimeout,
         InjectionError,
         InstallationError,
@@ -228,7 +230,7 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
             f"{error}; start a control plane with `kubewright up`, or choose another kubeconfig"
         ) from None
     except expected as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(relative_paths(error)) from None
     except KeyboardInterrupt:
         pass
 

@@ -263,7 +263,8 @@ async def require_served(client: Client, kinds: Iterable[type[MetaObject]]) -> N
             await client.mapper.resource_for(kind.gvk)
         except NoKindMatch as error:
             raise InstallationError(
-                f"{error}; the operator needs it and does not install it: install its CRD first"
+                f"{str(error).removesuffix('; install its CRD')}; the operator needs this kind and does not "
+                "install it: install its CRD first"
             ) from None
 
 

@@ -121,6 +121,7 @@ class AdmissionFunction:
 class Operator:
     """The controllers, webhooks and settings of one program."""
 
+    @suggest_keywords
     def __init__(
         self, name: str, *, namespaces: Sequence[str] | None = None, scheme: Scheme | None = None
     ) -> None:
@@ -358,6 +359,7 @@ class Operator:
 
         return register
 
+    @suggest_keywords
     def index(self, kind: type[MetaObject], name: str) -> Callable[[F], F]:
         """Index objects of `kind` by the strings that the function returns.
 
@@ -380,7 +382,7 @@ class Operator:
 
         The function takes the object and, as an optional second parameter, the `AdmissionRequest`.
         """
-        check_keywords("default", options, WebhookOptions.__annotations__)
+        check_keywords("@operator.default", options, WebhookOptions.__annotations__)
         return self._admission(kind, self.defaults, mutating=True, options=dict(options))
 
     def validate(
@@ -395,7 +397,7 @@ class Operator:
         The function takes the new and the old object and, as an optional third parameter, the
         `AdmissionRequest`; it returns or yields `FieldError`s.
         """
-        check_keywords("validate", options, ("on", *WebhookOptions.__annotations__))
+        check_keywords("@operator.validate", options, ("on", *WebhookOptions.__annotations__))
         every = {"verbs": as_sequence("on", on), **options}
         return self._admission(kind, self.validators, mutating=False, options=every)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
-from kubewright.api.declarations import MatchCondition
+from kubewright.api.declarations import MatchCondition, resource
+from kubewright.api.keywords import keyword_error
 from kubewright.api.meta import LabelSelector, MetaObject
 
 from .injection import InjectionError, describe
@@ -40,30 +40,26 @@ class WebhookOptions(TypedDict, total=False):
 
 
 def suggest_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that an unknown keyword argument raises a `TypeError` with a suggestion."""
+    """Decorate a method of `Operator` so that an unknown keyword argument raises a `TypeError` that names
+    the right one."""
     parameters = inspect.signature(function).parameters.values()
-    known = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    known = [each.name for each in parameters if each.name not in ("self", "kind")]
+    name = "Operator" if function.__name__ == "__init__" else f"@operator.{function.__name__}"
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        check_keywords(function.__name__, kwargs, known)
+        check_keywords(name, kwargs, known)
         return function(*args, **kwargs)
 
     return wrapper
 
 
-def check_keywords(function: str, keywords: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raise a `TypeError` for a keyword that a function does not have, with a suggestion."""
-    names = sorted(known)
-    for name in keywords:
-        if name not in names:
-            close = difflib.get_close_matches(_snake_case(name), names, 1)
-            advice = f"did you mean {close[0]!r}?" if close else f"options are: {', '.join(names)}"
-            raise TypeError(f"{function}(...) has no option {name!r}; {advice}")
-
-
-def _snake_case(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+def check_keywords(name: str, keywords: Mapping[str, object], known: Iterable[str]) -> None:
+    """Raise a `TypeError` for keywords that a callable does not have, with the right ones."""
+    names = list(known)
+    if any(keyword not in names and keyword != "kind" for keyword in keywords):
+        others = {"@resource": inspect.signature(resource).parameters}
+        raise keyword_error(name, (each for each in keywords if each != "kind"), names, others=others)
 
 
 def check_kind(kind: type[MetaObject]) -> None:
