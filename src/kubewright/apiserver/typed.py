@@ -10,7 +10,7 @@ Several classes are versions of one kind. They are converted through the hub: an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from kubewright.api.codec import from_plain, to_plain
 from kubewright.api.declarations import ResourceInfo, has_status, resource_info
@@ -20,9 +20,24 @@ from kubewright.schema.structural import Node
 
 from .conversion import HubConverter
 from .objects import Object
-from .resource import Resource, TableColumn, Version
+from .resource import Resource, TableColumn, VerbFunction, Version
 from .strategy import Strategy
 from .subresource import ScaleSubresource, StatusSubresource, Subresource
+
+
+class ResourceSettings(TypedDict, total=False):
+    """Fields of `Resource` that a class does not declare."""
+
+    verbs: tuple[str, ...]
+    patch_types: tuple[str, ...]
+    custom: bool
+    storage_prefix: str
+    message_prefix: str
+    group_priority: int
+    version_priority: int
+    handlers: Mapping[str, VerbFunction]
+    body_limit: int
+    storage_version_hash: bool
 
 
 def resource_of(
@@ -31,7 +46,7 @@ def resource_of(
     storage: type | None = None,
     strategy: Strategy | None = None,
     subresources: Mapping[str, Subresource] | None = None,
-    **settings: Any,
+    **settings: Unpack[ResourceSettings],
 ) -> Resource:
     """Return the resource that the classes declare, one version each; `settings` are fields of `Resource`."""
     if not classes:

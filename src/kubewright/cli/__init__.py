@@ -19,6 +19,7 @@ import click
 
 COMMANDS: Final[dict[str, str]] = {
     "backup": "Write a backup of a store.",
+    "apply": "Apply manifests to a cluster (server-side apply).",
     "manifests": "Generate CRDs, RBAC roles and webhook configurations.",
     "restore": "Restore a backup to a store.",
     "run": "Run an operator.",

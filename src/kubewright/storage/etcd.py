@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from .contract import (
     Compacted,
@@ -26,6 +26,7 @@ from .contract import (
 )
 from .etcd_connection import EtcdConnection, EtcdOptions, RevisionUnreadable
 from .etcd_watch import EtcdWatch
+from .url import EtcdKeywords
 
 _PAGE = 5000
 """Keys per response: a list without limit consists of pages at one revision."""
@@ -57,7 +58,7 @@ class EtcdStorage(Storage):
         self._compactor: asyncio.Task[None] | None = None
 
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
+    def from_url(cls, url: str, **options: Unpack[EtcdKeywords]) -> Self:
         """Return the storage of an `etcd:` URL; keyword options override those of the URL."""
         try:
             return cls(replace(EtcdOptions.parse(url), **options))

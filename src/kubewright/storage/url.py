@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from .contract import Storage, StorageError
+
+if TYPE_CHECKING:
+    from .keyspace import History
 
 _FORMS = "memory:, sqlite:PATH or etcd://HOST:PORT[,HOST:PORT...][/PREFIX]"
 
 
-def open_storage(url: str, **options: Any) -> Storage:
+class EtcdKeywords(TypedDict, total=False):
+    """Options of etcd; see `EtcdOptions`."""
+
+    tls: bool
+    cacert: str | None
+    cert: str | None
+    key: str | None
+    server_name: str | None
+    user: str | None
+    password_file: str | None
+    password_env: str | None
+    timeout: float
+    compact_every: float
+
+
+class StorageOptions(EtcdKeywords, total=False):
+    """Options of `open_storage`."""
+
+    history: History | None
+    """Limits of the history of memory and SQLite storages."""
+    clock: Callable[[], float]
+    """Clock of memory and SQLite storages."""
+    accept_data_loss: bool
+    """Open a damaged SQLite file with the intact part of its data."""
+
+
+def open_storage(url: str, **options: Unpack[StorageOptions]) -> Storage:
     """Return the storage of a URL; open it with `async with`.
 
     - `memory:` is in this process.
@@ -19,6 +49,7 @@ def open_storage(url: str, **options: Any) -> Storage:
 
     Raises `StorageError` for an invalid URL.
     """
+    given: dict[str, Any] = dict(options)
     scheme, colon, rest = url.partition(":")
     if not colon:
         raise StorageError(f"{url!r} is not a storage URL; use {_FORMS}")
@@ -27,16 +58,16 @@ def open_storage(url: str, **options: Any) -> Storage:
             raise StorageError(f"{url!r}: memory storage has no path; use memory:")
         from .memory import MemoryStorage
 
-        return MemoryStorage(**options)
+        return MemoryStorage(**given)
     if scheme == "sqlite":
         path = rest[2:] if rest.startswith("//") else rest
         if not path:
             raise StorageError(f"{url!r} has no path; use sqlite:PATH, such as sqlite:./state.db")
         from .sqlite import SQLiteStorage
 
-        return SQLiteStorage(path, **options)
+        return SQLiteStorage(path, **given)
     if scheme == "etcd":
         from .etcd import EtcdStorage
 
-        return EtcdStorage.from_url(url, **options)
+        return EtcdStorage.from_url(url, **given)
     raise StorageError(f"unknown storage {scheme!r}; use {_FORMS}")

@@ -18,7 +18,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from aiohttp import HttpVersion11, web
 
@@ -54,6 +54,18 @@ MAX_UNSENT_BYTES = 1024**3
 _CHUNK = 64 * 1024
 _COMPLETE_LIMIT = 256 * 1024
 """Longer responses are written with flow control."""
+
+
+class HTTPSettings(TypedDict, total=False):
+    """Settings of `HTTPServer`."""
+
+    host: str
+    port: int
+    certificate: KeyPair | None
+    authority: CertificateAuthority | None
+    hosts: tuple[str, ...]
+    client_authorities: tuple[bytes, ...]
+    header_timeout: float
 
 
 class HTTPServer:
@@ -346,7 +358,7 @@ def _trim_tls_buffers() -> None:
 
 
 @contextlib.asynccontextmanager
-async def serve(server: APIServer, **settings: Any) -> AsyncIterator[HTTPServer]:
+async def serve(server: APIServer, **settings: Unpack[HTTPSettings]) -> AsyncIterator[HTTPServer]:
     """Start a server and serve it on a port; `settings` are those of `HTTPServer`. Stops both at the end."""
     https = HTTPServer(server, **settings)
     await server.start()

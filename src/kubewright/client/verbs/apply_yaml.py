@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from kubewright.api.unstructured import Unstructured
@@ -27,9 +27,28 @@ async def apply_yaml(
     field_owner: str,
 ) -> list[Unstructured]:
     """See `Client.apply_yaml`."""
-    objects = read_manifests(source)
+    applied = apply_objects(
+        client,
+        read_manifests(source),
+        namespace=namespace,
+        force=force,
+        dry_run=dry_run,
+        field_owner=field_owner,
+    )
+    return [each async for each in applied]
+
+
+async def apply_objects(
+    client: Client,
+    objects: Sequence[ManifestObject],
+    *,
+    namespace: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    field_owner: str = "",
+) -> AsyncIterator[Unstructured]:
+    """Apply objects in order, and return each one when it is applied. Options are those of `apply_yaml`."""
     owner = field_owner or client.options.field_owner or DEFAULT_FIELD_OWNER
-    applied: list[Unstructured] = []
     for number, manifest in enumerate(objects):
         try:
             obj = await client.apply(
@@ -42,12 +61,9 @@ async def apply_yaml(
             if not dry_run and _defines_kind_of(obj, objects[number + 1 :]):
                 await client.wait(obj, until=condition("Established"), timeout=CRD_TIMEOUT)
         except Exception as error:
-            error.add_note(
-                f"while applying {manifest}; {len(applied)} of {len(objects)} objects were applied"
-            )
+            error.add_note(f"while applying {manifest}; {number} of {len(objects)} objects were applied")
             raise
-        applied.append(obj)
-    return applied
+        yield obj
 
 
 def _defines_kind_of(obj: Unstructured, others: Sequence[ManifestObject]) -> bool:
@@ -62,4 +78,4 @@ def _defines_kind_of(obj: Unstructured, others: Sequence[ManifestObject]) -> boo
     )
 
 
-__all__ = ["apply_yaml"]
+__all__ = ["apply_objects", "apply_yaml"]
