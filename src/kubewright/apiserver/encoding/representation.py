@@ -30,6 +30,7 @@ from .negotiation import JSON, PROTOBUF, YAML, ResponseFormat, encode, to_yaml
 if TYPE_CHECKING:
     from kubewright.apiserver.objects import Object
     from kubewright.apiserver.resource import Resource, Version
+    from kubewright.apiserver.rest.selection import Selection
 
 _decode = msgspec.json.Decoder().decode
 _LAST = ("apiVersion", "kind", "metadata")
@@ -139,6 +140,11 @@ class Representation:
             for position, obj in zip(positions, converted, strict=True):
                 stored[position] = self._pruned(obj)
         return stored
+
+    async def select(self, items: Sequence[tuple[bytes, int]], selection: Selection) -> list[bool]:
+        """Match stored objects in this version."""
+        objects = await self.objects_async(items)
+        return [selection.matches(selection.selectable(encode(obj))) for obj in objects]
 
     def _by_other_version(self, stored: list[Object]) -> dict[str, list[int]]:
         """Return the positions of objects of other versions, by version."""

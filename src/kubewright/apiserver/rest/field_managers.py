@@ -69,6 +69,8 @@ def make_field_manager(resource: Resource, version: Version, subresource: str) -
     def node_for(api_version: str) -> Node | None:
         found = resource.version(api_version.rpartition("/")[2])
         if found is None or api_version != str(GroupVersion(resource.group, found.name)):
+            if resource.custom:
+                raise APIError(f"request to convert CR to an invalid group/version: {api_version}", code=500)
             raise VersionNotServed(api_version)
         return found.schema
 

@@ -14,6 +14,7 @@ from kubewright.api.errors import BadRequest
 from kubewright.api.field_selectors import FieldSelector
 from kubewright.api.go_format import format_value
 from kubewright.api.label_selectors import Selector
+from kubewright.apiserver.conversion import NoConversion
 from kubewright.apiserver.encoding.representation import UndecodableObject
 
 if TYPE_CHECKING:
@@ -74,12 +75,21 @@ class SelectableObject:
 class Selection:
     """A label selector and a field selector."""
 
-    __slots__ = ("fields", "labels", "version")
+    __slots__ = ("converts", "fields", "labels", "version")
 
-    def __init__(self, version: Version, labels: Selector | None, fields: FieldSelector | None) -> None:
+    def __init__(
+        self,
+        version: Version,
+        labels: Selector | None,
+        fields: FieldSelector | None,
+        *,
+        converts: bool = False,
+    ) -> None:
         self.version = version
         self.labels = labels
         self.fields = fields
+        self.converts = converts
+        """Whether stored objects have to be converted to `version` before they are matched."""
 
     @property
     def name(self) -> str:
@@ -114,7 +124,14 @@ def make_selection(
     if labels is None and fields is None:
         return None
     stored = resource.version(resource.storage_version) or version
-    return Selection(version if version.field_selectors else stored, labels, fields)
+    converts = (
+        fields is not None
+        and resource.custom
+        and version.name != resource.storage_version
+        and not isinstance(resource.converter, NoConversion)
+        and any(term.field not in _COMMON for term in fields.terms)
+    )
+    return Selection(version if version.field_selectors else stored, labels, fields, converts=converts)
 
 
 def unsupported_field(resource: Resource, version: Version, label: str) -> BadRequest:

@@ -172,6 +172,13 @@ class ResourceStore:
         found: list[KeyValue] = []
         for at in range(0, len(items), _SCAN_SLICE):
             part = items[at : at + _SCAN_SLICE]
+            if selection.converts:
+                representation = self.representation(selection.version)
+                converted = await representation.select(
+                    [(item.value, item.mod_revision) for item in part], selection
+                )
+                found += [item for item, matches in zip(part, converted, strict=True) if matches]
+                continue
             try:
                 found += [item for item in part if selection.matches(selection.selectable(item.value))]
             except UndecodableObject:

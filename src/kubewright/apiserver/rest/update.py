@@ -178,9 +178,15 @@ class Updater(ObjectWriter):
         new = keep_times_if_unchanged(old, new)
         if attributes is not None and self.admission.has_validating:
             await self._validate_admission(op, attributes, new, hub, view)
-        if new is not old:
+        if new is not old or not self._is_stored_form(item):
             new = await self._store(op, item, new, old, hub)
         return new if hub == op.version.name else await store.convert(dict(new), hub, op.version.name)
+
+    def _is_stored_form(self, item: KeyValue) -> bool:
+        """Whether an object is stored in the current storage version and schema; others are rewritten even by
+        a write that changes nothing."""
+        current = item.value.startswith(self.store.codec.prefix)
+        return current and item.mod_revision > self.resource.schema_revision
 
     def _check_uid(self, op: Operation, metadata: Object, live: Object, put: bool) -> None:
         if put and metadata.get("uid") and metadata["uid"] != live["uid"]:

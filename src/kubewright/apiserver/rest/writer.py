@@ -105,8 +105,11 @@ class ObjectWriter:
         )
 
     def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:
-        """Validate against the schema before conversion: converters rely on it."""
-        if not isinstance(self.resource.converter, NoConversion):
+        """Validate against the schema before conversion: the converters of typed resources rely on it.
+
+        Custom resources are validated only after mutating admission, as in kube-apiserver.
+        """
+        if not self.resource.custom and not isinstance(self.resource.converter, NoConversion):
             errors = schema_errors(obj, old, op.version, op)
             if errors:
                 raise self.invalid(obj, errors)

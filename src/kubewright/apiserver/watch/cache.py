@@ -86,6 +86,22 @@ class WatchCacheEvent:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else ""
 
+    async def selected_in_version(self, selection: Selection, representation: Representation) -> str:
+        """Return the event type for a selection of converted objects; empty if it does not match."""
+        event = self.event
+        previous = event.previous
+        now = (
+            event.value is not None
+            and (await representation.select([(event.value, event.revision)], selection))[0]
+        )
+        before = (
+            previous is not None
+            and (await representation.select([(previous.value, previous.mod_revision)], selection))[0]
+        )
+        if now:
+            return "MODIFIED" if before else "ADDED"
+        return "DELETED" if before else ""
+
     def source(self, type_: str) -> bytes:
         """Return the stored object that an event of this type contains: the new one, or the deleted one."""
         event = self.event
@@ -178,6 +194,9 @@ class Watcher(AsyncIterator[bytes]):
         if change.event.revision <= self.after or self._closed:
             return
         selection = self.selection
+        if selection is not None and selection.converts:
+            self.cache.convert_later(self, change, "")
+            return
         try:
             type_ = change.type if selection is None else change.selected(selection, self.representation)
         except Exception:
@@ -530,7 +549,10 @@ class WatchCache:
         return self._conversions is not None and not self._conversions.empty()
 
     def convert_later(self, watcher: Watcher, change: WatchCacheEvent, type_: str) -> None:
-        """Queue an event for a watcher whose version needs an async conversion; the order is kept."""
+        """Queue an event for a watcher whose version needs an async conversion; the order is kept.
+
+        An empty type is for a watcher whose selection has to be evaluated after the conversion.
+        """
         if self._conversions is None:
             self._conversions = asyncio.Queue()
             self._converter = asyncio.create_task(self._convert())
@@ -542,6 +564,10 @@ class WatchCache:
             watcher, change, type_ = await self._conversions.get()
             representation = watcher.representation
             try:
+                if not type_ and watcher.selection is not None:
+                    type_ = await change.selected_in_version(watcher.selection, representation)
+                    if not type_:
+                        continue
                 key = (representation, type_)
                 source = change.source(type_)
                 if representation.direct and representation.splice(source, change.event.revision):

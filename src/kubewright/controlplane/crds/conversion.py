@@ -47,6 +47,9 @@ class WebhookConverter:
         if not self._review:
             raise _failed("no supported conversion review versions")
         wanted = GroupVersion(self._group, to_version)
+        if all(obj.keys() <= {"apiVersion", "kind"} for obj in objects):
+            # Field managers start from objects without fields; webhooks do not expect them.
+            return [{**obj, "apiVersion": str(wanted)} for obj in objects]
         source = GroupVersionKind(self._group, from_version, self._kind)
         uid = str(uuid.uuid4())
         review = {
@@ -114,7 +117,9 @@ class WebhookConverter:
 
 def _unversioned(obj: Object) -> Object:
     """An object as it is stored: what it is stored as has no resource version yet."""
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    metadata = {
+        name: value for name, value in (obj.get("metadata") or {}).items() if name != "resourceVersion"
+    }
     return {**obj, "metadata": metadata}
 
 

@@ -13,6 +13,7 @@ from kubewright.api.field_errors import FieldError
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.resource import Version
 from kubewright.apiserver.strategy import Operation, Strategy
+from kubewright.schema.crd.defaults import prune_embedded_defaults
 
 from . import conditions
 
@@ -45,6 +46,7 @@ class DefinitionStrategy(Strategy):
 
     def prepare_for_create(self, op: Operation, obj: Object) -> None:
         """Reset the status of a new definition."""
+        _prune_defaults(obj)
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
@@ -57,6 +59,7 @@ class DefinitionStrategy(Strategy):
         if op.subresource == "status":
             obj["spec"] = old["spec"]
         else:
+            _prune_defaults(obj)
             _remember_storage_version(obj)
 
     def generation_changes(self, op: Operation, obj: Object, old: Object) -> bool:
@@ -106,6 +109,13 @@ class DefinitionStrategy(Strategy):
     async def after_delete(self, op: Operation, obj: Object) -> None:
         """Stop serving the resource."""
         await self._owner.definition_deleted(obj)
+
+
+def _prune_defaults(crd: Object) -> None:
+    for version in crd["spec"].get("versions") or ():
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if isinstance(schema, dict):
+            prune_embedded_defaults(schema)
 
 
 def _remember_storage_version(crd: Object) -> None:

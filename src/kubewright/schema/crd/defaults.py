@@ -6,6 +6,7 @@ a resource must result in valid metadata.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 from kubewright.api.field_errors import FieldError, aggregate
@@ -55,6 +56,17 @@ def default_errors(
         where = f"{path}.properties[{name}]"
         errors += default_errors(node.properties[name], where, pruned=pruned, root=False, steps=inside)
     return errors
+
+
+def prune_embedded_defaults(schema: Schema) -> None:
+    """Remove unknown metadata from embedded resources in defaults, in place; validation reports the rest."""
+    schemas = list(every_schema(schema))
+    if not any("x-kubernetes-embedded-resource" in inner for inner in schemas):
+        return
+    for inner in schemas:
+        if isinstance(inner.get("default"), dict | list):
+            with contextlib.suppress(MetadataError):
+                coerce_embedded(inner["default"], Node(inner))
 
 
 def _default_errors(node: Node, path: str, pruned: bool, root: bool) -> list[FieldError]:
