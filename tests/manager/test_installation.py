@@ -380,12 +380,14 @@ async def test_webhooks_of_built_in_kinds_are_called() -> None:
             await client.get(kind, "pods-mutating")
 
 
-async def run(project: Path, kubeconfig: Path, *arguments: str) -> tuple[int | None, str]:
+async def run(
+    project: Path, kubeconfig: Path, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL
+) -> tuple[int | None, str]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kubewright.cli", "run", "shop", "--development", *arguments),
         cwd=project,
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -425,6 +427,20 @@ async def test_the_first_installation_in_another_cluster_is_confirmed(tmp_path: 
         assert "is not a control plane of `kubewright up`; confirm the installation with --yes" in output
         with pytest.raises(NotFound):
             await client.get(CRD, "shops.run.example.com")
+        terminal, stdin = os.openpty()
+        os.write(terminal, b"n\n")
+        code, output = await run(tmp_path, kubeconfig, stdin=stdin)
+        assert code == 1
+        assert "Continue? [y/N]: " in output
+        assert "nothing was installed" in output
+        with pytest.raises(NotFound):
+            await client.get(CRD, "shops.run.example.com")
+        os.write(terminal, b"y\n")
+        code, output = await run(tmp_path, kubeconfig, stdin=stdin)
+        assert code == 0, output
+        os.close(terminal)
+        os.close(stdin)
+        await client.delete(CRD, "shops.run.example.com")
         code, output = await run(tmp_path, kubeconfig, "--yes")
         assert code == 0, output
         await client.get(CRD, "shops.run.example.com")
