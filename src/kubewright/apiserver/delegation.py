@@ -12,9 +12,11 @@ certificate of the cluster's authority or by a token (TokenReview). Authorizatio
         server.add(resource_of(Toy))
         async with serve(
             server, port=8443, hosts=("toys.default.svc",), client_authorities=access.authorities
-        ) as https:
+        ) as https, access.follow(https):
             for each in api_services(https, service="toys", namespace="default"):
                 await cluster.apply(each, field_owner="toys", force=True)
+
+`follow` applies changes of the config map, such as the rotation of a certificate authority.
 
 Required permissions: the cluster role `system:auth-delegator`, the role
 `extension-apiserver-authentication-reader` in `kube-system`, and `patch` and `create` of APIServices to apply
@@ -23,7 +25,11 @@ them.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import logging
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,17 +52,21 @@ if TYPE_CHECKING:
     from .authentication import Authenticator
     from .http.server import HTTPServer
 
+logger = logging.getLogger("kubewright.apiserver")
+
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """Authenticator, authorizer and certificate authorities of a cluster; read once at startup."""
+    """Authenticator, authorizer and certificate authorities of a cluster."""
 
     authenticator: AuthenticatorChain
     authorizer: AuthorizerUnion
     authorities: tuple[bytes, ...]
     """`client_authorities` of the `HTTPServer`."""
+    cluster: Client
+    """The client that the configuration was read with."""
 
     @classmethod
     async def read(cls, cluster: Client) -> Delegation:
@@ -67,22 +77,60 @@ class Delegation:
             raise NotFound(
                 f"config map {NAMESPACE}/{NAME} not found: the cluster does not aggregate API servers"
             ) from None
-        data: dict[str, str] = found.get("data") or {}
 
         async def review(question: dict[str, Any]) -> dict[str, Any]:
             return (await cluster.create(Unstructured(question))).raw
 
-        authenticators: list[Authenticator] = []
-        authorities = []
-        if proxies := data.get("requestheader-client-ca-file", "").encode():
-            authorities.append(proxies)
-            authenticators.append(_request_headers(proxies, data))
-        if clients := data.get("client-ca-file", "").encode():
-            authorities.append(clients)
-            authenticators.append(X509Authenticator(clients))
+        authenticators, authorities = _configured(found.get("data") or {})
         authenticators.append(TokenReviewAuthenticator(review))
         authorizer = AuthorizerUnion([PrivilegedGroups(), AlwaysAllowPaths(), DelegatedAuthorizer(review)])
-        return cls(AuthenticatorChain(authenticators), authorizer, tuple(authorities))
+        return cls(AuthenticatorChain(authenticators), authorizer, tuple(authorities), cluster)
+
+    @contextlib.asynccontextmanager
+    async def follow(self, https: HTTPServer | None = None) -> AsyncIterator[None]:
+        """Apply changes of the config map while the body runs.
+
+        The authenticators use the new certificate authorities and headers; certificates of authorities that
+        were removed are no longer accepted. `https` requests certificates of new authorities.
+        """
+        task = asyncio.create_task(self._watch(https), name="authentication configuration")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _watch(self, https: HTTPServer | None) -> None:
+        watch = self.cluster.watch("configmaps", namespace=NAMESPACE, fields={"metadata.name": NAME})
+        async for event in watch:
+            if event.type in ("ADDED", "MODIFIED"):
+                self._apply(event.object.get("data") or {}, https)
+
+    def _apply(self, data: dict[str, str], https: HTTPServer | None) -> None:
+        try:
+            authenticators, authorities = _configured(data)
+        except ValueError as error:
+            logger.error(
+                "invalid authentication configuration; keeping the previous one", extra={"error": str(error)}
+            )
+            return
+        if https is not None:
+            https.trust(*authorities)
+        # The last authenticator reviews tokens.
+        self.authenticator.authenticators[:-1] = authenticators
+
+
+def _configured(data: dict[str, str]) -> tuple[list[Authenticator], list[bytes]]:
+    """Return the authenticators and certificate authorities that the config map names."""
+    authenticators: list[Authenticator] = []
+    authorities: list[bytes] = []
+    if proxies := data.get("requestheader-client-ca-file", "").encode():
+        authorities.append(proxies)
+        authenticators.append(_request_headers(proxies, data))
+    if clients := data.get("client-ca-file", "").encode():
+        authorities.append(clients)
+        authenticators.append(X509Authenticator(clients))
+    return authenticators, authorities
 
 
 def _request_headers(authorities: bytes, data: dict[str, str]) -> RequestHeaderAuthenticator:

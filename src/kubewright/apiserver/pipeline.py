@@ -20,7 +20,7 @@ from kubewright.api.errors import (
     Unauthorized,
 )
 from kubewright.api.times import Duration
-from kubewright.storage.contract import StorageError
+from kubewright.storage.contract import RequestTooLarge, StorageError
 
 from .authentication.impersonation import Impersonator, is_impersonating
 from .authentication.user import MASTERS, User
@@ -116,6 +116,8 @@ class RequestPipeline:
             error = raised
         except TimeoutError:
             return _timeout_response()
+        except RequestTooLarge as raised:
+            error = APIError(str(raised), code=500)
         except StorageError as raised:
             error = InternalError(f"Internal error occurred: {raised}")
         except RecursionError:

@@ -16,7 +16,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self
 
 import msgspec
@@ -105,8 +105,16 @@ class APIServer:
         self.handle: HTTPHandler = self.pipeline.handle
         """Serves one request; a request that has a `user` is already authenticated."""
         self._compactor: asyncio.Task[None] | None = None
+        self._start_hooks: list[Callable[[], Awaitable[object]]] = []
         self._register_own_paths()
         self.metrics.is_served = self.router.is_served
+
+    def add_start_hook(self, hook: Callable[[], Awaitable[object]]) -> None:
+        """Call an async function during `start`, when the storage is open and before any port is opened.
+
+        Hooks run in order, such as those that write initial objects; an exception ends the start.
+        """
+        self._start_hooks.append(hook)
 
     def add(self, resource: Resource) -> ResourceStore:
         """Serve a resource; one of the same name is replaced, and its watches end."""
@@ -204,6 +212,12 @@ class APIServer:
         if self.compaction_interval > 0 and not self.storage.manages_compaction:
             self._compactor = asyncio.create_task(self._compact())
         self.started = True
+        try:
+            for hook in self._start_hooks:
+                await hook()
+        except BaseException:
+            await self.stop(0.0)
+            raise
 
     async def stop(self, grace: float = 10.0) -> None:
         """End watches, wait up to `grace` seconds for other requests, close the storage."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kubewright.api.field_errors import FieldError
 from kubewright.api.names import check_dns_subdomain
-from kubewright.storage.contract import KeyExists, RevisionMismatch
+from kubewright.storage.contract import KeyExists, RequestTooLarge, RevisionMismatch
 
 from .objects import Object
 
@@ -69,7 +69,7 @@ class Operation:
         steps, self._undo_steps = self._undo_steps, None
         try:
             return await write
-        except (KeyExists, RevisionMismatch):
+        except (KeyExists, RequestTooLarge, RevisionMismatch):
             self._undo_steps = steps
             raise
 

@@ -66,6 +66,13 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     help="Storage: memory:, sqlite:PATH or etcd://HOST:PORT.",
 )
 @click.option(
+    "--max-request-bytes",
+    default=1_572_864,
+    show_default=True,
+    type=click.IntRange(min=1024),
+    help="Size limit of a stored object, for memory: and sqlite:; etcd has its own.",
+)
+@click.option(
     "--accept-data-loss",
     is_flag=True,
     help="Start with the intact part of a damaged SQLite store; the damaged file is renamed to PATH.damaged.",
@@ -264,8 +271,7 @@ def _plane(options: dict[str, Any]) -> Any:
 
     def make() -> ControlPlane:
         try:
-            if options["accept_data_loss"]:
-                settings["store"] = _damaged_store(options["store"])
+            settings["store"] = _open_store(options)
             return ControlPlane(**settings)
         except StorageError as error:
             raise click.ClickException(str(error)) from None
@@ -275,13 +281,18 @@ def _plane(options: dict[str, Any]) -> Any:
     return make
 
 
-def _damaged_store(url: str) -> Any:
-    """Return a store whose missing data is accepted."""
+def _open_store(options: dict[str, Any]) -> Any:
     from kubewright.storage import open_storage
 
-    if not url.startswith("sqlite:"):
-        raise click.UsageError("--accept-data-loss requires --store sqlite:PATH")
-    return open_storage(url, accept_data_loss=True)
+    url = options["store"]
+    settings: dict[str, Any] = {}
+    if options["accept_data_loss"]:
+        if not url.startswith("sqlite:"):
+            raise click.UsageError("--accept-data-loss requires --store sqlite:PATH")
+        settings["accept_data_loss"] = True
+    if url.startswith(("memory:", "sqlite:")):
+        settings["max_request_bytes"] = options["max_request_bytes"]
+    return open_storage(url, **settings)
 
 
 def _default_kubeconfig(store: str) -> Path:

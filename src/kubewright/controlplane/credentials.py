@@ -128,7 +128,7 @@ def read_certificates(path: Path) -> bytes:
 
 def read_key_pair(certificate: Path, key: Path) -> KeyPair:
     """Read a certificate and its key; raises `OSError` with the path."""
-    return KeyPair(certificate.read_bytes(), key.read_bytes())
+    return KeyPair.from_files(certificate, key)
 
 
 async def load_or_create_signing_key(credentials: CredentialStore) -> bytes:

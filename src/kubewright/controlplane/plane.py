@@ -158,7 +158,7 @@ class ControlPlane:
     @property
     def ca(self) -> bytes:
         """The certificate authority (PEM) of the server."""
-        return self.authority.certificate
+        return self.front.authority_pem if self.front is not None else self.authority.certificate
 
     @property
     def kubeconfig(self) -> Path:

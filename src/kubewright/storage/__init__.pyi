@@ -6,6 +6,7 @@ from .contract import FutureRevision as FutureRevision
 from .contract import KeyExists as KeyExists
 from .contract import KeyValue as KeyValue
 from .contract import Page as Page
+from .contract import RequestTooLarge as RequestTooLarge
 from .contract import RevisionMismatch as RevisionMismatch
 from .contract import Storage as Storage
 from .contract import StorageError as StorageError

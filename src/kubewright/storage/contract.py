@@ -51,6 +51,13 @@ class StorageError(Exception):
     """The store failed (disk full, file locked, server unreachable); the message names the remedy."""
 
 
+class RequestTooLarge(StorageError):
+    """A key and its value exceed the limit of one request; nothing was written."""
+
+    def __init__(self) -> None:
+        super().__init__("etcdserver: request is too large")
+
+
 class KeyExists(Exception):
     """The key of a create exists; `current` is its value."""
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from .contract import StorageError
+from .contract import RequestTooLarge, StorageError
 
 DEFAULT_PORT = 2379
 
@@ -261,6 +261,8 @@ class EtcdConnection:
         codes = self.rpc.StatusCode
         if "has been compacted" in text or "is a future revision" in text:
             return RevisionUnreadable(text)
+        if "request is too large" in text:
+            return RequestTooLarge()
         if code is codes.UNAVAILABLE and not sent:
             hint = "check that it is running, and the TLS options"
         elif code in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED) and sent:

@@ -21,6 +21,7 @@ from .contract import (
     KeyExists,
     KeyValue,
     Page,
+    RequestTooLarge,
     RevisionMismatch,
     Storage,
     StorageError,
@@ -32,17 +33,29 @@ _TICK = 5.0
 """Seconds between compactions of expired history."""
 
 
+MAX_REQUEST_BYTES = 1024 * 1024 * 3 // 2
+"""The default of etcd's `--max-request-bytes`."""
+
+
 class LocalStorage(Storage):
     """A storage whose readable state is in this process.
 
     `clock` returns seconds since the epoch, for expiry and history. `expire` deletes expired keys; a timer
-    calls it, and tests with their own clock.
+    calls it, and tests with their own clock. A larger key and value than `max_request_bytes` raise
+    `RequestTooLarge`, so that an object that can be stored here can be stored in etcd, too.
     """
 
     manages_compaction = True
     shares_values = True
 
-    def __init__(self, *, history: History | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        *,
+        history: History | None = None,
+        clock: Callable[[], float] = time.time,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
+    ) -> None:
+        self.max_request_bytes = max_request_bytes
         self._clock = clock
         self._keyspace = Keyspace(history or History())
         self._deadlines: list[tuple[float, int, str]] = []
@@ -87,6 +100,8 @@ class LocalStorage(Storage):
         return self._keyspace.range(prefix, start, limit, revision)
 
     async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
+        if len(key) + len(value) > self.max_request_bytes:
+            raise RequestTooLarge
         while True:
             current = self._keyspace.live.get(key)
             if current is not None:
@@ -99,6 +114,8 @@ class LocalStorage(Storage):
             await self._wait_for_pending(key)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
+        if len(key) + len(value) > self.max_request_bytes:
+            raise RequestTooLarge
         while True:
             current = self._keyspace.live.get(key)
             if current is None or current.mod_revision != expected:

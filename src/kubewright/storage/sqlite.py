@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 from .contract import StorageError, StorageEvent
 from .keyspace import History
-from .local import LocalStorage
+from .local import MAX_REQUEST_BYTES, LocalStorage
 from .logfile import LogFile
 from .rows import Row
 
@@ -53,9 +53,10 @@ class SQLiteStorage(LocalStorage):
         *,
         history: History | None = None,
         clock: Callable[[], float] = time.time,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
         accept_data_loss: bool = False,
     ) -> None:
-        super().__init__(history=history, clock=clock)
+        super().__init__(history=history, clock=clock, max_request_bytes=max_request_bytes)
         self._file = LogFile(Path(path), accept_data_loss=accept_data_loss)
         self._thread: ThreadPoolExecutor | None = None
         self._last_revision = 0

@@ -15,8 +15,9 @@ from kubewright.api.core.v1 import ConfigMap, Service, ServiceAccount, ServicePo
 from kubewright.api.errors import Forbidden, NotFound, Unauthorized
 from kubewright.api.rbac.v1 import ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject
 from kubewright.apiserver import APIServer, Delegation, HTTPServer, api_services, resource_of, serve
+from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
 from kubewright.apiserver.in_process import InProcessTransport
-from kubewright.client import Client, ClusterConfig, PEMData, condition
+from kubewright.client import Client, ClusterConfig, PEMData, condition, merge_patch
 from kubewright.controlplane import ControlPlane
 from kubewright.storage import MemoryStorage
 
@@ -142,3 +143,39 @@ async def test_signal_stops_the_server() -> None:
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(waiting, 10)
+
+
+async def test_the_configuration_is_followed(cluster: tuple[ControlPlane, Client]) -> None:
+    """A client certificate of a rotated authority is accepted without a restart, one of the old is not."""
+    _, client = cluster
+    access = await Delegation.read(client)
+    server = APIServer(MemoryStorage(), authenticator=access.authenticator, authorizer=access.authorizer)
+    server.add(resource_of(Toy))
+    old, new = CertificateAuthority.create("old"), CertificateAuthority.create("new")
+    name, namespace = "extension-apiserver-authentication", "kube-system"
+    async with serve(server, client_authorities=access.authorities) as front, access.follow(front):
+        for authority in (old, new):
+            await client.patch(
+                ConfigMap,
+                merge_patch({"data": {"client-ca-file": authority.certificate.decode()}}),
+                name=name,
+                namespace=namespace,
+            )
+            async with asyncio.timeout(20):
+                while authority.certificate not in front.client_authorities:
+                    await asyncio.sleep(0.01)
+
+        def connect(pair: KeyPair) -> ClusterConfig:
+            return ClusterConfig(
+                server=front.url,
+                ca=PEMData(data=front.authority_pem),
+                client_certificate=PEMData(data=pair.certificate),
+                client_key=PEMData(data=pair.key),
+            )
+
+        async with Client.connect(connect(new.issue("ann")), metrics=False) as ann:
+            with pytest.raises(Forbidden, match='User "ann" cannot list'):
+                await ann.list(Toy)
+        async with Client.connect(connect(old.issue("eve")), metrics=False) as eve:
+            with pytest.raises((Forbidden, Unauthorized), match=r"anonymous|Unauthorized"):
+                await eve.list(Toy)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kubewright.api.errors import InternalError
+
 from . import AuthorizationAttributes, AuthorizationResult, Decision
 
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -33,7 +35,7 @@ class DelegatedAuthorizer:
         self._known: dict[Any, tuple[float, AuthorizationResult]] = {}
 
     async def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationResult:
-        """Return the decision of the other server; no opinion if the review fails."""
+        """Return the decision of the other server; raises `InternalError` if the review fails."""
         user = attributes.user
         extra = tuple(sorted((key, tuple(values)) for key, values in user.extra.items()))
         key = (user.name, user.groups, user.uid, extra, *attributes[1:])
@@ -44,7 +46,7 @@ class DelegatedAuthorizer:
         try:
             status = (await self.review(access_review(attributes))).get("status") or {}
         except Exception as error:
-            return Decision.NO_OPINION, f"access review failed: {error}"
+            raise InternalError(f"Internal error occurred: access review failed: {error}") from error
         reason = status.get("reason") or ""
         if status.get("allowed"):
             result: AuthorizationResult = (Decision.ALLOW, reason)

@@ -16,6 +16,7 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -42,7 +43,15 @@ from .connection import (
     response_headers,
 )
 from .messages import HTTPRequest, HTTPResponse
-from .tls import CertificateAuthority, KeyPair, server_context, write_private
+from .tls import (
+    CertificateAuthority,
+    KeyPair,
+    add_client_authorities,
+    is_issued_by,
+    load_key_pair,
+    server_context,
+    write_private,
+)
 from .upgrade import run_tunnel
 
 logger = logging.getLogger("kubewright.apiserver")
@@ -51,6 +60,8 @@ GZIP_MINIMUM = 128 * 1024
 KEEPALIVE = 180.0
 STALL_TIMEOUT = 60.0
 MAX_UNSENT_BYTES = 1024**3
+CERTIFICATE_RELOAD_INTERVAL = 10.0
+"""Seconds between checks of certificate files for changes."""
 _CHUNK = 64 * 1024
 _COMPLETE_LIMIT = 256 * 1024
 """Longer responses are written with flow control."""
@@ -113,12 +124,59 @@ class HTTPServer:
         self.unsent = FairLimit()
         """Bytes of long responses that clients have not read yet."""
         self._listener: Listener | None = None
+        self._context: ssl.SSLContext | None = None
+        self._reloading: asyncio.Task[None] | None = None
         self._sockets: asyncio.Server | None = None
 
     @property
     def authority_pem(self) -> bytes:
-        """The certificates that clients verify the server with."""
-        return self.authority.certificate if self.authority is not None else self.certificate.certificate
+        """The certificates that clients verify the server with.
+
+        A certificate that the server's authority did not issue is verified by its own chain, and by `ca.crt`
+        beside it.
+        """
+        if self.authority is not None and is_issued_by(
+            self.certificate.certificate, self.authority.certificate
+        ):
+            return self.authority.certificate
+        if self.certificate.files is not None:
+            beside = self.certificate.files[0].with_name("ca.crt")
+            if beside.exists():
+                return beside.read_bytes()
+        return self.certificate.certificate
+
+    def reload_certificate(self) -> bool:
+        """Load the certificate files again; returns whether they have changed.
+
+        New connections use the new certificate. Files that cannot be loaded are logged and ignored.
+        """
+        files = self.certificate.files
+        if files is None or self._context is None:
+            return False
+        try:
+            pair = KeyPair.from_files(*files)
+            if pair == self.certificate:
+                return False
+            load_key_pair(self._context, pair)
+        except (OSError, ValueError) as error:
+            logger.error("cannot reload certificate", extra={"file": str(files[0]), "error": str(error)})
+            return False
+        self.certificate = pair
+        logger.info("reloaded certificate", extra={"file": str(files[0])})
+        return True
+
+    async def _reload_certificate_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(CERTIFICATE_RELOAD_INTERVAL)
+            self.reload_certificate()
+
+    def trust(self, *authorities: bytes) -> None:
+        """Accept client certificates of further authorities (PEM), for new connections."""
+        new = tuple(each for each in authorities if each not in self.client_authorities)
+        if new:
+            self.client_authorities = (*self.client_authorities, *new)
+            if self._context is not None:
+                add_client_authorities(self._context, new)
 
     @property
     def url(self) -> str:
@@ -142,7 +200,7 @@ class HTTPServer:
             lingering_time=5.0,
         )
         listener.header_timeout = self.header_timeout
-        context = server_context(self.certificate, self.client_authorities)
+        context = self._context = server_context(self.certificate, self.client_authorities)
         try:
             self._sockets = await loop.create_server(
                 listener, self.host, self.port, ssl=context, backlog=4096, ssl_handshake_timeout=30.0
@@ -152,9 +210,14 @@ class HTTPServer:
             why = (error.strerror or str(error)).rpartition(": ")[2]
             raise OSError(error.errno, f"cannot listen on {self.host}:{self.port}: {why}") from error
         self.port = self._sockets.sockets[0].getsockname()[1]
+        if self.certificate.files is not None:
+            self._reloading = asyncio.create_task(self._reload_certificate_regularly())
 
     async def stop(self, grace: float = 10.0) -> None:
         """Stop to listen and close connections; stop the `APIServer` first, which finishes requests."""
+        if self._reloading is not None:
+            self._reloading.cancel()
+            self._reloading = None
         if self._sockets is not None:
             self._sockets.close()
             self._sockets = None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -27,6 +28,14 @@ class KeyPair:
 
     certificate: bytes
     key: bytes = field(repr=False)
+    files: tuple[Path, Path] | None = field(default=None, compare=False)
+    """The files of certificate and key; an `HTTPServer` loads them again when they change."""
+
+    @classmethod
+    def from_files(cls, certificate: str | Path, key: str | Path) -> KeyPair:
+        """Read a certificate (chain) and its key from files; raises `OSError` with the path."""
+        files = (Path(certificate), Path(key))
+        return cls(files[0].read_bytes(), files[1].read_bytes(), files)
 
     def write(self, certificate: Path, key: Path) -> None:
         """Write both files; the key is readable by its owner only."""
@@ -156,20 +165,42 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def server_context(pair: KeyPair, client_authorities: Iterable[bytes] = ()) -> ssl.SSLContext:
-    """Return a TLS 1.2+ context; with authorities, client certificates are requested and verified."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+def load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Use a certificate for new connections."""
     with tempfile.TemporaryDirectory() as directory:
         # The ssl module reads certificates from files only.
         certificate, key = Path(directory, "tls.crt"), Path(directory, "tls.key")
         pair.write(certificate, key)
         context.load_cert_chain(certificate, key)
-    authorities = b"\n".join(client_authorities)
-    if authorities:
+
+
+def is_issued_by(certificate: bytes, authority: bytes) -> bool:
+    """Whether an authority signed a certificate, directly or through the rest of its chain (PEM)."""
+    chain = x509.load_pem_x509_certificates(certificate)
+    for each in chain:
+        try:
+            each.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+            return True
+        except (ValueError, TypeError, InvalidSignature):
+            continue
+    return False
+
+
+def server_context(pair: KeyPair, client_authorities: Iterable[bytes] = ()) -> ssl.SSLContext:
+    """Return a TLS 1.2+ context; with authorities, client certificates are requested and verified."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    load_key_pair(context, pair)
+    add_client_authorities(context, client_authorities)
+    return context
+
+
+def add_client_authorities(context: ssl.SSLContext, authorities: Iterable[bytes]) -> None:
+    """Request client certificates, and verify them against these authorities (PEM), too."""
+    pem = b"\n".join(authorities)
+    if pem:
         context.verify_mode = ssl.CERT_OPTIONAL
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        context.load_verify_locations(cadata=authorities.decode())
-    return context
+        context.load_verify_locations(cadata=pem.decode())
