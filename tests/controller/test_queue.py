@@ -13,7 +13,7 @@ from kubewright.testing.time import fake_time
 async def take_all(queue):
     taken = []
     while len(queue):
-        taken.append(await queue.get())
+        taken.append((await queue.get())[:2])
     return taken
 
 
@@ -76,7 +76,7 @@ def test_order_is_that_of_becoming_ready():
         await asyncio.sleep(4)
         queue.add("third")
         await asyncio.sleep(4)
-        return [taken.key for taken in await take_all(queue)]
+        return [taken[0] for taken in await take_all(queue)]
 
     assert fake_time(scenario()) == ["second", "third", "first"]
 
@@ -247,3 +247,35 @@ def test_metrics_have_client_gos_names():
         "running": [0.25, 0.25],
         "idle": 0,
     }
+
+
+def test_low_priorities_age_and_are_not_starved():
+    async def scenario():
+        queue = WorkQueue("aging")
+        queue.add("low", priority=LOW_PRIORITY)
+        returned = []
+        for number in range(120):
+            queue.add(f"change {number}")
+            item = await queue.get()
+            returned.append(item.key)
+            queue.done(item.key)
+            await asyncio.sleep(1)
+        return returned
+
+    returned = fake_time(scenario())
+    assert returned[:5] == [f"change {number}" for number in range(5)]
+    assert 99 <= returned.index("low") <= 102
+
+
+def test_causes_are_merged_and_bounded():
+    async def scenario():
+        queue = WorkQueue("causes")
+        queue.add("a", causes=("first",))
+        for number in range(20):
+            queue.add("a", causes=(number,))
+        assert (await queue.get()).causes == ("first", 0, 1, 2, 3, 4, 5, 19)
+        queue.add("a", causes=("while locked",))
+        queue.done("a")
+        assert (await queue.get()).causes == ("while locked",)
+
+    fake_time(scenario())

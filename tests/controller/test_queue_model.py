@@ -20,7 +20,7 @@ class Model:
     def __init__(self):
         self.now = 0.0
         self.counter = 0
-        self.items = {}  # key -> [priority, ready_at or 0, order]
+        self.items = {}  # key -> [priority, ready_at or 0, order, time from which it ages]
         self.locked = set()
         self.failures = {}
 
@@ -35,24 +35,28 @@ class Model:
             after = min(after, delay) if after else delay
         ready_at = self.now + after if after else 0.0
         if key not in self.items:
-            self.items[key] = [priority, ready_at, self.order()]
+            self.items[key] = [priority, ready_at, self.order(), self.now - priority]
             return
         item = self.items[key]
-        if priority > item[0] or (item[1] and ready_at < item[1]):
+        sooner = item[1] and ready_at < item[1]
+        if priority > item[0] or sooner:
             item[2] = self.order()
+            rank = self.now - max(item[0], priority)
+            item[3] = rank if sooner else min(item[3], rank)
         item[0] = max(item[0], priority)
         if item[1]:
             item[1] = min(item[1], ready_at)
 
-    def advance(self, seconds):
-        self.now += seconds
+    def advance(self, now):
+        self.now = now
         due = [key for key, item in self.items.items() if item[1] and item[1] <= self.now]
         for key in sorted(due, key=lambda key: (self.items[key][1], self.items[key][2])):
-            self.items[key][1:] = [0.0, self.order()]
+            priority, ready_at = self.items[key][:2]
+            self.items[key][1:] = [0.0, self.order(), ready_at - priority]
 
     def ready(self):
         keys = [key for key, item in self.items.items() if not item[1] and key not in self.locked]
-        return sorted(keys, key=lambda key: (-self.items[key][0], self.items[key][2]))
+        return sorted(keys, key=lambda key: (self.items[key][3], self.items[key][2]))
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -75,7 +79,7 @@ class QueueMachine(RuleBasedStateMachine):
     def get(self):
         expected = self.model.ready()[0]
         taken = self.loop.run_until_complete(self.queue.get())
-        assert taken == (expected, self.model.items.pop(expected)[0])
+        assert taken[:2] == (expected, self.model.items.pop(expected)[0])
         self.model.locked.add(expected)
 
     @precondition(lambda self: self.model.locked)
@@ -93,8 +97,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.0, 0.003, 0.5, 1.0, 100.0, 4000.0]))
     def advance(self, seconds):
         self.loop.run_until_complete(asyncio.sleep(seconds))
-        self.model.now = self.loop.time() - seconds
-        self.model.advance(seconds)
+        self.model.advance(self.loop.time())
 
     @invariant()
     def agrees(self):

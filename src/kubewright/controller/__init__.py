@@ -10,6 +10,7 @@
 Modules, lowest layer first; each can be used without those below it in this list:
 
 - `queue`: work queue with deduplication and priorities; `rate_limiters`: delays of retries
+- `causes`: `Cause`, why a request was queued
 - `request`: `Request`, `Result`, `TerminalError`
 - `predicates`: filters of changes; `event_handlers`: from a change to requests; `sources`: where changes come
   from

@@ -1,4 +1,5 @@
 from .builder import ControllerBuilder as ControllerBuilder
+from .causes import Cause as Cause
 from .controller import Controller as Controller
 from .controller import ReconcileInfo as ReconcileInfo
 from .controller import SyncTimeout as SyncTimeout

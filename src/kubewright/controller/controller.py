@@ -32,6 +32,7 @@ from kubewright.api.codec import DecodeError
 from kubewright.api.errors import APIError, Conflict
 from kubewright.callables import call, is_async
 
+from .causes import REQUEUE, RETRY, Causes, describe_causes, merge_causes
 from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
 from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
@@ -90,6 +91,8 @@ class ReconcileInfo(NamedTuple):
     request: Any
     id: str
     """Unique per call; in logs and traces."""
+    causes: Causes = ()
+    """Why the request was queued."""
 
 
 current_reconcile: contextvars.ContextVar[ReconcileInfo | None] = contextvars.ContextVar(
@@ -298,8 +301,10 @@ class Controller(Generic[R]):
     async def _process(self, queue: WorkQueue[R], item: QueueItem[R]) -> None:
         request = item.key
         token = current_reconcile.set(
-            ReconcileInfo(self.name, request, f"{self._id_prefix}-{next(self._ids)}")
+            ReconcileInfo(self.name, request, f"{self._id_prefix}-{next(self._ids)}", item.causes)
         )
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("reconciling", extra=self._fields(request))
         started = time.perf_counter()
         outcome: Outcome = "success"
         try:
@@ -315,7 +320,8 @@ class Controller(Generic[R]):
             outcome = _outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
-            queue.add(request, rate_limited=True, priority=item.priority)
+            causes = item.causes if RETRY[0] in item.causes else merge_causes(item.causes, RETRY)
+            queue.add(request, rate_limited=True, priority=item.priority, causes=causes)
             self._log_failure(request, error, "reconcile failed, retrying")
         else:
             if self._last_errors:
@@ -324,7 +330,7 @@ class Controller(Generic[R]):
             if result is not None and (delay := result.delay) > 0:
                 outcome = "requeue_after"
                 priority = item.priority if result.priority is None else result.priority
-                queue.add(request, after=delay, priority=priority)
+                queue.add(request, after=delay, priority=priority, causes=REQUEUE)
         finally:
             self.metrics.observe(outcome, time.perf_counter() - started)
             current_reconcile.reset(token)
@@ -374,6 +380,18 @@ class Controller(Generic[R]):
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix=self.name)
         return await call(self._reconcile, argument, executor=self._threads)
 
+    def _fields(self, request: R) -> dict[str, object]:
+        """Return the fields of a log line about the current reconcile."""
+        fields: dict[str, object] = {"controller": self.name}
+        object_fields = self._log_fields(request) if self._log_fields is not None else {}
+        fields.update(object_fields or {"request": str(request)})
+        info = current_reconcile.get()
+        if info is not None:
+            fields["reconcile_id"] = info.id
+            if info.causes:
+                fields["causes"] = describe_causes(info.causes)
+        return fields
+
     def _log_failure(self, request: R, error: BaseException, message: str) -> None:
         """Log an error, with its traceback unless the previous error of the request was the same.
 
@@ -383,12 +401,7 @@ class Controller(Generic[R]):
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, TerminalError) and error.__cause__ is not None and not str(error):
             text = f"{type(error.__cause__).__name__}: {error.__cause__}"
-        fields: dict[str, object] = {"controller": self.name}
-        object_fields = self._log_fields(request) if self._log_fields is not None else {}
-        fields.update(object_fields or {"request": str(request)})
-        info = current_reconcile.get()
-        if info is not None:
-            fields["reconcile_id"] = info.id
+        fields = self._fields(request)
         fields["error"] = text
         repeated = self._last_errors.get(request) == text
         self._last_errors[request] = text

@@ -6,6 +6,12 @@ its priority level if its priority rose. A key that is added while it is locked 
 calls `done`, so no change is lost. Keys of equal priority are returned in the order in which they became
 ready.
 
+Priorities age, so that a key with a low priority is never starved: one second of waiting counts as much as
+one point of priority. A key with priority -100 is returned before keys with priority 0 that became ready more
+than 100 seconds after it. Because all ready keys age at the same rate, their order never changes.
+
+A key is queued with its causes; those of merged keys are merged.
+
 The clock is the event loop's, so tests can control it.
 """
 
@@ -18,11 +24,14 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
+from .causes import Causes, merge_causes
 from .queue_metrics import QueueMetrics
 from .rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 
 K = TypeVar("K", bound=Hashable)
 
+AGING_SECONDS = 1.0
+"""Seconds of waiting that count as much as one point of priority."""
 LOW_PRIORITY = -100
 """Priority of objects from the initial list and from resyncs."""
 
@@ -32,24 +41,30 @@ class QueueShutDown(Exception):
 
 
 class QueueItem(NamedTuple, Generic[K]):
-    """A key returned by `WorkQueue.get`, with its priority."""
+    """A key returned by `WorkQueue.get`, with its priority and its causes."""
 
     key: K
     priority: int
+    causes: Causes = ()
 
 
 class _Entry(Generic[K]):
     """A queued key. `sequence` changes with every move, which makes older heap entries stale."""
 
-    __slots__ = ("added_at", "key", "priority", "ready_at", "sequence")
+    __slots__ = ("added_at", "causes", "key", "priority", "rank", "ready_at", "sequence")
 
-    def __init__(self, key: K, priority: int, ready_at: float, sequence: int, added_at: float) -> None:
+    def __init__(
+        self, key: K, priority: int, ready_at: float, sequence: int, added_at: float, causes: Causes
+    ) -> None:
         self.key = key
         self.priority = priority
         self.ready_at = ready_at
         """Loop time at which it becomes ready; 0 if it is ready now."""
         self.sequence = sequence
         self.added_at = added_at
+        self.causes = causes
+        self.rank = added_at - priority * AGING_SECONDS
+        """Position among the ready keys: the time at which it became ready, corrected by its priority."""
 
 
 class WorkQueue(Generic[K]):
@@ -71,7 +86,7 @@ class WorkQueue(Generic[K]):
         self._loop = loop if loop is not None else asyncio.get_running_loop()
         self._now: Callable[[], float] = self._loop.time
         self._items: dict[K, _Entry[K]] = {}
-        self._ready: list[tuple[int, int, _Entry[K]]] = []
+        self._ready: list[tuple[float, int, _Entry[K]]] = []
         self._waiting: list[tuple[float, int, _Entry[K]]] = []
         self._locked: dict[K, float] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
@@ -123,10 +138,19 @@ class WorkQueue(Generic[K]):
         """Whether the key is queued: waiting, ready, or added while locked."""
         return key in self._items
 
-    def add(self, key: K, *, after: float = 0.0, priority: int = 0, rate_limited: bool = False) -> None:
+    def add(
+        self,
+        key: K,
+        *,
+        after: float = 0.0,
+        priority: int = 0,
+        rate_limited: bool = False,
+        causes: Causes = (),
+    ) -> None:
         """Queue a key, now or `after` seconds from now.
 
         With `rate_limited` the delay is that of the rate limiter, or `after` if that is given and shorter.
+        `causes`: why it is queued; added to those of the key if it is queued already.
         """
         if self._closed:
             return
@@ -142,10 +166,12 @@ class WorkQueue(Generic[K]):
         item = self._items.get(key)
         if item is None:
             self._sequence += 1
-            self._items[key] = item = _Entry(key, priority, ready_at, self._sequence, now)
+            self._items[key] = item = _Entry(key, priority, ready_at, self._sequence, now, causes)
             self.metrics.adds += 1
             self._place(item, key not in self._locked)
             return
+        if causes:
+            item.causes = merge_causes(item.causes, causes)
         sooner = item.ready_at and ready_at < item.ready_at
         if not sooner and priority <= item.priority:
             return
@@ -158,6 +184,8 @@ class WorkQueue(Generic[K]):
             item.ready_at = ready_at
             item.added_at = now
         item.priority = max(item.priority, priority)
+        rank = now - item.priority * AGING_SECONDS
+        item.rank = rank if sooner else min(item.rank, rank)
         self._sequence += 1
         item.sequence = self._sequence
         self._place(item, unlocked)
@@ -245,7 +273,7 @@ class WorkQueue(Generic[K]):
 
     def _make_ready(self, item: _Entry[K]) -> None:
         priority = item.priority
-        heapq.heappush(self._ready, (-priority, item.sequence, item))
+        heapq.heappush(self._ready, (item.rank, item.sequence, item))
         depths = self.metrics.depths
         depths[priority] = depths.get(priority, 0) + 1
         if len(self._ready) > 2 * len(self._items) + 64:
@@ -290,6 +318,7 @@ class WorkQueue(Generic[K]):
                 self._waiting_count -= 1
                 item.ready_at = 0.0
                 item.added_at = now
+                item.rank = ready_at - item.priority * AGING_SECONDS
                 self._sequence += 1
                 item.sequence = self._sequence
                 self._place(item, item.key not in self._locked)
@@ -313,7 +342,7 @@ class WorkQueue(Generic[K]):
         metrics = self.metrics
         metrics.depths[priority] -= 1
         metrics.waited.observe(now - item.added_at)
-        return QueueItem(key, priority)
+        return QueueItem(key, priority, item.causes)
 
     def _wake(self) -> None:
         while self._getters:

@@ -22,6 +22,8 @@ from kubewright.cache.store import ObjectChange
 from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import AnyKind, MetadataKind
 
+from .causes import SOURCE, Cause, Causes, Trigger
+from .controller import current_reconcile
 from .event_handlers import EventHandler
 from .queue import LOW_PRIORITY, WorkQueue
 
@@ -80,6 +82,7 @@ class KindSource(Generic[R]):
             raise ValueError("KindSource requires either a handler or prepare=")
         self.kind = kind
         self.optional = optional
+        self._kind_name = self.name
         self._missing: BaseException | None = None
         self._cache = cache
         self._handler = handler
@@ -91,7 +94,7 @@ class KindSource(Generic[R]):
         self._replaying = False
         self._registered = False
         self._optional_start: asyncio.Task[None] | None = None
-        self._pending: asyncio.Queue[tuple[Any, int]] | None = None
+        self._pending: asyncio.Queue[tuple[Any, int, Causes]] | None = None
         self._pending_task: asyncio.Task[None] | None = None
 
     @property
@@ -163,35 +166,42 @@ class KindSource(Generic[R]):
                 if not predicate(change):
                     return
             requests = handler(change)
-            priority = LOW_PRIORITY if self._replaying or _is_unchanged(change) else self._priority
+            priority = self._priority
+            trigger: Trigger = "watch"
+            if self._replaying or _is_unchanged(change):
+                priority, trigger = LOW_PRIORITY, "list" if self._replaying else "resync"
+            elif current_reconcile.get() is not None:
+                # The response to a write is stored in the cache by the reconcile that has sent it.
+                trigger = "own write"
+            causes = (Cause(trigger, self._kind_name, change),)
             if inspect.isawaitable(requests):
-                self._enqueue_async(requests, priority)
+                self._enqueue_async(requests, priority, causes)
             else:
-                self._enqueue(requests, priority)
+                self._enqueue(requests, priority, causes)
         except Exception:
             logger.exception(
                 "predicate or event handler failed", extra={"kind": self.name, "request": str(change.key)}
             )
 
-    def _enqueue(self, requests: Iterable[R], priority: int) -> None:
+    def _enqueue(self, requests: Iterable[R], priority: int, causes: Causes) -> None:
         queue = self._queue
         assert queue is not None
         for request in requests:
-            queue.add(request, priority=priority)
+            queue.add(request, priority=priority, causes=causes)
 
-    def _enqueue_async(self, requests: Any, priority: int) -> None:
+    def _enqueue_async(self, requests: Any, priority: int, causes: Causes) -> None:
         """Await async event handlers one after the other, in the order of the changes."""
         if self._pending is None:
             self._pending = asyncio.Queue()
             self._pending_task = asyncio.create_task(self._await_pending(self._pending))
-        self._pending.put_nowait((requests, priority))
+        self._pending.put_nowait((requests, priority, causes))
 
-    async def _await_pending(self, changes: asyncio.Queue[tuple[Any, int]]) -> None:
+    async def _await_pending(self, changes: asyncio.Queue[tuple[Any, int, Causes]]) -> None:
         try:
             while True:
-                requests, priority = await changes.get()
+                requests, priority, causes = await changes.get()
                 try:
-                    self._enqueue(await requests, priority)
+                    self._enqueue(await requests, priority, causes)
                 except Exception:
                     logger.exception("event handler failed", extra={"kind": self.name})
                 finally:
@@ -229,7 +239,7 @@ class ChannelSource(Generic[R]):
             async for item in self._items:
                 requests: Any = (item,) if self._handler is None else self._handler(item)
                 for request in await requests if inspect.isawaitable(requests) else requests:
-                    queue.add(request, priority=self._priority)
+                    queue.add(request, priority=self._priority, causes=SOURCE)
         except Exception as error:
             self.last_error = error
             logger.exception("source failed, no more requests from it", extra={"source": self.name})

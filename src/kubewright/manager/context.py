@@ -19,6 +19,7 @@ from kubewright.api.owners import OwnerError, set_controller_reference
 from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
 from kubewright.client.patches import has_changes
+from kubewright.controller.causes import Causes
 from kubewright.controller.desired_state import DesiredState, EnsureResult
 from kubewright.controller.request import Request
 
@@ -55,6 +56,8 @@ class BaseContext(Generic[T]):
     desired: DesiredState
     memory: dict[str, Any] = field(default_factory=dict)
     """Values that functions keep for this object between calls; lost when the process ends."""
+    causes: Causes = ()
+    """Why the function is called: changed objects, requeue, retry. For diagnosis: it can be incomplete."""
 
     def event(self, type: EventType, reason: str, message: str) -> None:
         """Record an event about the object."""

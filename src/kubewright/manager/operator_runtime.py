@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.api.meta import MetaObject
 from kubewright.controller.builder import ControllerBuilder
+from kubewright.controller.controller import current_reconcile
 from kubewright.controller.daemons import StopEvent, add_daemon
 from kubewright.controller.desired_state import DesiredState
 from kubewright.controller.finalizers import Finalizers
@@ -115,6 +116,7 @@ class OperatorRuntime:
         request = Request(obj.metadata.namespace or "", obj.metadata.name)
         client, cache = self.manager.client, self.manager.cache
         name = kind.__name__
+        info = current_reconcile.get()
         log = ObjectLogger(
             self._loggers[kind],
             {"kind": name, "namespace": request.namespace, "object": request.name},
@@ -128,6 +130,7 @@ class OperatorRuntime:
             log=log,
             desired=self._desired_state(kind),
             memory=self._memory(kind, request, obj.metadata.uid),
+            causes=info.causes if info is not None else (),
         )
         values = {
             "object": obj,

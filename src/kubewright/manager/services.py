@@ -125,7 +125,8 @@ class Services:
         wrapper.__signature__ = signature.replace(parameters=left)
         wrapper.__qualname__ = function.__qualname__
         wrapper.__wrapped__ = function
-        return wrapper
+        result: Callable[..., Any] = wrapper
+        return result
 
 
 async def _enter(stack: contextlib.AsyncExitStack, created: Any) -> Any:

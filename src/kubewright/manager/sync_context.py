@@ -70,6 +70,7 @@ class SyncContext(BaseContext[T], Generic[T]):
             log=context.log,
             desired=context.desired,
             memory=context.memory,
+            causes=context.causes,
             context=context,
         )
 
