@@ -26,6 +26,16 @@ def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str
     return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
 
 
+def _check_modes(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    from kubewright.controlplane.access.modes import parse_modes
+
+    try:
+        parse_modes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
 def _parse_webhook_urls(
     ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
 ) -> dict[str, str]:
@@ -85,10 +95,11 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
 )
 @click.option(
     "--auth",
-    type=click.Choice(["rbac", "always-allow"]),
     default="rbac",
     show_default=True,
-    help="Authorization mode.",
+    callback=_check_modes,
+    metavar="A,B",
+    help="Authorization modes in order: node, rbac, always-allow, always-deny.",
 )
 @click.option(
     "--controllers/--no-controllers",

@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kubewright.apiserver.authentication import AuthenticatorChain
 from kubewright.apiserver.authentication.user import MASTERS
@@ -31,7 +31,16 @@ from kubewright.apiserver.server import APIServer
 from kubewright.storage import Storage, open_storage
 
 from . import readiness
-from .access import AccessReviews, EscalationCheck, RBACAuthorizer, RuleResolver
+from .access import (
+    AccessReviews,
+    AlwaysDeny,
+    ClaimStatusCheck,
+    EscalationCheck,
+    NodeAuthorizer,
+    RBACAuthorizer,
+    RuleResolver,
+    parse_modes,
+)
 from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
@@ -80,7 +89,7 @@ class ControlPlane:
         self,
         *,
         store: str | Storage = "memory:",
-        auth: Literal["rbac", "always-allow"] = "rbac",
+        auth: str | Iterable[str] = "rbac",
         controllers: bool = True,
         disable_admission_plugins: Iterable[str] = (),
         enable_admission_plugins: Iterable[str] = (),
@@ -107,7 +116,7 @@ class ControlPlane:
         self.enabled_plugins = frozenset(enable_admission_plugins)
         check_names(enable=self.enabled_plugins, disable=self.disabled_plugins)
         self.storage = open_storage(store) if isinstance(store, str) else store
-        self.auth = auth
+        self.auth = parse_modes(auth)
         self.runs_controllers = controllers
         self.bind = bind
         self.port = port
@@ -141,7 +150,7 @@ class ControlPlane:
         self.front_proxy_client: KeyPair
         self.issuer: TokenIssuer
         self.informers = Informers(self.server)
-        self.rules = RuleResolver(self.informers) if auth == "rbac" else None
+        self.rules = RuleResolver(self.informers) if "rbac" in self.auth else None
         self._identity = IdentityReviews()
         self._authorize()
         self._declare()
@@ -177,7 +186,13 @@ class ControlPlane:
 
     def _authorize(self) -> None:
         authorizers: list[Authorizer] = [PrivilegedGroups()]
-        authorizers.append(RBACAuthorizer(self.rules) if self.rules is not None else AlwaysAllow())
+        for mode in self.auth:
+            if mode == "rbac" and self.rules is not None:
+                authorizers.append(RBACAuthorizer(self.rules))
+            elif mode == "node":
+                authorizers.append(NodeAuthorizer(self.informers))
+            else:
+                authorizers.append(AlwaysAllow() if mode == "always-allow" else AlwaysDeny())
         self.server.authorizer = AuthorizerUnion(authorizers)
 
     def _declare(self) -> None:
@@ -278,6 +293,7 @@ class ControlPlane:
             self.server.admission.add(plugin)
         if self.rules is not None:
             self.server.admission.add(EscalationCheck(self.rules, self.server.authorizer))
+        self.server.admission.add(ClaimStatusCheck(self.server.authorizer))
 
     async def _define(self) -> None:
         """Serve custom resources."""

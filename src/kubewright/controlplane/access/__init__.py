@@ -1,13 +1,27 @@
-"""RBAC authorization from the stored roles and bindings, and access reviews.
+"""Authorization from stored objects: RBAC, kubelets, access reviews.
 
-`RuleResolver` indexes bindings by subject and `RBACAuthorizer` authorizes requests with it. `EscalationCheck`
-rejects roles and bindings that grant more than their author has. `AccessReviews` serves the review kinds.
+`RuleResolver` indexes bindings by subject and `RBACAuthorizer` authorizes requests with it; `NodeAuthorizer`
+authorizes kubelets; `parse_modes` parses the authorization modes. `EscalationCheck` rejects roles and
+bindings that grant more than their author has, `ClaimStatusCheck` changes of the status of ResourceClaims.
+`AccessReviews` serves the review kinds.
 """
 
 from __future__ import annotations
 
+from .claim_status import ClaimStatusCheck
 from .escalation import EscalationCheck
+from .modes import AlwaysDeny, parse_modes
+from .node_authorizer import NodeAuthorizer
 from .reviews import AccessReviews
 from .rule_resolver import RBACAuthorizer, RuleResolver
 
-__all__ = ["AccessReviews", "EscalationCheck", "RBACAuthorizer", "RuleResolver"]
+__all__ = [
+    "AccessReviews",
+    "AlwaysDeny",
+    "ClaimStatusCheck",
+    "EscalationCheck",
+    "NodeAuthorizer",
+    "RBACAuthorizer",
+    "RuleResolver",
+    "parse_modes",
+]
