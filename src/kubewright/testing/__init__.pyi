@@ -1,5 +1,6 @@
 from .operators import run_operator as run_operator
 from .permissions import PermissionRecorder as PermissionRecorder
+from .properties import check_conversion as check_conversion
 from .properties import check_operator as check_operator
 from .server import TestServer as TestServer
 from .server import server_kinds as server_kinds

@@ -37,10 +37,11 @@ from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.client.transport.interface import APIResponse, ResponseStream
 from kubewright.controller import Controller
 from kubewright.controller.request import Request
+from kubewright.webhook import Converter, lost_fields
 
 from .operators import run_operator
 from .server import start_test_server
-from .strategies import updates_of
+from .strategies import from_kind, updates_of
 from .time import FakeTimeLoop
 
 if TYPE_CHECKING:
@@ -113,6 +114,23 @@ def check_operator(
             check()
         finally:
             runner.run(running.aclose())
+
+
+def check_conversion(
+    converter: Converter, *, fields: Mapping[str, SearchStrategy[Any]] | None = None, examples: int = 100
+) -> None:
+    """Check that objects of every version are the same after a round trip through every other version."""
+    for kind in converter.types:
+
+        @settings(
+            max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+        )
+        @given(from_kind(kind, fields=fields))
+        def check(obj: MetaObject) -> None:
+            lost = lost_fields(converter, obj)
+            assert not lost, f"lost in a round trip: {', '.join(lost)}"
+
+        check()
 
 
 @asynccontextmanager
@@ -288,4 +306,4 @@ def _without_times(value: Any) -> Any:
     return value
 
 
-__all__ = ["PROPERTIES", "Property", "check_operator"]
+__all__ = ["PROPERTIES", "Property", "check_conversion", "check_operator"]

@@ -1,15 +1,17 @@
 """Conversion between the versions of a kind, through one of them: the hub.
 
-Each other version (a *spoke*) defines the conversion to and from the hub, so that every version can be
-converted to every other. Metadata is preserved, except labels and annotations, which a conversion may set.
+Each other version (a *spoke*) defines the conversion to and from the hub, by rules for fields
+(`conversion_rules`) or by functions, so that every version can be converted to every other. Metadata is
+preserved, except labels and annotations, which a conversion may set.
 `lost_fields` finds fields that a round trip loses, the usual error in conversions.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -17,7 +19,12 @@ from kubewright.api import codec
 from kubewright.api.declarations import resource_info
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
+from kubewright.manifests.crd import crd
+from kubewright.schema.defaulting import apply_defaults
+from kubewright.schema.generation.from_types import Options
+from kubewright.schema.structural import Node
 
+from .conversion_rules import FieldRule, RuleSet
 from .review import InvalidReviewError
 
 logger = logging.getLogger(__name__)
@@ -42,13 +49,46 @@ class Converter:
         self._to_hub: dict[str, Callable[[Any], MetaObject]] = {}
         self._from_hub: dict[str, Callable[[Any], MetaObject]] = {}
 
+    @overload
     def spoke(
         self, kind: type[SpokeT], *, to_hub: Callable[[SpokeT], HubT], from_hub: Callable[[HubT], SpokeT]
+    ) -> None: ...
+    @overload
+    def spoke(
+        self,
+        kind: type[SpokeT],
+        *,
+        rules: Sequence[FieldRule],
+        adjust_hub: Callable[[SpokeT, Any], None] | None = None,
+        adjust_spoke: Callable[[Any, SpokeT], None] | None = None,
+    ) -> None: ...
+    def spoke(
+        self,
+        kind: type[Any],
+        *,
+        to_hub: Callable[[Any], MetaObject] | None = None,
+        from_hub: Callable[[Any], MetaObject] | None = None,
+        rules: Sequence[FieldRule] | None = None,
+        adjust_hub: Callable[[Any, Any], None] | None = None,
+        adjust_spoke: Callable[[Any, Any], None] | None = None,
     ) -> None:
-        """Add a version."""
+        """Add a version, with functions for both directions, or with rules for fields.
+
+        With `rules`, `adjust_hub(spoke, hub)` and `adjust_spoke(hub, spoke)` change the converted object
+        where rules are not sufficient.
+        """
         gvk = _gvk(kind)
         if gvk.group_kind != self.kind:
             raise ValueError(f"{kind.__qualname__} is {gvk}, not a version of {self.kind}")
+        if rules is not None:
+            rule_set = RuleSet(rules)
+            to_hub = _by_rules(rule_set.to_hub, kind, self.hub, adjust_hub)
+            from_hub = _by_rules(rule_set.from_hub, self.hub, kind, adjust_spoke)
+        if to_hub is None or from_hub is None:
+            raise TypeError(
+                f"spoke({kind.__qualname__}): pass rules=(...), or to_hub= and from_hub=; rules=() copies "
+                "all fields"
+            )
         self._types[gvk.version] = kind
         self._to_hub[gvk.version] = to_hub
         self._from_hub[gvk.version] = from_hub
@@ -93,6 +133,35 @@ class Converter:
             elif ours is not None:
                 metadata.pop(name, None)
         return {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": metadata, **rest}
+
+
+def _by_rules(
+    convert: Callable[[dict[str, Any]], dict[str, Any]],
+    source: type[MetaObject],
+    target: type[MetaObject],
+    adjust: Callable[[Any, Any], None] | None,
+) -> Callable[[Any], MetaObject]:
+    """Return a function that converts an object with rules, and then with a function."""
+
+    def convert_object(obj: MetaObject) -> MetaObject:
+        plain = codec.to_plain(obj)
+        # Encoding omits values that are equal to the defaults; rules need them, as defaults can differ.
+        apply_defaults(plain, _schema_node(source))
+        plain = convert(plain)
+        plain["apiVersion"], plain["kind"] = _gvk(target).api_version, _gvk(target).kind
+        converted: MetaObject = codec.from_plain(plain, target)
+        if adjust is not None:
+            adjust(obj, converted)
+        return converted
+
+    return convert_object
+
+
+@lru_cache(maxsize=256)
+def _schema_node(kind: type[MetaObject]) -> Node:
+    """Return the schema of a version."""
+    versions = crd(kind, options=Options(allow_floats=True))["spec"]["versions"]
+    return Node(versions[0]["schema"]["openAPIV3Schema"])
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -164,8 +233,9 @@ class ConversionHandler:
 
 
 def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
-    """Return the fields of an object that are lost in a round trip through each other version.
+    """Return the fields of an object that are lost or changed in a round trip through each other version.
 
+    Labels and annotations that a conversion adds are not lost fields.
     Use it in a property test: `assert not lost_fields(converter, obj)` for generated objects.
     """
     original = codec.to_plain(obj)
@@ -180,9 +250,14 @@ def lost_fields(converter: Converter, obj: MetaObject) -> list[str]:
     return lost
 
 
+_ADDED_IN = (".metadata.labels", ".metadata.annotations")
+
+
 def _differences(before: Any, after: Any, path: str) -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
-        names = [*before, *(name for name in after if name not in before)]
+        names = [*before]
+        if path not in _ADDED_IN:
+            names += [name for name in after if name not in before]
         return [
             each
             for name in names
@@ -191,6 +266,8 @@ def _differences(before: Any, after: Any, path: str) -> list[str]:
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = enumerate(zip(before, after, strict=True))
         return [each for n, (old, new) in pairs for each in _differences(old, new, f"{path}[{n}]")]
+    if before is None and path in _ADDED_IN:
+        return []
     return [] if before == after else [path.lstrip(".") or "."]
 
 
