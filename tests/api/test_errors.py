@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.api import errors
+from kubewright.api import CustomResource, Spec, errors, resource
+from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import APIError
 from kubewright.api.field_errors import FieldError
 from kubewright.api.go_format import marshal_json, quote
@@ -39,6 +40,20 @@ def test_status_round_trip() -> None:
         "details": {"name": "four", "group": "restaurant.example.com", "kind": "pizzas"},
         "code": 404,
     }
+
+
+def test_errors_of_classes_are_those_of_their_resources() -> None:
+    @resource(group="restaurant.example.com", version="v1")
+    class Pizza(CustomResource[Spec, None]):
+        """A pizza."""
+
+    assert errors.not_found(Pizza, "four").to_status() == errors.not_found(PIZZAS, "four").to_status()
+    assert str(errors.conflict(Pod, "a", errors.MODIFIED)) == str(errors.conflict(PODS, "a", errors.MODIFIED))
+    kind = GroupKind("restaurant.example.com", "Pizza")
+    problem = FieldError.required("spec.toppings")
+    assert str(errors.invalid(Pizza, "a", [problem])) == str(errors.invalid(kind, "a", [problem]))
+    with pytest.raises(TypeError, match="Spec is not a kind"):
+        errors.invalid(Spec, "a", [])
 
 
 def test_unknown_reason_uses_the_code() -> None:

@@ -10,7 +10,8 @@
                                     +- Invalid (422), with one cause per field
 
 Servers raise them and send the `Status` body of `to_status()`; clients create the same error from the body
-with `APIError.from_status()`.
+with `APIError.from_status()`. Functions such as `not_found(Pod, "web-0")` and `invalid(Shop, "a", errors)`
+create them with the message and details of kube-apiserver, for servers, webhooks and tests.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from .field_errors import FieldError, aggregate, quote
 from .gvk import GroupKind, GroupResource
 
 Status = dict[str, Any]
+AnyResource = GroupResource | type[Any]
+"""A resource, or the class of a kind."""
 
 
 class APIError(Exception):
@@ -230,9 +233,24 @@ for _cls in _CLASSES:
     _BY_CODE.setdefault(_cls.code, _cls)
 
 
-def invalid(kind: GroupKind, name: str, errors: Iterable[FieldError]) -> Invalid:
+def _group_resource(resource: AnyResource) -> GroupResource:
+    """Return the group and resource of a class; raise `TypeError` if it is not a kind."""
+    if isinstance(resource, GroupResource):
+        return resource
+    from .declarations import is_resource, resource_info
+    from .scheme import Scheme
+
+    info = resource_info(resource) if is_resource(resource) else Scheme().info_of(resource)
+    return GroupResource(info.gvk.group, info.plural)
+
+
+def invalid(kind: GroupKind | type[Any], name: str, errors: Iterable[FieldError]) -> Invalid:
     """Return a 422 with one cause per field error."""
     listed = list(errors)
+    if isinstance(kind, type):
+        if getattr(kind, "gvk", None) is None:
+            raise TypeError(f"{kind.__name__} is not a kind; pass a class with @resource, or a GroupKind")
+        kind = kind.gvk.group_kind
     details: dict[str, Any] = {}
     if name:
         details["name"] = name
@@ -256,21 +274,24 @@ def _resource_details(resource: GroupResource, name: str) -> dict[str, Any]:
     return details
 
 
-def not_found(resource: GroupResource, name: str) -> NotFound:
+def not_found(resource: AnyResource, name: str) -> NotFound:
     """Return a 404 for a named object."""
+    resource = _group_resource(resource)
     return NotFound(f"{resource} {quote(name)} not found", details=_resource_details(resource, name))
 
 
-def already_exists(resource: GroupResource, name: str, *, deleting: bool = False) -> AlreadyExists:
+def already_exists(resource: AnyResource, name: str, *, deleting: bool = False) -> AlreadyExists:
     """Return a 409 for a name that already exists."""
+    resource = _group_resource(resource)
     prefix = "object is being deleted: " if deleting else ""
     return AlreadyExists(
         f"{prefix}{resource} {quote(name)} already exists", details=_resource_details(resource, name)
     )
 
 
-def generate_name_conflict(resource: GroupResource, name: str, retry_after: int = 1) -> AlreadyExists:
+def generate_name_conflict(resource: AnyResource, name: str, retry_after: int = 1) -> AlreadyExists:
     """Return a 409 if no unused name could be generated from `generateName`."""
+    resource = _group_resource(resource)
     return AlreadyExists(
         f"{resource} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object",
@@ -278,8 +299,9 @@ def generate_name_conflict(resource: GroupResource, name: str, retry_after: int 
     )
 
 
-def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
+def conflict(resource: AnyResource, name: str, why: str) -> Conflict:
     """Return a 409 for a conflicting update or a failed precondition."""
+    resource = _group_resource(resource)
     return Conflict(
         f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}",
         details=_resource_details(resource, name),
@@ -289,10 +311,9 @@ def conflict(resource: GroupResource, name: str, why: str) -> Conflict:
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def forbidden(
-    resource: GroupResource, name: str, why: str, causes: Sequence[dict[str, Any]] = ()
-) -> Forbidden:
+def forbidden(resource: AnyResource, name: str, why: str, causes: Sequence[dict[str, Any]] = ()) -> Forbidden:
     """Return a 403 for an object, for a collection if `name` is empty, or for a path if both are empty."""
+    resource = _group_resource(resource)
     if not resource.resource and not resource.group:
         return Forbidden(f"forbidden: {why}")
     details = _resource_details(resource, name)
@@ -302,8 +323,9 @@ def forbidden(
     return Forbidden(f"{subject}: {why}", details=details)
 
 
-def method_not_allowed(resource: GroupResource, action: str) -> MethodNotAllowed:
+def method_not_allowed(resource: AnyResource, action: str) -> MethodNotAllowed:
     """Return a 405 for a verb that the resource does not support."""
+    resource = _group_resource(resource)
     return MethodNotAllowed(
         f"{action} is not supported on resources of kind {quote(str(resource))}",
         details=_resource_details(resource, ""),
@@ -315,8 +337,9 @@ def internal_error(cause: object) -> InternalError:
     return InternalError(f"Internal error occurred: {cause}", details={"causes": [{"message": str(cause)}]})
 
 
-def server_timeout(resource: GroupResource, operation: str, retry_after: int = 0) -> ServerTimeout:
+def server_timeout(resource: AnyResource, operation: str, retry_after: int = 0) -> ServerTimeout:
     """Return a 500 for an operation that could not be completed and may be retried."""
+    resource = _group_resource(resource)
     details = _resource_details(resource, "")
     if retry_after:
         details["retryAfterSeconds"] = retry_after
