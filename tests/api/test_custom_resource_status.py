@@ -1,4 +1,4 @@
-"""Status of custom resources: created when it is first read, absent on the wire until it has content."""
+"""Status of custom resources: created when it is first read, not encoded while it is empty."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Needy(Struct):
     name: str = "x"
 
 
-def test_repr_shows_what_was_set() -> None:
+def test_repr_shows_fields_that_are_set() -> None:
     assert repr(ObjectMeta(name="web", labels={})) == "ObjectMeta(name='web', labels={})"
     assert repr(Deployment()) == "Deployment()"
     assert repr(Deployment(metadata=ObjectMeta(name="a"))) == "Deployment(metadata=ObjectMeta(name='a'))"

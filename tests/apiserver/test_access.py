@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: authenticators, impersonation, authorizers, limits."""
+"""Authenticators, impersonation, authorizers and request limits."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_service_account_tokens():
         await tokens.authenticate(bearer(sign()))
 
 
-async def test_delegation_asks_once_in_a_while():
+async def test_delegated_decisions_are_cached():
     now, asked = [0.0], []
 
     async def review(body):
@@ -321,7 +321,7 @@ async def test_constrained_impersonation_needs_the_identity_and_the_request():
     assert (await acting([("impersonate", "users", "bob")], Impersonate_User="bob")).name == "bob"
 
 
-async def test_nodes_and_service_accounts_have_modes_of_their_own():
+async def test_authorization_modes_of_nodes_and_service_accounts():
     arbitrary = [
         ("impersonate-on:arbitrary-node:create", "pods", ""),
         ("impersonate:arbitrary-node", "nodes", "n1"),
@@ -361,7 +361,7 @@ async def test_message_of_the_last_authorizer_is_used():
         await act_as("eve")
 
 
-async def test_too_many_at_once(new_server, talk_to, base):
+async def test_too_many_concurrent_requests(new_server, talk_to, base):
     waiting, entered = asyncio.Event(), asyncio.Event()
 
     async def slow(request):
@@ -398,7 +398,7 @@ async def test_the_deadline(new_server, talk_to):
         assert (await talk_to(server)("GET", "/never?timeout=soon"))[0] == 400
 
 
-async def test_an_expired_certificate_ends_with_its_time_not_with_its_connection(monkeypatch):
+async def test_client_certificate_expires_during_a_connection(monkeypatch):
     authority = CertificateAuthority.create()
     peer = PeerCertificate(der(authority.issue("ada", days=1)))
     certificates, proxies = (

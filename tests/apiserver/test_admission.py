@@ -69,7 +69,7 @@ async def test_the_chain(new_server, talk_to, widget, base):
         await talk.ok("POST", base, widget("bad"))
 
 
-async def test_generated_names_come_after_mutation(new_server, talk_to, widget, base):
+async def test_names_are_generated_after_mutation(new_server, talk_to, widget, base):
     names = []
 
     class Look(Stamp):

@@ -35,7 +35,7 @@ def test_expanding_yaml_is_rejected_early(body: bytes, complaint: str) -> None:
         load_yaml(body)
 
 
-def test_aliases_within_reason_are_written_out() -> None:
+def test_yaml_aliases_are_resolved_within_limits() -> None:
     body = b"labels: &l {app: web}\nselector: *l\ntemplate: {<<: *l, tier: front}\n"
     assert load_yaml(body) == (
         {"labels": {"app": "web"}, "selector": {"app": "web"}, "template": {"app": "web", "tier": "front"}},
@@ -43,7 +43,7 @@ def test_aliases_within_reason_are_written_out() -> None:
     )
 
 
-def test_json_is_yaml_and_repeated_keys_are_still_seen() -> None:
+def test_repeated_keys_of_json_in_yaml_are_reported() -> None:
     assert load_yaml(b'{"a": 1e3, "b": "2020-01-01"}') == ({"a": 1000.0, "b": "2020-01-01"}, [])
     assert load_yaml(b'{"a": 1, "a": 2}') == ({"a": 2}, ['line 1: key "a" already set in map'])
 
@@ -73,12 +73,12 @@ def test_json_is_yaml_and_repeated_keys_are_still_seen() -> None:
         ("- op: add", "invalid character ' ' in numeric literal"),
     ],
 )
-def test_text_that_is_no_json(text: str, complaint: str) -> None:
+def test_invalid_json(text: str, complaint: str) -> None:
     assert json_error(text.encode(), ValueError("nothing")) == complaint
 
 
 @pytest.mark.parametrize(
     "text", ["{}", "[]", ' [1, -2.5e+3, "\\u00e9\\n", {"a": [true, null, false]}] ', "0"]
 )
-def test_json_is_not_complained_about(text: str) -> None:
+def test_valid_json_causes_no_warnings(text: str) -> None:
     assert json_error(text.encode(), ValueError("too deep")) == "too deep"

@@ -7,7 +7,7 @@ from kubewright.apiserver import Resource, Strategy, Version
 MERGE = "application/merge-patch+json"
 
 
-async def test_a_deleted_object_is_gone(talk, widget, base):
+async def test_deleted_object_does_not_exist(talk, widget, base):
     made = await talk.ok("POST", base, widget("a"))
     response = await talk.ok("DELETE", f"{base}/a")
     assert response["status"] == "Success"
@@ -21,7 +21,7 @@ async def test_a_deleted_object_is_gone(talk, widget, base):
     assert (await talk("DELETE", f"{base}/a"))[0] == 404
 
 
-async def test_finalizers_hold_an_object(talk, widget, base):
+async def test_finalizers_delay_deletion(talk, widget, base):
     await talk.ok("POST", base, widget("a", metadata={"finalizers": ["example.com/x"]}))
     held = await talk.ok("DELETE", f"{base}/a")
     assert held["metadata"]["deletionGracePeriodSeconds"] == 0
@@ -46,7 +46,7 @@ async def test_preconditions(talk, widget, base):
     await talk.ok("DELETE", f"{base}/a", options)
 
 
-async def test_propagation_becomes_a_finalizer(talk, widget, base):
+async def test_propagation_policy_sets_a_finalizer(talk, widget, base):
     for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
         await talk.ok("POST", base, widget(policy.lower()))
         held = await talk.ok("DELETE", f"{base}/{policy.lower()}?propagationPolicy={policy}")

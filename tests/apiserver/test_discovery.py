@@ -136,7 +136,7 @@ async def test_discovery_of_typed_kinds(talk, server):
     assert (await talk("POST", path, {"kind": "Other", "metadata": {"name": "b"}}))[0] == 400
 
 
-async def test_documents_have_one_form_and_do_not_mind_the_method(talk, base):
+async def test_discovery_media_types_and_methods(talk, base):
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
     beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
     for path, accept in (("/apis", table), ("/apis/example.com/v1", table), ("/apis", beta)):

@@ -1,4 +1,4 @@
-"""The server on a TLS port, with real connections, good and bad."""
+"""The HTTP server on a TLS port: requests, limits, malformed input, shutdown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def raw(front, data: bytes, *, wait: float = 5.0) -> bytes:
         writer.close()
 
 
-async def test_verbs_over_the_wire(session, widget, base):
+async def test_verbs_over_tls(session, widget, base):
     async with session.post(base, json=widget("a", spec={"size": 1})) as response:
         assert response.status == 201
         assert response.headers["Content-Type"] == "application/json"
@@ -107,7 +107,7 @@ async def test_anonymous_users_can_only_read_health(front, base):
             assert response.status == 401
 
 
-async def test_a_watch_over_the_wire(front, session, widget, base):
+async def test_watch_over_tls(front, session, widget, base):
     async with session.get(f"{base}?watch=1") as watch:
         assert watch.status == 200
         async with session.post(base, json=widget("a")):
@@ -192,7 +192,7 @@ async def test_a_truncated_body(front, base):
     assert b" 504 " in response.split(b"\r\n")[0]
 
 
-async def test_slow_headers_are_cut_off(front):
+async def test_slow_headers_time_out(front):
     assert await raw(front, b"GET / HTTP/1.1\r\nHost:") == b""
 
 
@@ -239,7 +239,7 @@ async def many_connections(server, count):
             writer.transport.abort()
 
 
-async def test_a_client_that_does_not_read(front, session, widget, base, monkeypatch):
+async def test_client_that_does_not_read(front, session, widget, base, monkeypatch):
     from kubewright.apiserver.watch import cache as watch_module
 
     monkeypatch.setattr(watch_module, "QUEUE_BYTES", 2_000_000)
@@ -271,7 +271,7 @@ async def test_web_sockets_and_streams(session, base, widget):
         assert json.loads((await socket.receive(5)).data)["type"] == "ADDED"
 
 
-async def test_stopping_ends_watches_and_finishes_requests(new_server, base):
+async def test_stop_closes_watches_and_completes_requests(new_server, base):
     server, entered = new_server(), asyncio.Event()
 
     async def slow(request):
@@ -297,7 +297,7 @@ async def test_port_in_use(front, new_server):
             pass
 
 
-async def test_compressed_bodies_are_read_and_bombs_are_not(session, widget, base):
+async def test_compressed_bodies_and_decompression_bombs(session, widget, base):
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     packed = gzip.compress(json.dumps(widget("packed")).encode())
     async with session.post(base, data=packed, headers=headers) as response:

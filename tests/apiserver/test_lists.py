@@ -32,7 +32,7 @@ def names(response):
     return [item["metadata"]["name"] for item in response["items"]]
 
 
-async def test_pages_are_of_one_snapshot(talk, widget, base, five):
+async def test_pages_are_consistent(talk, widget, base, five):
     first = await talk.ok("GET", f"{base}?limit=2")
     assert names(first) == ["w0", "w1"]
     assert first["metadata"]["remainingItemCount"] == 3
@@ -51,7 +51,7 @@ async def test_pages_are_of_one_snapshot(talk, widget, base, five):
     assert (await talk("GET", f"{base}?continue={token}&resourceVersion=5"))[0] == 400
 
 
-async def test_an_expired_token_names_the_way_on(talk, server, widget, base, five):
+async def test_expired_continue_token_has_an_inconsistent_successor(talk, server, widget, base, five):
     first = await talk.ok("GET", f"{base}?limit=2")
     for number in range(3):
         await talk.ok("POST", base, widget(f"x{number}"))
@@ -64,7 +64,7 @@ async def test_an_expired_token_names_the_way_on(talk, server, widget, base, fiv
     assert (await talk("GET", f"{base}?resourceVersion={version}&resourceVersionMatch=Exact"))[0] == 410
 
 
-def test_tokens_cannot_leave_the_range():
+def test_continue_tokens_are_limited_to_the_collection():
     assert decode_continue(encode_continue(7, "ns/a")) == (7, "ns/a\0")
     with pytest.raises(Exception, match="continue key is not valid"):
         decode_continue(encode_continue(7, "../../secrets/a"))
@@ -85,7 +85,7 @@ async def test_selectors(talk, base, five):
     assert (status, error["message"]) == (400, "field label not supported: spec.size")
 
 
-async def test_versions_of_the_world(talk, base, five, server):
+async def test_resource_version_match(talk, base, five, server):
     server.freshness_timeout = 0.05
     second = five[1]["metadata"]["resourceVersion"]
     exact = f"{base}?resourceVersion={second}&resourceVersionMatch="
@@ -101,7 +101,7 @@ async def test_versions_of_the_world(talk, base, five, server):
     assert (await talk("GET", f"{base}/w1?resourceVersion=99999"))[0] == 504
 
 
-async def test_all_namespaces_and_another_version_of_one_byte_form(talk, base, five, widget):
+async def test_list_of_all_namespaces(talk, base, five, widget):
     other = base.replace("default", "other")
     await talk.ok("POST", other, widget("z"))
     everything = await talk.ok("GET", "/apis/example.com/v1/widgets")
@@ -163,7 +163,7 @@ async def test_invalid_continue_tokens(talk, base):
         assert error["message"].startswith(f"invalid continue token: continue key is not valid: {why}")
 
 
-async def test_a_page_of_one_named_object_is_the_last(talk, widget, base):
+async def test_list_by_name_has_one_page(talk, widget, base):
     for name in "ab":
         await talk.ok("POST", base, widget(name))
     page = await talk.ok("GET", f"{base}?limit=1&fieldSelector=metadata.name=a")
@@ -176,13 +176,13 @@ async def test_numbers_in_queries_are_numbers(talk, base):
         assert (await talk("GET", f"{base}?{query}"))[0] == 400
 
 
-async def test_half_a_transformation_is_none(talk, base, five):
+async def test_incomplete_accept_parameters(talk, base, five):
     for accept in ("application/json;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v1"):
         assert (await talk("GET", base, Accept=accept))[0] == 406
         assert (await talk("GET", base, Accept=f"{accept},application/json"))[0] == 200
 
 
-async def test_metadata_of_anything_travels_in_protobuf(talk, base, five):
+async def test_partial_metadata_in_protobuf(talk, base, five):
     accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
     response = await talk.send("GET", f"{base}/w0", Accept=accept)
     assert (response.status, response.content_type) == (200, "application/vnd.kubernetes.protobuf")

@@ -1,4 +1,4 @@
-"""What `/metrics` says about requests, storage and watches."""
+"""Metrics of requests, storage and watches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def samples(talk) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-async def test_storage_is_measured_under_the_names_that_dashboards_know(talk, widget, base):
+async def test_storage_metrics_have_the_names_of_kubernetes(talk, widget, base):
     await talk.ok("POST", base, widget("a"))
     await talk.ok("POST", base, widget("b"))
     patch = {"spec": {"size": 1}}
@@ -46,7 +46,7 @@ async def test_storage_is_measured_under_the_names_that_dashboards_know(talk, wi
     assert not any(name == "apiserver_storage_size_bytes" for name, _ in found)
 
 
-async def test_watches_are_counted_in_events(server, talk, widget, base):
+async def test_watch_event_metrics(server, talk, widget, base):
     watch = (await talk.send("GET", f"{base}?watch=1")).stream
     for name in "abc":
         await talk.ok("POST", base, widget(name))
@@ -76,7 +76,7 @@ class Broken(MemoryStorage):
         return await super().list(*args, **options)
 
 
-async def test_what_fails_is_counted_and_metrics_are_still_there(new_server, talk_to, base):
+async def test_failed_storage_calls_are_counted(new_server, talk_to, base):
     template = new_server()
     storage = Broken()
     async with APIServer(storage) as server:

@@ -7,7 +7,7 @@ from kubewright.apiserver.http.request_info import parse_request_info
 from kubewright.apiserver.metrics.requests import ServerMetrics
 
 
-def test_the_series_of_a_resource_go_with_it() -> None:
+def test_series_are_removed_with_the_resource() -> None:
     metrics = ServerMetrics()
     metrics.is_served = lambda info: True
     for plural in ("apples", "berries"):

@@ -64,7 +64,7 @@ async def test_operations_of_a_custom_resource(talk: Any) -> None:
     } == {"exampleCom_v1"}
 
 
-async def test_parameters_that_all_operations_of_a_path_have_belong_to_the_path(talk: Any) -> None:
+async def test_common_parameters_are_parameters_of_the_path(talk: Any) -> None:
     paths = (await document(talk))["paths"]
     item = paths[WIDGET]
     assert names(item) == ["name", "namespace", "pretty"]
@@ -95,7 +95,7 @@ async def test_bodies_and_responses_of_a_custom_resource(talk: Any) -> None:
     assert "requestBody" not in paths[WIDGETS]["delete"]
 
 
-async def test_documents_have_every_definition_that_they_refer_to_and_no_other(talk: Any) -> None:
+async def test_documents_contain_exactly_the_referenced_definitions(talk: Any) -> None:
     for path, prefix, section in (
         ("/openapi/v3/apis/example.com/v1", "#/components/schemas/", "schemas"),
         ("/openapi/v2", "#/definitions/", "definitions"),
@@ -118,7 +118,7 @@ async def test_version_2_shares_parameters(talk: Any) -> None:
     assert found["security"] == [{"BearerToken": []}]
 
 
-async def test_another_servers_parameters_come_along() -> None:
+async def test_shared_parameters_of_aggregated_servers() -> None:
     limit = {"name": "limit", "in": "query", "type": "integer"}
     own: dict[str, Any] = {
         "paths": {},
@@ -143,7 +143,7 @@ async def test_another_servers_parameters_come_along() -> None:
     assert references(own["paths"]) == {"#/parameters/limit-1_v2", "#/definitions/b_v2"}
 
 
-async def test_a_custom_kind_with_everything(talk: Any, server: APIServer) -> None:
+async def test_custom_kind_with_all_subresources(talk: Any, server: APIServer) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -201,7 +201,7 @@ async def test_a_custom_kind_with_everything(talk: Any, server: APIServer) -> No
     assert simple["properties"]["metadata"]["$ref"].endswith(".ObjectMeta")
 
 
-async def test_a_change_of_one_group_leaves_documents_of_others(talk: Any, server: APIServer) -> None:
+async def test_change_of_one_group_keeps_other_documents(talk: Any, server: APIServer) -> None:
     version = Version(name="v1", schema=Node({"type": "object"}))
     server.add(Resource(group="other.com", kind="Thing", plural="things", versions=[version]))
     before = (await talk.ok("GET", "/openapi/v3"))["paths"]
@@ -217,7 +217,7 @@ async def test_a_change_of_one_group_leaves_documents_of_others(talk: Any, serve
     assert (await talk("GET", "/openapi/v3/apis/other.com/v1"))[0] == 404
 
 
-async def test_the_version_has_a_document(talk: Any, server: APIServer) -> None:
+async def test_document_of_the_version_endpoint(talk: Any, server: APIServer) -> None:
     found = await document(talk, "version")
     assert found["paths"]["/version/"]["get"]["responses"].keys() == {"200", "401"}
     info = found["components"]["schemas"]["io.k8s.apimachinery.pkg.version.Info"]
@@ -226,7 +226,7 @@ async def test_the_version_has_a_document(talk: Any, server: APIServer) -> None:
     assert found["components"]["securitySchemes"]["BearerToken"]["type"] == "apiKey"
 
 
-async def test_paths_of_the_issuer_have_documents_where_they_are_served(talk: Any, server: APIServer) -> None:
+async def test_documents_of_the_issuer_endpoints(talk: Any, server: APIServer) -> None:
     assert (await talk("GET", "/openapi/v3/openid/v1/jwks"))[0] == 404
 
     async def keys(request: HTTPRequest) -> Any:

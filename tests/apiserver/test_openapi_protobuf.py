@@ -71,7 +71,7 @@ async def test_version_2_is_served_in_protobuf(talk: Any) -> None:
     assert unchanged.status == 304
 
 
-async def test_clients_get_the_form_that_they_want_most(talk: Any) -> None:
+async def test_accept_quality_values(talk: Any) -> None:
     accept = f"application/json;q=0.5, {V2_TYPE}"
     assert (await talk.send("GET", "/openapi/v2", Accept=accept)).content_type == V2_TYPE
     accept = f"text/html, application/json, {V2_TYPE};q=0.9"
@@ -137,7 +137,7 @@ def test_schemas_of_version_3() -> None:
     assert read(second[33][0]) == {2: [0]}
 
 
-def test_parameters_of_version_2_go_where_they_belong() -> None:
+def test_locations_of_version_2_parameters() -> None:
     parameters = [
         {"in": "body", "name": "b", "schema": {"type": "object"}},
         {"in": "query", "name": "q", "type": "string"},
@@ -154,7 +154,7 @@ def test_parameters_of_version_2_go_where_they_belong() -> None:
     assert named(item[10])["x-here"][2] == [b"true\n"]
 
 
-def test_what_is_no_openapi_is_left_out() -> None:
+def test_unknown_members_are_omitted() -> None:
     assert read(V2.encode({"paths": 3, "definitions": 4, "info": None, "swagger": 2})) == {
         8: [b""],
         9: [b""],
@@ -167,7 +167,7 @@ def test_what_is_no_openapi_is_left_out() -> None:
     assert fields[19] == [b"a"]
 
 
-def test_version_2_says_what_it_can() -> None:
+def test_version_2_schema_subset() -> None:
     schema = {
         "type": "object",
         "required": ["a", "b"],

@@ -186,7 +186,7 @@ def test_depth_is_bounded() -> None:
         ({"far": 3}, "far: "),
     ],
 )
-def test_what_cannot_be_encoded(value: dict[str, Any], message: str) -> None:
+def test_values_that_cannot_be_encoded(value: dict[str, Any], message: str) -> None:
     with pytest.raises(ProtobufError, match=message):
         CODEC.encode_message("t.v1.Spec", value)
 

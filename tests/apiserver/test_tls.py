@@ -1,4 +1,4 @@
-"""Keys that stay private on disk and in print."""
+"""Private keys: file permissions and representation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_key_is_not_in_the_repr_of_its_pair() -> None:
     assert "PRIVATE" not in repr(CertificateAuthority.create().pair)
 
 
-def test_private_files_are_their_owners_alone(tmp_path: Path) -> None:
+def test_private_files_are_readable_by_the_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("old")
     path.chmod(0o666)
@@ -23,7 +23,7 @@ def test_private_files_are_their_owners_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_another_put_in_the_way_is_not_written_to(tmp_path: Path) -> None:
+def test_existing_links_are_not_written_to(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / f".key.{os.getpid()}").symlink_to(victim)
@@ -31,7 +31,7 @@ def test_what_another_put_in_the_way_is_not_written_to(tmp_path: Path) -> None:
     assert victim.read_text() == "mine"
 
 
-def test_nothing_is_left_of_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "key").mkdir()
     with pytest.raises(OSError, match="directory"):
         write_private(tmp_path / "key", b"secret")

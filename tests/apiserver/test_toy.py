@@ -1,4 +1,4 @@
-"""The forty lines of the documentation, as printed there, with a real HTTP client and with kubectl."""
+"""The example server of the documentation, used with an HTTP client and with kubectl."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ OLD = "/apis/r.io/v1alpha1/namespaces/d/pizzas"
 NEW = "/apis/r.io/v1/namespaces/d/pizzas"
 
 
-async def test_any_version_of_one_stored_object(talk, server):
+async def test_every_version_serves_the_stored_object(talk, server):
     server.add(pizzas())
     response = await talk.send("POST", OLD, pizza("v1alpha1", ["a", "b", "a"]))
     assert response.status == 201
@@ -148,7 +148,7 @@ async def test_async_conversion_and_its_failure(talk, server):
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=6))
-def test_round_trips_lose_nothing_but_order(toppings):
+def test_conversion_round_trips(toppings):
     obj = pizza("v1alpha1", toppings)
     (hub,) = CONVERTER.convert([obj], "v1alpha1", "v1")
     (back,) = CONVERTER.convert([hub], "v1", "v1alpha1")
@@ -156,7 +156,7 @@ def test_round_trips_lose_nothing_but_order(toppings):
     assert back["metadata"] == obj["metadata"]
 
 
-async def test_a_new_schema_shows_on_old_objects(talk, server: APIServer):
+async def test_new_schema_applies_to_stored_objects(talk, server: APIServer):
     def things(properties, revision=0):
         schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
         version = Version(name="v1", schema=Node(schema))
@@ -202,7 +202,7 @@ async def test_scale(talk, server):
     assert (await talk("PATCH", f"{path}/a/scale", {"spec": {"replicas": -1}}, Content_Type=MERGE))[0] == 422
 
 
-async def test_subresources_of_ones_own(talk, server, base, widget):
+async def test_custom_subresources(talk, server, base, widget):
     async def double(asked):
         parent = await asked.get()
         return {"kind": "Double", "value": 2 * parent["spec"]["size"], "sent": asked.body}

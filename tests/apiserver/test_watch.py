@@ -1,4 +1,4 @@
-"""Watches: where they begin, what they show, how they end."""
+"""Watches: initial state, events, selectors, timeouts, errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_from_a_version_and_initial_events(talk, widget, base):
     assert (await talk("GET", f"{base}?watch=1&resourceVersion=abc"))[0] == 500
 
 
-async def test_selectors_see_objects_come_and_go(talk, widget, base):
+async def test_selectors_turn_modifications_into_additions_and_deletions(talk, widget, base):
     stream = await opened(talk, base, "&labelSelector=on=yes")
     await talk.ok("POST", base, widget("a"))
     for labels in ({"on": "yes"}, {"x": "y"}, {"on": "no"}, {"on": "yes"}):
@@ -108,9 +108,7 @@ async def test_an_expired_version_is_an_error_event(talk, server, widget, base, 
     assert events[0]["object"]["message"].startswith("too old resource version: ")
 
 
-async def test_events_are_remembered_for_a_while_and_a_few_of_them_for_long(
-    new_server, talk_to, widget, base, monkeypatch
-):
+async def test_event_history_is_bounded_by_time_and_count(new_server, talk_to, widget, base, monkeypatch):
     monkeypatch.setattr(watch_module, "WINDOW_LEAST", 3)
     now = [1000.0]
     async with new_server(clock=lambda: now[0]) as server:
@@ -146,7 +144,7 @@ async def test_timeouts_and_bookmarks_follow_the_clock(new_server, talk_to, widg
         assert server.store("example.com", "widgets").watch_cache.active == 0
 
 
-async def test_a_watch_that_has_ended_is_not_held_until_its_time_is_up(talk, server, widget, base):
+async def test_ended_watch_is_released_immediately(talk, server, widget, base):
     await talk.ok("POST", base, widget("a"))
     ended = [weakref.ref(server.store("example.com", "widgets").watch_cache)]
     for end in ("client", "server"):
@@ -161,7 +159,7 @@ async def test_a_watch_that_has_ended_is_not_held_until_its_time_is_up(talk, ser
     assert [reference() for reference in ended] == [None, None, None]
 
 
-async def test_a_slow_watcher_is_dropped_alone(talk, server, widget, base, monkeypatch):
+async def test_slow_watcher_is_closed_without_affecting_others(talk, server, widget, base, monkeypatch):
     monkeypatch.setattr(watch_module, "QUEUE_EVENTS", 5)
     slow = await opened(talk, base)
     quick = await opened(talk, base)
@@ -178,14 +176,14 @@ async def test_a_slow_watcher_is_dropped_alone(talk, server, widget, base, monke
         await slow.__anext__()
 
 
-async def test_one_encoding_for_all(talk, widget, base):
+async def test_events_are_encoded_once(talk, widget, base):
     streams = [await opened(talk, base) for _ in range(3)]
     await talk.ok("POST", base, widget("a"))
     chunks = [await stream.__anext__() for stream in streams]
     assert chunks[0] is chunks[1] is chunks[2]
 
 
-async def test_tables_say_their_columns_once(talk, widget, base):
+async def test_table_events_have_columns_once(talk, widget, base):
     await talk.ok("POST", base, widget("a"))
     stream = await opened(talk, base, Accept=TABLE)
     await talk.ok("POST", base, widget("b"))
@@ -195,14 +193,14 @@ async def test_tables_say_their_columns_once(talk, widget, base):
     assert events[1]["object"]["rows"][0]["cells"][0] == "b"
 
 
-async def test_the_end_of_a_resource_ends_its_watches(talk, server, base):
+async def test_removing_a_resource_closes_its_watches(talk, server, base):
     stream = await opened(talk, base)
     server.remove("example.com", "widgets")
     assert await rest(stream) == []
     assert (await talk("GET", base))[0] == 404
 
 
-async def test_many_idle_watches_cost_nothing_for_others(talk, server, widget, base):
+async def test_idle_watches_of_other_resources_are_not_notified(talk, server, widget, base):
     streams = [await opened(talk, base, f"&fieldSelector=metadata.name=n{number}") for number in range(2000)]
     hub = server.store("example.com", "widgets").watch_cache
     assert hub.active == 2000

@@ -10,7 +10,7 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-async def test_create_fills_what_the_server_owns(talk, widget, base):
+async def test_create_sets_system_metadata(talk, widget, base):
     sent = widget(
         "a", spec={"size": 1}, status={"ready": 1}, metadata={"uid": "mine", "creationTimestamp": "x"}
     )
@@ -28,7 +28,7 @@ async def test_create_fills_what_the_server_owns(talk, widget, base):
     assert stored == made
 
 
-async def test_a_name_can_be_taken_only_once(talk, widget, base):
+async def test_duplicate_name_is_a_conflict(talk, widget, base):
     await talk.ok("POST", base, widget("a"))
     status, error = await talk("POST", base, widget("a"))
     assert (status, error["reason"]) == (409, "AlreadyExists")
@@ -87,7 +87,7 @@ async def test_dry_run_changes_nothing(talk, widget, base):
     assert (await talk("POST", f"{base}?dryRun=Some", widget("b")))[0] == 422
 
 
-async def test_update_is_guarded_by_the_version(talk, widget, base):
+async def test_update_with_an_old_resource_version_conflicts(talk, widget, base):
     first = await talk.ok("POST", base, widget("a", spec={"size": 1}))
     first["spec"]["size"] = 2
     second = await talk.ok("PUT", f"{base}/a", first)
@@ -101,13 +101,13 @@ async def test_update_is_guarded_by_the_version(talk, widget, base):
     assert (await talk("PUT", f"{base}/b", widget("a")))[0] == 400
 
 
-async def test_an_update_without_change_is_no_write(talk, widget, base):
+async def test_unchanged_update_is_not_written(talk, widget, base):
     first = await talk.ok("POST", base, widget("a", spec={"size": 1}))
     assert await talk.ok("PUT", f"{base}/a", first) == first
     assert await talk.ok("PATCH", f"{base}/a", {"spec": {"size": 1}}, Content_Type=MERGE) == first
 
 
-async def test_status_is_its_own(talk, widget, base):
+async def test_status_is_written_separately(talk, widget, base):
     obj = await talk.ok("POST", base, widget("a", spec={"size": 1}))
     obj["status"] = {"ready": 1}
     obj["spec"]["size"] = 5
@@ -147,7 +147,7 @@ async def test_patches(talk, widget, base):
     assert (status, error["reason"]) == (409, "Conflict")
 
 
-async def test_patches_of_many_are_all_applied(talk, widget, base):
+async def test_concurrent_patches_are_all_applied(talk, widget, base):
     await talk.ok("POST", base, widget("a", spec={"size": 1}))
     patches = [{"metadata": {"annotations": {f"n{number}": "x"}}} for number in range(20)]
     await asyncio.gather(*(talk.ok("PATCH", f"{base}/a", patch, Content_Type=MERGE) for patch in patches))
@@ -183,7 +183,7 @@ async def test_server_owned_metadata_cannot_be_changed(talk, widget, base):
     assert (status, error["details"]["causes"][0]["field"]) == (422, "metadata.uid")
 
 
-async def test_an_owner_that_is_named_twice_is_kept_once(talk, base, widget):
+async def test_duplicate_owner_references_are_merged(talk, base, widget):
     one, same_uid, two = (
         {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid}
         for name, uid in (("a", "u1"), ("b", "u1"), ("c", "u2"))
@@ -208,7 +208,7 @@ async def test_an_owner_that_is_named_twice_is_kept_once(talk, base, widget):
     assert json.loads(replaced.body)["metadata"]["ownerReferences"] == [two]
 
 
-async def test_a_patch_leaves_an_object_what_it_is(talk, base, widget):
+async def test_patch_cannot_change_kind_or_version(talk, base, widget):
     await talk.ok("POST", base, widget("a"))
     status, error = await talk("PATCH", f"{base}/a", {"kind": None}, Content_Type=MERGE)
     assert status == 422
@@ -223,7 +223,7 @@ async def test_a_patch_leaves_an_object_what_it_is(talk, base, widget):
     assert (status, error["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
 
 
-async def test_bodies_that_are_no_patch(talk, base, widget):
+async def test_invalid_patch_bodies(talk, base, widget):
     await talk.ok("POST", base, widget("a"))
     for body, word in ((b"[]", "array"), (b"5", "number"), (b'"x"', "string")):
         status, error = await talk("PATCH", f"{base}/a", body, Content_Type=MERGE)
@@ -250,7 +250,7 @@ async def test_media_types_with_broken_parameters_are_unknown(talk, base, widget
         assert (await talk("POST", base, made, Content_Type=media))[0] == status
 
 
-async def test_types_that_are_no_text(talk, base, widget):
+async def test_invalid_kinds_and_api_versions(talk, base, widget):
     for change, text in (
         ({"kind": 5}, "json: cannot unmarshal number into Go struct field .kind of type string"),
         (
@@ -284,32 +284,32 @@ async def test_operations_of_json_patches_are_read_strictly(talk, base, widget):
         assert problem.replace('"', '\\"') in response.headers["Warning"][0]
 
 
-async def test_version_zero_is_no_version(talk, base, widget):
+async def test_resource_version_zero_in_an_update(talk, base, widget):
     await talk.ok("POST", base, widget("a"))
     status, error = await talk("PUT", f"{base}/a", widget("a", metadata={"resourceVersion": "0"}))
     assert (status, error["details"]["causes"][0]["field"]) == (422, "metadata.resourceVersion")
 
 
-async def test_names_that_mean_something_in_paths(talk, base):
+async def test_names_with_special_meaning_in_paths(talk, base):
     for name in (".", "..", "a%25b"):
         status, error = await talk("GET", f"{base}/{name}")
         assert (status, error["message"].partition(":")[0]) == (400, "Name parameter invalid")
 
 
-async def test_missing_fields_are_reported_before_malformed_ones(talk, base, widget):
+async def test_not_found_takes_precedence_over_malformed_bodies(talk, base, widget):
     assert (await talk("PATCH", f"{base}/a", b"{bad", Content_Type=MERGE))[0] == 404
     assert (await talk("PATCH", f"{base}/a?fieldManager=m", b"a: b: c", Content_Type=APPLY))[0] == 400
     await talk.ok("POST", base, widget("a"))
     assert (await talk("PATCH", f"{base}/a", b"{bad", Content_Type=MERGE))[0] == 400
 
 
-async def test_kinds_of_patches_are_written_as_they_are(talk, base, widget):
+async def test_content_types_of_patches(talk, base, widget):
     await talk.ok("POST", base, widget("a"))
     for media, status in ((f"{MERGE}; charset=utf-8", 200), (MERGE.upper(), 415), ("", 415)):
         assert (await talk("PATCH", f"{base}/a", {}, Content_Type=media))[0] == status
 
 
-async def test_nothing_is_known_of_versions_that_there_are_not(talk, base, widget):
+async def test_patch_to_an_unknown_version(talk, base, widget):
     await talk.ok("POST", base, widget("a", spec={"size": 1}))
     response = await talk.send("PATCH", f"{base}/a", {"apiVersion": "example.com/v9"}, Content_Type=MERGE)
     assert response.status == 422

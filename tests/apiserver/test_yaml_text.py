@@ -1,4 +1,4 @@
-"""What YAML texts stand for: scalars, keys, documents and complaints."""
+"""YAML request bodies: scalars, keys, documents and errors."""
 
 import pytest
 import yaml
@@ -49,7 +49,7 @@ def test_keys_are_text() -> None:
     assert load_yaml(b"y: 1\ntrue: 2\n") == ({"true": 2}, ['line 2: key "true" already set in map'])
 
 
-def test_only_the_first_document_counts() -> None:
+def test_only_the_first_document_is_read() -> None:
     assert load_yaml(b"---\na: 1\n---\nb: [\n") == ({"a": 1}, [])
     assert load_yaml(b"# nothing\n") == (None, [])
 
@@ -66,7 +66,7 @@ def test_only_the_first_document_counts() -> None:
         ("a: !!bool x", "yaml: cannot decode !!str `x` as a !!bool"),
     ],
 )
-def test_complaints_say_what_and_where(text: str, complaint: str) -> None:
+def test_errors_have_reason_and_position(text: str, complaint: str) -> None:
     with pytest.raises(yaml.YAMLError) as raised:
         load_yaml(text.encode())
     assert str(raised.value) == complaint

@@ -245,7 +245,7 @@ CASES = [(types, data, rule, cost) for (types, data), rules in RUNTIME for rule,
 
 
 @pytest.mark.parametrize(("types", "data", "rule", "cost"), CASES, ids=[case[2] for case in CASES])
-def test_runtime_cost_is_what_kubernetes_counts(types: Type, data: Any, rule: str, cost: int) -> None:
+def test_runtime_cost_equals_that_of_kubernetes(types: Type, data: Any, rule: str, cost: int) -> None:
     budget = Budget()
     assert Env({"self": types}).compile(rule, BOOL)({"self": data}, budget) is True
     assert budget.used == cost

@@ -364,7 +364,7 @@ def test_references_name_the_variables_read() -> None:
     assert ENV.check("l.all(s, s > x)").references == {"l", "x"}
 
 
-def test_bindings_are_off_unless_asked_for() -> None:
+def test_bindings_are_disabled_by_default() -> None:
     with pytest.raises(CelCheckError):
         ENV.check("cel.bind(a, 1, a + a)")
     assert Env(bindings=True).compile("cel.bind(a, 2, a * a)")({}) == 4

@@ -242,7 +242,7 @@ def test_constant_formats_are_checked_before_they_run() -> None:
         assert str(caught.value).startswith(f"ERROR: <input>:{message}")
 
 
-def test_json_patches_have_functions_of_their_own() -> None:
+def test_json_patch_functions() -> None:
     with pytest.raises(CelCheckError):
         ENV.check("jsonpatch.escapeKey('a')")
     program = Env(types=[JSON_PATCH]).compile("jsonpatch.escapeKey('k8s.io/my~label')")

@@ -37,7 +37,7 @@ def test_version() -> None:
     assert kubewright.__version__ in CliRunner().invoke(main, ["--version"]).output
 
 
-def test_an_unknown_command_is_one_clear_message() -> None:
+def test_unknown_command_is_one_message() -> None:
     result = CliRunner().invoke(main, ["manifest"])
     assert result.exit_code == 2
     assert "No such command 'manifest'" in result.output

@@ -69,7 +69,7 @@ def test_settings_come_from_pyproject(tmp_path: Path) -> None:
         ("", "no modules"),
     ],
 )
-def test_bad_settings_end_in_one_line(tmp_path: Path, settings: str, words: str) -> None:
+def test_invalid_settings_are_one_line(tmp_path: Path, settings: str, words: str) -> None:
     (tmp_path / "pyproject.toml").write_text(settings)
     done = run(cwd=tmp_path)
     assert done.returncode == 1
@@ -110,7 +110,7 @@ def test_other_errors_are_short(arguments: tuple[str, ...], words: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_header_stands_above_every_file(tmp_path: Path) -> None:
+def test_header_is_written_to_every_file(tmp_path: Path) -> None:
     (tmp_path / "licence.txt").write_text("Copyright us\n\nAll rights\n")
     done = run("guestbook", "-o", "-", "--header", str(tmp_path / "licence.txt"))
     assert done.stdout.startswith("# Copyright us\n#\n# All rights\n---\napiVersion:")

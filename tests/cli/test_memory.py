@@ -1,4 +1,4 @@
-"""Memory goes back to the system from time to time."""
+"""Release of unused memory to the operating system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from kubewright.cli import memory as trimming
 
 
-async def test_memory_is_given_back_after_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_released_only_after_work(monkeypatch: pytest.MonkeyPatch) -> None:
     done, given = 0, 0
 
     def trim(pad: int) -> int:
@@ -33,7 +33,7 @@ async def test_memory_is_given_back_after_work_only(monkeypatch: pytest.MonkeyPa
     upkeep.cancel()
 
 
-async def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_malloc_trim_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trimming, "find_malloc_trim", lambda: None)
     numbers = iter(range(100))
     async with asyncio.timeout(5):
@@ -41,7 +41,7 @@ async def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only GNU's C library is known to have it")
-def test_the_function_is_there_and_may_be_called() -> None:
+def test_malloc_trim_is_callable() -> None:
     trim = trimming.find_malloc_trim()
     if trim is None:
         pytest.skip("this C library has no malloc_trim")

@@ -1,4 +1,4 @@
-"""Every verb against a server: ours in process, ours over TLS, or the real one."""
+"""Every verb against a server: in process, over TLS, or a real kube-apiserver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describing a controller: for, owns, watches, sources, options, and problems."""
+"""`ControllerBuilder`: for, owns, watches, sources, options, and errors."""
 
 import asyncio
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class Log(list):
         self.append(request.name)
 
 
-async def test_a_change_of_what_is_owned_asks_for_the_owner(bench):
+async def test_change_of_an_owned_object_enqueues_the_owner(bench):
     log = Log()
     await bench.install(bench.Shop)
     shop = await bench.shop("a")
@@ -42,7 +42,7 @@ async def test_a_change_of_what_is_owned_asks_for_the_owner(bench):
         assert log == ["a", "a"]
 
 
-async def test_any_owner_will_do_if_asked(bench):
+async def test_any_owner_is_enqueued_on_request(bench):
     log = Log()
     await bench.install(bench.Shop)
     first, second = await bench.shop("a"), await bench.shop("b")
@@ -57,7 +57,7 @@ async def test_any_owner_will_do_if_asked(bench):
     assert sorted(log) == ["a", "b"]
 
 
-async def test_old_and_new_owner_are_asked_for_when_it_moves(bench):
+async def test_old_and_new_owner_are_enqueued(bench):
     log = Log()
     await bench.install(bench.Shop)
     first, second = await bench.shop("a"), await bench.shop("b")
@@ -73,7 +73,7 @@ async def test_old_and_new_owner_are_asked_for_when_it_moves(bench):
     assert sorted(log) == ["a", "b"]
 
 
-async def test_of_secrets_only_metadata_is_kept(bench):
+async def test_secrets_are_cached_as_metadata(bench):
     log = Log()
     await bench.install(bench.Shop)
     shop = await bench.shop("a")
@@ -104,7 +104,7 @@ async def test_a_cluster_wide_owner_has_no_namespace(bench):
     assert asked == [Request("", "team")]
 
 
-async def test_a_mapping_sees_old_and_new(bench):
+async def test_mapping_is_called_with_old_and_new_object(bench):
     log = Log()
 
     def users(config: ConfigMap) -> list[Request]:
@@ -126,7 +126,7 @@ async def test_a_mapping_sees_old_and_new(bench):
     assert sorted(log) == ["x", "x", "y"]
 
 
-async def test_a_mapping_may_ask_the_cache_and_fail_without_harm(bench, caplog):
+async def test_mapping_may_read_the_cache_and_fail(bench, caplog):
     log = Log()
 
     async def all_shops(config: ConfigMap) -> list[Request]:
@@ -188,7 +188,7 @@ async def test_requests_from_an_async_iterator(bench):
     assert log == ["s0", "s1", "s2"]
 
 
-async def test_an_object_reconciler_is_given_the_object(bench):
+async def test_object_reconciler_receives_the_object(bench):
     seen = []
 
     async def reconcile(obj: Unstructured) -> Result | None:
@@ -205,7 +205,7 @@ async def test_an_object_reconciler_is_given_the_object(bench):
     assert seen == [("a", 3)]
 
 
-async def test_plain_object_reconcilers_run_in_threads(bench):
+async def test_sync_reconcilers_run_in_threads(bench):
     seen = []
     Shop = bench.Shop
 
@@ -221,7 +221,7 @@ async def test_plain_object_reconcilers_run_in_threads(bench):
     assert seen == [4]
 
 
-async def test_generation_changed_leaves_out_status(bench):
+async def test_generation_changed_ignores_status_updates(bench):
     log = Log()
     await bench.install(bench.Shop)
     shop = await bench.shop("a")
@@ -254,7 +254,7 @@ async def test_a_kind_that_is_installed_later(bench):
     assert "late" in log
 
 
-async def test_a_required_kind_holds_up_until_it_is_there(bench):
+async def test_start_waits_for_a_required_kind(bench):
     log = Log()
     ControllerBuilder(bench).for_(bench.Shop).complete(log)
 
@@ -271,7 +271,7 @@ async def test_a_required_kind_holds_up_until_it_is_there(bench):
     assert log == ["a"]
 
 
-async def test_objects_of_a_namespace_made_later_are_seen(bench):
+async def test_objects_of_later_namespaces_are_reconciled(bench):
     log = Log()
     ControllerBuilder(bench).for_(ConfigMap).complete(log)
     async with bench.running():

@@ -55,7 +55,7 @@ def controller_of(reconcile, *items, **options):
     return controller
 
 
-async def test_every_object_is_reconciled_and_changes_again(bench):
+async def test_existing_objects_and_changes_are_reconciled(bench):
     seen = []
 
     async def reconcile(request: Request) -> None:
@@ -73,7 +73,7 @@ async def test_every_object_is_reconciled_and_changes_again(bench):
         assert seen == ["c"]
 
 
-async def test_own_writes_are_seen_at_once(bench):
+async def test_own_writes_are_visible_immediately(bench):
     versions = []
 
     async def reconcile(obj: ConfigMap) -> None:
@@ -96,7 +96,7 @@ async def test_own_writes_are_seen_at_once(bench):
     assert bench.writes == ["patch configmaps"] * 5
 
 
-async def test_a_failure_is_tried_again_with_growing_delays():
+async def test_failures_are_retried_with_backoff():
     loop = asyncio.get_running_loop()
     times = []
 
@@ -109,7 +109,7 @@ async def test_a_failure_is_tried_again_with_growing_delays():
     assert [round(b - a, 6) for a, b in pairwise(times)] == [0.005, 0.01, 0.02, 0.04]
 
 
-async def test_success_forgets_the_failures():
+async def test_success_resets_the_backoff():
     loop = asyncio.get_running_loop()
     times = []
 
@@ -123,7 +123,7 @@ async def test_success_forgets_the_failures():
     assert [round(b - a, 6) for a, b in pairwise(times)] == [0.005, 0.01, 100, 0.005]
 
 
-async def test_requeue_after_keeps_the_priority_or_takes_another():
+async def test_requeue_after_keeps_or_sets_the_priority():
     calls = []
 
     async def reconcile(request):
@@ -143,7 +143,7 @@ async def test_requeue_after_keeps_the_priority_or_takes_another():
     assert priorities == [7, 7, 7]
 
 
-async def test_a_terminal_error_is_not_tried_again(caplog):
+async def test_terminal_error_is_not_retried(caplog):
     calls = []
 
     async def reconcile(request):
@@ -174,7 +174,7 @@ async def test_the_traceback_is_logged_once_and_starts_in_the_reconciler(caplog)
     assert {record.controller for record in records} == {"loud"}
 
 
-async def test_a_programming_error_counts_as_a_panic_and_may_end_the_controller():
+async def test_programming_error_is_a_panic_and_may_stop_the_controller():
     async def reconcile(request):
         raise TypeError("int + str")
 
@@ -186,7 +186,7 @@ async def test_a_programming_error_counts_as_a_panic_and_may_end_the_controller(
     assert REGISTRY.get_sample_value("controller_runtime_reconcile_panics_total", sample) == 1
 
 
-async def test_a_cancelled_call_inside_is_a_failure_like_others():
+async def test_cancelled_call_inside_a_reconcile_is_a_failure():
     calls = []
 
     async def reconcile(request):
@@ -216,7 +216,7 @@ async def test_only_the_controllers_own_deadline_counts_as_a_timeout():
     assert controller.metrics.outcomes["timeout"] == 1
 
 
-async def test_a_plain_function_runs_in_a_thread_and_keeps_the_context():
+async def test_sync_function_runs_in_a_thread_with_the_context():
     seen = []
 
     def reconcile(request):
@@ -246,7 +246,7 @@ def test_a_key_stays_locked_until_its_thread_has_ended():
     assert most[0] == 1
 
 
-async def test_one_key_is_never_worked_on_twice_at_once():
+async def test_one_key_is_never_processed_concurrently():
     active, overlaps, done = set(), [], []
 
     async def reconcile(request):
@@ -295,7 +295,7 @@ async def test_api_errors_reach_the_reconciler(bench, caplog):
     assert "kubewright" not in Path(last.filename).relative_to(Path(__file__).parents[2]).parts
 
 
-async def test_a_conflict_is_one_line_and_no_alarm(caplog):
+async def test_conflict_is_logged_as_one_line_without_error(caplog):
     caplog.set_level(logging.INFO)
     calls = []
 
@@ -309,7 +309,7 @@ async def test_a_conflict_is_one_line_and_no_alarm(caplog):
     assert {(record.levelname, record.exc_info) for record in about} == {("INFO", None)}
 
 
-async def test_workers_finish_what_they_hold_and_leave_the_rest():
+async def test_workers_finish_current_items_on_stop():
     finished, started = [], []
 
     async def reconcile(request):
@@ -331,7 +331,7 @@ async def test_a_second_start_is_an_error():
         await controller.run(asyncio.Event())
 
 
-async def test_a_source_added_later_starts_at_once():
+async def test_source_added_later_starts_immediately():
     seen = []
 
     async def reconcile(request):
@@ -366,7 +366,7 @@ class Slow:
         self.log.append("stop")
 
 
-async def test_sources_start_side_by_side_and_workers_after_all_of_them():
+async def test_sources_start_concurrently_and_before_workers():
     log = []
 
     async def reconcile(request):
@@ -380,7 +380,7 @@ async def test_sources_start_side_by_side_and_workers_after_all_of_them():
     assert asyncio.get_running_loop().time() < 61
 
 
-async def test_a_source_that_is_never_in_step_is_named():
+async def test_unsynced_source_is_named():
     controller = Controller("late", lambda request: None)
     controller.watch(Slow(10**9, []))
     with pytest.raises(SyncTimeout, match="'late': Slow did not sync within 120 s"):
@@ -399,7 +399,7 @@ async def test_stopping_while_sources_start():
     assert log == ["start", "stop"]
 
 
-async def test_warming_up_fills_the_queue_before_anybody_works(bench):
+async def test_warm_up_fills_the_queue_before_workers_start(bench):
     seen = []
 
     async def reconcile(request: Request) -> None:
@@ -446,7 +446,7 @@ async def test_the_initial_list_and_resyncs_have_low_priority(bench):
     assert priority("new") == 0
 
 
-async def test_a_busy_controller_lets_others_have_the_loop():
+async def test_busy_controller_yields_to_the_loop():
     turns, reconciles = [0], [0]
 
     async def reconcile(request):
@@ -485,7 +485,7 @@ async def test_metrics_exist_from_the_start():
     ("options", "message"),
     [({"workers": 0}, "at least 1"), ({"timeout": 0}, "greater than 0"), ({"name": ""}, "requires a name")],
 )
-def test_options_that_make_no_sense(options, message):
+def test_invalid_options(options, message):
     with pytest.raises(ValueError, match=message):
         Controller(**{"name": "x", "reconcile": lambda request: None, **options})
 
@@ -507,12 +507,12 @@ async def test_a_span_per_reconcile():
 
 
 @pytest.mark.parametrize("after", ["30", None, True])
-def test_a_time_that_is_none_fails_where_it_is_written(after: Any) -> None:
+def test_invalid_delay_fails_in_the_constructor(after: Any) -> None:
     with pytest.raises(TypeError, match="expected seconds or a timedelta"):
         Result(requeue_after=after)
 
 
 @pytest.mark.parametrize("after", [-1, -0.001, timedelta(seconds=-1)])
-def test_a_time_that_is_over_is_no_quiet_end(after: Any) -> None:
+def test_negative_delay_is_an_error(after: Any) -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         Result(requeue_after=after)

@@ -1,4 +1,4 @@
-"""A background task for every object."""
+"""Daemons: a background task per object."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ class Life:
             self.log.append(f"-{shop.metadata.name}{shop.spec.size}")
 
 
-async def test_it_lives_as_long_as_its_object(bench):
+async def test_daemon_runs_while_its_object_exists(bench):
     life = Life()
     await bench.install(bench.Shop)
     await bench.shop("a")
@@ -39,7 +39,7 @@ async def test_it_lives_as_long_as_its_object(bench):
     assert daemons.running == []
 
 
-async def test_another_object_of_the_same_name_gets_another(bench):
+async def test_recreated_object_gets_a_new_daemon(bench):
     life = Life()
     await bench.install(bench.Shop)
     shop = await bench.shop("a", size=1)
@@ -56,7 +56,7 @@ async def test_another_object_of_the_same_name_gets_another(bench):
         assert life.log == ["+a1", "-a1", "+a2"]
 
 
-async def test_a_change_of_identity_starts_it_anew(bench):
+async def test_changed_identity_restarts_the_daemon(bench):
     life = Life()
     await bench.install(bench.Shop)
     shop = await bench.shop("a", size=1)
@@ -73,7 +73,7 @@ async def test_a_change_of_identity_starts_it_anew(bench):
         assert life.log == ["+a1", "-a1", "+a2"]
 
 
-async def test_a_failure_starts_it_again_after_growing_delays_with_the_object_as_it_is(bench, caplog):
+async def test_failed_daemon_restarts_with_backoff_and_current_object(bench, caplog):
     starts = []
 
     async def fragile(shop):
@@ -100,7 +100,7 @@ async def test_a_failure_starts_it_again_after_growing_delays_with_the_object_as
     assert [record.exc_info is not None for record in errors] == [True, False, False]
 
 
-async def test_a_finalizer_keeps_the_object_until_it_has_ended(bench):
+async def test_finalizer_delays_deletion_until_the_daemon_has_stopped(bench):
     log = []
 
     async def slow_to_stop(shop, stopped):
@@ -123,7 +123,7 @@ async def test_a_finalizer_keeps_the_object_until_it_has_ended(bench):
         await bench.client.uncached.get(bench.Shop, "a", namespace="default")
 
 
-async def test_one_that_does_not_listen_is_cancelled(bench):
+async def test_daemon_that_ignores_stop_is_cancelled(bench):
     log = []
 
     async def deaf(shop, stopped):
@@ -169,7 +169,7 @@ async def test_one_daemon_per_object_even_if_it_ignores_cancellation(bench, capl
     assert any("still running 3 s after" in getattr(record, "error", "") for record in caplog.records)
 
 
-def test_plain_functions_have_a_thread_each(bench_with_real_time):
+def test_sync_daemons_have_a_thread_each(bench_with_real_time):
     async def scenario(bench):
         ticks = []
 

@@ -1,4 +1,4 @@
-"""The objects that an owner should have."""
+"""Desired state: apply and delete the objects of an owner."""
 
 import pytest
 
@@ -53,7 +53,7 @@ async def names(bench, kind):
     )
 
 
-async def test_objects_are_made_owned_and_left_alone(bench, shop):
+async def test_objects_are_created_with_owner_and_not_rewritten(bench, shop):
     state = desired_state(bench)
     wanted = [config("one", a="1"), deployment("web")]
     changes = await state.ensure(shop, wanted)
@@ -69,7 +69,7 @@ async def test_objects_are_made_owned_and_left_alone(bench, shop):
     assert len(bench.writes) == writes == 2
 
 
-async def test_what_is_no_longer_wanted_is_deleted_and_nothing_else(bench, shop):
+async def test_only_undesired_objects_are_deleted(bench, shop):
     other = await bench.shop("other")
     state = desired_state(bench)
     await state.ensure(shop, [config("one"), config("two"), deployment("web")])
@@ -86,7 +86,7 @@ async def test_what_is_no_longer_wanted_is_deleted_and_nothing_else(bench, shop)
     assert await bench.client.uncached.get(ConfigMap, "loose", namespace="default")
 
 
-async def test_changes_by_others_are_put_right(bench, shop):
+async def test_changes_of_other_clients_are_reverted(bench, shop):
     state = desired_state(bench)
     wanted = [config("one", a="1"), deployment("web")]
     await state.ensure(shop, wanted)
@@ -104,7 +104,7 @@ async def test_changes_by_others_are_put_right(bench, shop):
     assert (await state.ensure(shop, wanted)).applied == ["ConfigMap default/one"]
 
 
-async def test_status_and_fields_of_others_are_no_reason_to_write(bench, shop):
+async def test_status_and_foreign_fields_cause_no_write(bench, shop):
     state = desired_state(bench)
     wanted = [deployment("web")]
     await state.ensure(shop, wanted)
@@ -143,7 +143,7 @@ async def test_a_restart_writes_once_and_changes_nothing(bench, shop):
     assert len(bench.writes) == 4
 
 
-async def test_nothing_is_deleted_when_something_could_not_be_applied(bench, shop):
+async def test_failed_apply_prevents_deletions(bench, shop):
     state = desired_state(bench)
     await state.ensure(shop, [config("one"), config("two")])
     broken = deployment("web")
@@ -155,7 +155,7 @@ async def test_nothing_is_deleted_when_something_could_not_be_applied(bench, sho
     assert changes.deleted == ["ConfigMap default/one"]
 
 
-async def test_what_another_controls_is_not_taken(bench, shop):
+async def test_objects_of_another_controller_are_not_adopted(bench, shop):
     other = await bench.shop("other")
     state = desired_state(bench)
     await state.ensure(other, [config("shared", a="1")])
@@ -164,7 +164,7 @@ async def test_what_another_controls_is_not_taken(bench, shop):
     assert (await bench.client.uncached.get(ConfigMap, "shared", namespace="default")).data == {"a": "1"}
 
 
-async def test_metadata_alone_is_enough(bench, shop):
+async def test_desired_state_of_kinds_cached_as_metadata(bench, shop):
     state = desired_state(bench, Secret)
     wanted = [Secret(metadata=ObjectMeta(name="token"), string_data={"a": "1"})]
     await state.ensure(shop, wanted)
@@ -194,7 +194,7 @@ async def test_usage_errors(bench, shop):
         DesiredState(bench.client, bench.cache, kinds=[], field_owner="")
 
 
-async def test_two_writes_per_object_and_no_more(bench):
+async def test_two_writes_per_object(bench):
     state = desired_state(bench, ConfigMap)
     Shop, ShopStatus = bench.Shop, bench.ShopStatus
 
@@ -221,7 +221,7 @@ async def test_two_writes_per_object_and_no_more(bench):
     assert sorted(bench.writes) == ["patch configmaps"] * 20 + ["patch shops.example.com/status"] * 20
 
 
-async def test_a_partial_object_will_do(bench, shop):
+async def test_partial_objects_are_applied(bench, shop):
     state = desired_state(bench)
     intent = partial(ConfigMap, metadata=partial(ObjectMeta, name="one"), data={"a": "1"})
     await state.ensure(shop, [intent])

@@ -1,4 +1,4 @@
-"""Finalizers with their cleanups."""
+"""Finalizers and cleanup functions."""
 
 import pytest
 
@@ -14,7 +14,7 @@ async def shop(bench):
     return await bench.shop("a")
 
 
-async def test_it_is_put_on_before_the_reconciler_goes_on(bench, shop):
+async def test_finalizer_is_added_before_the_reconcile(bench, shop):
     finalizers = Finalizers(bench.client, {NAME: lambda obj: None})
     bench.writes.clear()
     assert await finalizers.handle(shop) is None
@@ -24,7 +24,7 @@ async def test_it_is_put_on_before_the_reconciler_goes_on(bench, shop):
     assert bench.writes == ["patch shops.example.com"]
 
 
-async def test_cleanup_runs_and_lets_the_object_go(bench, shop):
+async def test_cleanup_runs_and_removes_the_finalizer(bench, shop):
     cleaned = []
     finalizers = Finalizers(bench.client, {NAME: lambda obj: cleaned.append(obj.metadata.name)})
     await finalizers.handle(shop)
@@ -37,7 +37,7 @@ async def test_cleanup_runs_and_lets_the_object_go(bench, shop):
     assert await finalizers.handle(deleting) == Result()
 
 
-async def test_it_is_never_put_on_an_object_that_is_being_deleted(bench, shop):
+async def test_finalizer_is_not_added_to_a_deleting_object(bench, shop):
     await Finalizers(bench.client, {"example.com/other": lambda obj: None}).handle(shop)
     seen_before = await bench.client.get(bench.Shop, "a", namespace="default")
     await bench.client.delete(shop)
@@ -50,7 +50,7 @@ async def test_it_is_never_put_on_an_object_that_is_being_deleted(bench, shop):
     ]
 
 
-async def test_finalizers_of_others_survive_a_race(bench, shop):
+async def test_concurrent_changes_keep_other_finalizers(bench, shop):
     ours = Finalizers(bench.client, {NAME: lambda obj: None})
     theirs = Finalizers(bench.client, {"example.com/theirs": lambda obj: None})
     stale = await bench.client.get(bench.Shop, "a", namespace="default")
@@ -66,7 +66,7 @@ async def test_finalizers_of_others_survive_a_race(bench, shop):
         await bench.client.uncached.get(bench.Shop, "a", namespace="default")
 
 
-async def test_a_failed_cleanup_keeps_its_finalizer_and_no_other(bench, shop):
+async def test_failed_cleanup_keeps_only_its_finalizer(bench, shop):
     def fails(obj):
         raise OSError("the database does not respond")
 

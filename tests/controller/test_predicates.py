@@ -1,4 +1,4 @@
-"""Which changes matter, and what they ask for."""
+"""Predicates and event handlers."""
 
 import pytest
 from hypothesis import given
@@ -60,13 +60,13 @@ def test_absent_and_empty_are_the_same():
     assert not labels_changed(ObjectChange(KEY, entry(labels={}), entry(2)))
 
 
-def test_resyncs_are_no_change():
+def test_resync_is_not_a_change():
     old = entry(5)
     assert not resource_version_changed(ObjectChange(KEY, old, old))
     assert resource_version_changed(ObjectChange(KEY, old, entry(6)))
 
 
-def test_what_happened():
+def test_event_types():
     changes = [
         ObjectChange(KEY, None, entry()),
         ObjectChange(KEY, entry(), entry(2)),
@@ -128,7 +128,7 @@ def test_owners_in_any_version_and_of_both_sides():
     ]
 
 
-def test_a_mapping_is_asked_once_for_a_resync():
+def test_mapping_is_called_once_for_a_resync():
     asked = []
     handler = enqueue_mapped(lambda entry: entry.revision, lambda revision: asked.append(revision) or ["key"])
     old = entry(1)

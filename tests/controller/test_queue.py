@@ -1,4 +1,4 @@
-"""The work queue: merging, order, locks, time, shutting down, metrics."""
+"""The work queue: deduplication, order, locks, delays, shutdown, metrics."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ def test_a_key_is_queued_once_and_keeps_its_highest_priority():
     assert fake_time(scenario()) == [("b", 0), ("a", 0)]
 
 
-def test_a_change_overtakes_the_initial_list():
+def test_changes_precede_the_initial_list():
     async def scenario():
         queue = WorkQueue()
         for number in range(1000):
@@ -40,7 +40,7 @@ def test_a_change_overtakes_the_initial_list():
     assert fake_time(scenario()) == 999
 
 
-def test_a_key_added_while_locked_comes_after_done():
+def test_key_added_while_processing_is_queued_after_done():
     async def scenario():
         queue = WorkQueue()
         queue.add("a")
@@ -56,7 +56,7 @@ def test_a_key_added_while_locked_comes_after_done():
     assert fake_time(scenario()) == "a"
 
 
-def test_different_keys_are_taken_side_by_side():
+def test_different_keys_are_processed_concurrently():
     async def scenario():
         queue = WorkQueue()
         getters = [asyncio.create_task(queue.get()) for _ in range(3)]
@@ -68,7 +68,7 @@ def test_different_keys_are_taken_side_by_side():
     assert fake_time(scenario()) == ["a", "b", "c"]
 
 
-def test_order_is_that_of_becoming_ready():
+def test_keys_are_ordered_by_ready_time():
     async def scenario():
         queue = WorkQueue()
         queue.add("first", after=5)
@@ -81,7 +81,7 @@ def test_order_is_that_of_becoming_ready():
     assert fake_time(scenario()) == ["second", "third", "first"]
 
 
-def test_a_delay_is_kept_to_the_instant():
+def test_delays_are_exact():
     async def scenario():
         queue = WorkQueue()
         queue.add("a", after=36_000)
@@ -91,7 +91,7 @@ def test_a_delay_is_kept_to_the_instant():
     assert fake_time(scenario()) == 36_000
 
 
-def test_the_earlier_time_wins_and_the_limiter_takes_the_shorter():
+def test_earlier_time_takes_precedence():
     async def scenario():
         queue = WorkQueue()
         loop = asyncio.get_running_loop()
@@ -110,7 +110,7 @@ def test_the_earlier_time_wins_and_the_limiter_takes_the_shorter():
     assert fake_time(scenario()) == {"d": 0.001, "c": 0.005, "b": 1, "a": 60}
 
 
-def test_forget_starts_the_back_off_anew():
+def test_forget_resets_the_backoff():
     async def scenario():
         queue = WorkQueue()
         loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ def test_forget_starts_the_back_off_anew():
     assert fake_time(scenario()) == [0.005, 0.01, 0.02, 0.005, 0.01]
 
 
-def test_shutting_down_wakes_every_worker_and_drops_what_is_queued():
+def test_shut_down_wakes_workers_and_drops_queued_keys():
     async def scenario():
         queue = WorkQueue()
         queue.add("held")
@@ -147,7 +147,7 @@ def test_shutting_down_wakes_every_worker_and_drops_what_is_queued():
     assert fake_time(scenario()) == ([QueueShutDown] * 3, 0, 0)
 
 
-def test_draining_finishes_what_is_ready_and_what_was_added_meanwhile():
+def test_drain_processes_ready_and_added_keys():
     async def scenario():
         queue = WorkQueue()
         worked = []
@@ -174,7 +174,7 @@ def test_draining_finishes_what_is_ready_and_what_was_added_meanwhile():
     assert fake_time(scenario()) == ["a", "b", "c", "d", "a"]
 
 
-def test_a_cancelled_worker_loses_no_key():
+def test_cancelled_worker_loses_no_key():
     async def scenario():
         queue = WorkQueue()
         first, second = (asyncio.create_task(queue.get()) for _ in range(2))
@@ -186,7 +186,7 @@ def test_a_cancelled_worker_loses_no_key():
     assert fake_time(scenario()) == "a"
 
 
-def test_entries_left_behind_do_not_pile_up():
+def test_obsolete_heap_entries_are_removed():
     async def scenario():
         queue = WorkQueue()
         for _ in range(5000):

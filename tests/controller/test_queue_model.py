@@ -1,4 +1,4 @@
-"""The queue against a model, under a loop whose time jumps."""
+"""The work queue compared with a model, on fake time."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""How long a failing key waits."""
+"""Rate limiters."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def test_the_delay_doubles_up_to_a_maximum():
     assert (limiter.failures("a"), limiter.failures("b")) == (0, 1)
 
 
-def test_a_bucket_gives_its_burst_at_once_and_then_its_rate():
+def test_bucket_allows_a_burst_and_then_the_rate():
     now = [0.0]
     limiter = BucketRateLimiter(10.0, 100, clock=lambda: now[0])
     assert [limiter.when(n) for n in range(100)] == [0.0] * 100
@@ -32,7 +32,7 @@ def test_a_bucket_gives_its_burst_at_once_and_then_its_rate():
 
 
 @given(st.lists(st.floats(0, 5), max_size=60))
-def test_a_bucket_never_lets_more_through_than_it_says(pauses):
+def test_bucket_never_exceeds_its_rate(pauses):
     now = 0.0
     limiter = BucketRateLimiter(10.0, 5, clock=lambda: now)
     released = []

@@ -1,4 +1,4 @@
-"""Functions that are called for every object again and again."""
+"""Timers: functions that are called periodically per object."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ def now():
     return asyncio.get_running_loop().time()
 
 
-async def test_each_object_has_its_own_time(bench):
+async def test_each_object_has_its_own_interval(bench):
     calls = []
 
     async def check(shop):
@@ -33,7 +33,7 @@ async def test_each_object_has_its_own_time(bench):
     ]
 
 
-async def test_changes_do_not_call_it_but_deletion_ends_it(bench):
+async def test_changes_do_not_trigger_timers_and_deletion_stops_them(bench):
     calls = []
 
     def check(shop):
@@ -60,7 +60,7 @@ async def test_changes_do_not_call_it_but_deletion_ends_it(bench):
     assert calls == [1, 2, 3]
 
 
-async def test_idle_waits_until_the_object_is_left_alone(bench):
+async def test_idle_delays_until_the_object_is_unchanged(bench):
     calls = []
 
     async def check(shop):
@@ -96,7 +96,7 @@ async def test_sharp_times_do_not_drift(bench, sharp, times):
     assert [time - start for time in calls] == times
 
 
-async def test_a_failure_is_tried_again_soon_and_the_function_may_say_when(bench):
+async def test_failed_timer_is_retried_with_backoff_or_requeue_after(bench):
     calls = []
 
     async def check(shop):
@@ -133,6 +133,6 @@ async def test_only_for_objects_that_pass(bench):
     assert calls == ["big", "small"]
 
 
-async def test_an_interval_is_needed(bench):
+async def test_interval_is_required(bench):
     with pytest.raises(ValueError, match="greater than 0"):
         add_timer(bench, bench.Shop, print, interval=0)

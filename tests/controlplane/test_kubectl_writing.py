@@ -1,4 +1,4 @@
-"""A tour with kubectl: creating, changing and deleting in all its ways."""
+"""kubectl commands that write: create, apply, replace, edit, patch, delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At: a command runs once, when its time has come."""
+"""The `At` example: a command runs once at a given time."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ def phase(wanted):
     return field_is(".status.phase", str(wanted))
 
 
-async def test_it_waits_for_its_time_and_ends_with_its_pod(world):
+async def test_command_runs_at_its_time_and_completes(world):
     async with world.running(make_operator(world.now)):
         when = world.now().replace(microsecond=0) + timedelta(minutes=5)
         await world.client.create(at(world, "later", when))
@@ -30,7 +30,7 @@ async def test_it_waits_for_its_time_and_ends_with_its_pod(world):
         await world.wait_for(At, "later", phase(Phase.DONE))
 
 
-async def test_an_overdue_one_runs_at_once_and_only_once(world):
+async def test_overdue_command_runs_immediately_and_once(world):
     async with world.running(make_operator(world.now)):
         await world.client.create(at(world, "overdue", world.now() - timedelta(days=1)))
         pod = await world.wait_for(Pod, "overdue-pod", exists)
@@ -43,7 +43,7 @@ async def test_an_overdue_one_runs_at_once_and_only_once(world):
         ]
 
 
-async def test_its_pod_goes_with_it(cluster):
+async def test_pod_is_deleted_with_its_owner(cluster):
     async with cluster.running(make_operator(cluster.now)):
         await cluster.client.create(at(cluster, "short", cluster.now()))
         await cluster.wait_for(Pod, "short-pod", exists)

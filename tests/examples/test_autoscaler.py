@@ -1,4 +1,4 @@
-"""The autoscaler: recommendations from metrics, put to work as the mode says."""
+"""The autoscaler example: recommendations and update modes."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def requests_of(deployment):
 provided = condition("RecommendationProvided")
 
 
-async def test_off_only_recommends(world):
+async def test_mode_off(world):
     await world.client.create(web(world))
     async with world.running(make_operator(Metrics())):
         await world.client.create(autoscaler(world, "Off"))
@@ -78,7 +78,7 @@ async def test_off_only_recommends(world):
         await world.wait_for(Deployment, "web", lambda found: requests_of(found) != {})
 
 
-async def test_auto_follows_the_metrics(world):
+async def test_mode_auto(world):
     metrics = Metrics()
     await world.client.create(web(world))
     async with world.running(make_operator(metrics)):
@@ -93,7 +93,7 @@ async def test_auto_follows_the_metrics(world):
 
 
 @pytest.mark.parametrize(("replicas", "changed"), [(0, True), (2, False)])
-async def test_initial_leaves_running_pods_alone(world, replicas, changed):
+async def test_mode_initial(world, replicas, changed):
     made = await world.client.create(web(world))
     await world.client.patch(made, merge_patch({"status": {"replicas": replicas}}), subresource="status")
     async with world.running(make_operator(Metrics())) as manager:
@@ -109,7 +109,7 @@ async def test_initial_leaves_running_pods_alone(world, replicas, changed):
     assert bool(requests_of(await world.client.get(Deployment, "web"))) is changed
 
 
-async def test_a_target_that_is_not_there_yet(world):
+async def test_missing_target(world):
     async with world.running(make_operator(Metrics())):
         await world.client.create(autoscaler(world, "Auto"))
         seen = await world.wait_for(VerticalAutoscaler, "web", condition("RecommendationProvided", "False"))
@@ -118,7 +118,7 @@ async def test_a_target_that_is_not_there_yet(world):
         await world.wait_for(VerticalAutoscaler, "web", provided)
 
 
-def test_recommendations_stay_within_their_bounds():
+def test_recommendations_are_bounded():
     policy = ContainerPolicy(
         container_name="*",
         min_allowed={"cpu": Quantity("500m")},

@@ -90,7 +90,7 @@ async def finish(world, job, how="Complete"):
     await world.client.patch(job, merge_patch({"status": finished(how, world.now())}), subresource="status")
 
 
-async def test_a_due_run_becomes_a_job_with_everything_of_the_template(world):
+async def test_due_run_creates_a_job_from_the_template(world):
     async with world.running(alone(world)):
         made = await world.client.create(cron_job(world, labels={"app": "x"}, annotations={"note": "y"}))
         job = await first_run(world, made)
@@ -119,7 +119,7 @@ async def test_every_minute_has_one_job(world):
         assert set(await jobs_of(world)) == expected
 
 
-async def test_no_job_before_its_time_but_conditions_at_once(world):
+async def test_conditions_are_set_before_the_first_run(world):
     async with world.running(alone(world)):
         far = world.now() + timedelta(days=2)
         await world.client.create(cron_job(world, schedule=f"0 0 {far.day} {far.month} *"))
@@ -131,7 +131,7 @@ async def test_no_job_before_its_time_but_conditions_at_once(world):
         assert await jobs_of(world) == {}
 
 
-async def test_a_hand_made_job_is_the_one_active_reference(world):
+async def test_manually_created_job_is_listed_as_active(world):
     async with world.running(alone(world)):
         far = world.now() + timedelta(days=2)
         made = await world.client.create(cron_job(world, schedule=f"0 0 {far.day} {far.month} *"))
@@ -144,7 +144,7 @@ async def test_a_hand_made_job_is_the_one_active_reference(world):
         ]
 
 
-async def test_jobs_of_others_are_none_of_its_business(world):
+async def test_jobs_of_other_owners_are_ignored(world):
     async with world.running(alone(world)):
         far = world.now() + timedelta(days=2)
         schedule = f"0 0 {far.day} {far.month} *"
@@ -197,7 +197,7 @@ def _gone(job):
     return job is None or job.metadata.deletion_timestamp is not None
 
 
-async def test_a_run_is_not_repeated_after_its_job_has_been_forgotten(world):
+async def test_run_is_not_repeated_after_its_job_was_deleted(world):
     async with world.running(alone(world)):
         made = await world.client.create(cron_job(world, successful_jobs_history_limit=0))
         job = await first_run(world, made)
@@ -210,7 +210,7 @@ async def test_a_run_is_not_repeated_after_its_job_has_been_forgotten(world):
         assert alive == {following}
 
 
-async def test_suspended_means_no_run_until_it_is_not(world):
+async def test_suspended_cron_job_starts_no_jobs(world):
     async with world.running(alone(world)):
         await world.client.create(cron_job(world, suspend=True))
         await world.wait_for(v1.CronJob, "hello", says("Available", "False", "Suspended"))
@@ -223,7 +223,7 @@ async def test_suspended_means_no_run_until_it_is_not(world):
         await world.wait_for(v1.CronJob, "hello", says("Progressing", "True", "JobsActive"))
 
 
-async def test_forbid_waits_for_the_run_before(world):
+async def test_concurrency_policy_forbid(world):
     async with world.running(alone(world)):
         made = await world.client.create(
             cron_job(world, concurrency_policy="Forbid", starting_deadline_seconds=600)
@@ -242,7 +242,7 @@ async def test_forbid_waits_for_the_run_before(world):
         assert len(seen.status.active) == 1
 
 
-async def test_replace_ends_the_run_before(world):
+async def test_concurrency_policy_replace(world):
     async with world.running(alone(world)):
         made = await world.client.create(cron_job(world, concurrency_policy="Replace"))
         first = await first_run(world, made)
@@ -300,7 +300,7 @@ async def test_job_of_another_owner_is_not_changed(world):
         await world.wait_for(v1.CronJob, "hello", says("Progressing", "True", "JobsActive"))
 
 
-async def test_an_object_that_is_gone_is_nothing_to_do(world):
+async def test_deleted_object_is_ignored(world):
     async with world.running(alone(world)):
         await world.client.create(cron_job(world))
         await world.wait_for(v1.CronJob, "hello", lambda obj: obj.status.conditions)
@@ -326,7 +326,7 @@ def minutes(count):
     return timedelta(minutes=count)
 
 
-def test_of_missed_runs_the_latest_is_started():
+def test_latest_missed_run_is_started():
     found = planned(now=NOON + minutes(35))
     assert found.run == NOON + minutes(30)
     assert found.next == NOON + minutes(40)
@@ -343,7 +343,7 @@ def test_more_than_a_hundred_missed_runs_are_an_error():
     assert planned(now=NOON + minutes(1010), starting_deadline_seconds=600).run == NOON + minutes(1010)
 
 
-def test_a_run_past_its_deadline_is_left_out():
+def test_run_past_its_deadline_is_skipped():
     found = planned(now=NOON + minutes(15), starting_deadline_seconds=60)
     assert found.run is None
     assert found.next == NOON + minutes(20)
@@ -351,7 +351,7 @@ def test_a_run_past_its_deadline_is_left_out():
     assert planned(now=NOON + minutes(15), starting_deadline_seconds=301).run == NOON + minutes(10)
 
 
-def test_a_job_is_named_by_its_second():
+def test_job_name_contains_the_scheduled_time():
     made = v1.CronJob(
         metadata=ObjectMeta(name="x", namespace="y"),
         spec=v1.CronJobSpec(schedule="* * * * *", job_template=template()),

@@ -146,7 +146,7 @@ async def live(world, namespace, due, death=None):
         each.cancel()
 
 
-async def test_killed_at_any_write_the_end_is_the_same(world):
+async def test_kill_at_any_write_converges_to_the_same_state(world):
     await world.install(keeping("whole", world))
     due = await prepare(world, "whole")
     created: list[str] = []
@@ -234,7 +234,7 @@ class _Breaking:
             gone.cancel()
 
 
-async def test_a_server_that_was_away_for_minutes_is_caught_up_with(world):
+async def test_resumes_after_an_unreachable_server(world):
     transport = Away(world.server.transport)
     operator = keeping(world.namespace, world)
     async with world.running(operator, Client.from_transport(transport, namespace=world.namespace)):

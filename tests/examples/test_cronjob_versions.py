@@ -1,4 +1,4 @@
-"""CronJob in two versions: each is readable as the other, and nothing is lost on the way."""
+"""CronJob in two versions: lossless conversion."""
 
 import pytest
 from cronjob.conversion import V1_SPELLING, converter, parts_of, text_of
@@ -55,14 +55,14 @@ def statuses(draw):
     statuses(),
     notes,
 )
-def test_nothing_of_v1_is_lost(schedule, settings, status, annotations):
+def test_v1_round_trip(schedule, settings, status, annotations):
     spec = v1.CronJobSpec(schedule=schedule, **settings)
     meta = ObjectMeta(name="x", uid="u", annotations=annotations, labels={"l": "m"})
     assert lost_fields(converter, v1.CronJob(metadata=meta, spec=spec, status=status)) == []
 
 
 @given(st.lists(st.none() | part, min_size=5, max_size=5), settings_of(), statuses(), notes)
-def test_nothing_of_v2_is_lost(parts, settings, status, annotations):
+def test_v2_round_trip(parts, settings, status, annotations):
     names = ("minute", "hour", "day_of_month", "month", "day_of_week")
     schedule = v2.CronSchedule(**dict(zip(names, parts, strict=True)))
     spec = v2.CronJobSpec(schedule=schedule, **settings)
@@ -70,13 +70,13 @@ def test_nothing_of_v2_is_lost(parts, settings, status, annotations):
     assert lost_fields(converter, v2.CronJob(metadata=meta, spec=spec, status=status)) == []
 
 
-def test_the_two_spellings():
+def test_equivalent_schedules():
     assert text_of(v2.CronSchedule(minute="*/1")) == "*/1 * * * *"
     assert parts_of("*/1 * * * *") == v2.CronSchedule(minute="*/1")
     assert parts_of("@hourly") == v2.CronSchedule(minute="0")
 
 
-async def test_each_version_is_read_as_the_other(world):
+async def test_both_versions_are_served(world):
     async with world.running(make_operator(world.now)):
         made = await world.client.create(
             v2.CronJob(
@@ -110,7 +110,7 @@ async def test_each_version_is_read_as_the_other(world):
         assert (await world.client.get(v1.CronJob, "one")).spec.schedule == "5 * * * *"
 
 
-async def test_v2_is_checked_part_by_part(world):
+async def test_v2_fields_are_validated(world):
     async with world.running(make_operator(world.now)):
         with pytest.raises(Invalid, match=r"spec\.schedule"):
             await world.client.create(

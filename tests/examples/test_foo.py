@@ -1,4 +1,4 @@
-"""Foo: its Deployment is made, kept and never taken from others."""
+"""The `Foo` example: its Deployment is created and restored, foreign ones are not adopted."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def foo(world, replicas=2, deployment="web"):
     return Foo(metadata=world.meta("foo"), spec=FooSpec(deployment_name=deployment, replicas=replicas))
 
 
-async def test_its_deployment_is_made_and_comes_back(world):
+async def test_deployment_is_created_and_recreated(world):
     async with world.running(operator):
         made = await world.client.create(foo(world))
         first = await world.wait_for(Deployment, "web", exists)
@@ -26,7 +26,7 @@ async def test_its_deployment_is_made_and_comes_back(world):
         )
 
 
-async def test_its_size_is_restored_and_follows(world):
+async def test_replicas_are_restored_and_updated(world):
     async with world.running(operator):
         await world.client.create(foo(world))
         await world.wait_for(Deployment, "web", exists)
@@ -39,7 +39,7 @@ async def test_its_size_is_restored_and_follows(world):
         await world.wait_for(Foo, "foo", field_is(".status.availableReplicas", 3))
 
 
-async def test_a_deployment_of_others_is_left_alone(world):
+async def test_deployment_of_another_owner_is_not_changed(world):
     foreign = deployment_for(foo(world, 9))
     await world.client.create(foreign)
     async with world.running(operator):

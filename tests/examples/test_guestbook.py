@@ -1,4 +1,4 @@
-"""Guestbook: children kept as described, status, webhooks, schema."""
+"""The guestbook example: children, status, webhooks, schema."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def guestbook(world, name="visitors", size=3, settings="conf", **spec):
     )
 
 
-async def test_children_are_kept_as_described(world):
+async def test_children_match_the_spec(world):
     async with world.running(operator):
         made = await world.client.create(guestbook(world))
         assert made.spec.type == "Name"

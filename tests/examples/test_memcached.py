@@ -1,4 +1,4 @@
-"""Memcached: a Deployment of the right size, conditions, and a finalizer that runs first."""
+"""The memcached example: Deployment, conditions and finalizer."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def memcached(world, **spec):
     return Memcached(metadata=world.meta("cache"), spec=MemcachedSpec(container_port=11211, **spec))
 
 
-async def test_it_runs_restricted_and_says_so(world, monkeypatch):
+async def test_pods_are_restricted_and_status_is_set(world, monkeypatch):
     monkeypatch.setenv("MEMCACHED_IMAGE", "localhost:5000/memcached")
     async with world.running(operator):
         made = await world.client.create(memcached(world))
@@ -32,7 +32,7 @@ async def test_it_runs_restricted_and_says_so(world, monkeypatch):
             await world.client.patch(Memcached, merge_patch({"spec": {"size": -1}}), name="cache")
 
 
-async def test_the_finalizer_has_the_last_word(world):
+async def test_finalizer_runs_before_deletion(world):
     async with world.running(operator):
         await world.client.create(memcached(world))
         await world.wait_for(Memcached, "cache", condition("Available"))
@@ -44,7 +44,7 @@ async def test_the_finalizer_has_the_last_word(world):
         assert (await world.wait_for_event("Deleting")).type == "Warning"
 
 
-async def test_a_deleting_object_gets_no_finalizer(world):
+async def test_finalizer_is_not_added_to_a_deleting_object(world):
     async with world.running(operator):
         made = memcached(world)
         made.metadata.finalizers = ["example.com/other"]
@@ -59,7 +59,7 @@ async def test_a_deleting_object_gets_no_finalizer(world):
         await world.wait_for(Memcached, "cache", is_deleted)
 
 
-async def test_the_deployment_is_made_again(world):
+async def test_deleted_deployment_is_recreated(world):
     async with world.running(operator):
         await world.client.create(memcached(world))
         first = await world.wait_for(Deployment, "cache", exists)

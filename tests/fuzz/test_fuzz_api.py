@@ -1,4 +1,4 @@
-"""Fuzz targets of `kubewright.api`: whatever the text, only the parser's own error comes out.
+"""Fuzz targets of `kubewright.api`: parsers raise only their documented error.
 
 In the suite each target runs briefly. `KUBEWRIGHT_FUZZ_SECONDS=60 pytest tests/fuzz` keeps each going that
 long, with new inputs all the time.

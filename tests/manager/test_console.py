@@ -1,4 +1,4 @@
-"""The live view: what it shows, and that log lines survive it."""
+"""The console view: contents, and log lines beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubewright.manager import Cluster, EventRecorder, Manager
 from kubewright.manager.console import ConsoleView
 
 
-async def test_it_shows_queues_errors_and_the_last_event_of_each_object(
+async def test_view_shows_queues_errors_and_last_events(
     client: Client, running: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:
     screen = io.StringIO()

@@ -56,7 +56,7 @@ async def test_an_event_names_object_reason_and_reporter(client: Client, subject
     assert old["message"] == "it is there"
 
 
-async def test_the_core_api_counts_in_its_own_words(client: Client, subject: ConfigMap) -> None:
+async def test_repetitions_in_the_core_api(client: Client, subject: ConfigMap) -> None:
     made = recorder(client, "v1")
     for _ in range(3):
         made.event(subject, "Warning", "Failed", "no disk")
@@ -69,7 +69,7 @@ async def test_the_core_api_counts_in_its_own_words(client: Client, subject: Con
     assert event["lastTimestamp"] == "2030-01-01T00:02:00Z"
 
 
-async def test_the_same_again_becomes_a_series(client: Client, subject: ConfigMap) -> None:
+async def test_repetitions_become_a_series(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     for _ in range(4):
         made.event(subject, "Normal", "Tick", "again")
@@ -79,7 +79,7 @@ async def test_the_same_again_becomes_a_series(client: Client, subject: ConfigMa
     assert event["series"]["count"] == 4
 
 
-async def test_an_event_that_was_deleted_is_made_again(client: Client, subject: ConfigMap) -> None:
+async def test_deleted_event_is_created_again(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     made.event(subject, "Normal", "Tick", "again")
     await made.flush()
@@ -91,9 +91,7 @@ async def test_an_event_that_was_deleted_is_made_again(client: Client, subject: 
     assert "series" not in event or event["series"] is None
 
 
-async def test_events_that_differ_only_in_their_message_become_one_aggregate(
-    client: Client, subject: ConfigMap
-) -> None:
+async def test_similar_events_are_aggregated(client: Client, subject: ConfigMap) -> None:
     made = recorder(client, "v1")
     for n in range(20):
         made.event(subject, "Normal", "Tick", f"number {n}")
@@ -105,7 +103,7 @@ async def test_events_that_differ_only_in_their_message_become_one_aggregate(
     assert aggregate["message"] == "(combined from similar events): number 19"
 
 
-async def test_after_a_quiet_time_events_stand_alone_again(client: Client, subject: ConfigMap) -> None:
+async def test_aggregation_ends_after_the_interval(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     for n in range(12):
         made.event(subject, "Normal", "Tick", f"number {n}")
@@ -115,9 +113,7 @@ async def test_after_a_quiet_time_events_stand_alone_again(client: Client, subje
     assert "fresh" in [each["note"] for each in await events(client)]
 
 
-async def test_an_object_has_25_events_at_once_and_then_one_in_five_minutes(
-    client: Client, subject: ConfigMap
-) -> None:
+async def test_spam_filter_burst_and_rate(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
 
     async def sent() -> int:
@@ -138,7 +134,7 @@ async def test_an_object_has_25_events_at_once_and_then_one_in_five_minutes(
     assert await sent() == 27
 
 
-async def test_many_events_in_one_moment_have_names_of_their_own(client: Client, subject: ConfigMap) -> None:
+async def test_simultaneous_events_have_unique_names(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     for n in range(9):
         made.event(subject, "Normal", f"Reason{n}", "x")
@@ -146,7 +142,7 @@ async def test_many_events_in_one_moment_have_names_of_their_own(client: Client,
     assert len(await events(client)) == 9
 
 
-async def test_long_messages_are_cut_to_what_the_server_takes(client: Client, subject: ConfigMap) -> None:
+async def test_long_messages_are_truncated(client: Client, subject: ConfigMap) -> None:
     made = recorder(client)
     made.event(subject, "Normal", "Long", "x" * 5000)
     await made.flush()

@@ -1,4 +1,4 @@
-"""The example operator as a whole: its manifests, its webhooks, its permissions."""
+"""The example operator: manifests, webhooks and permissions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def guestbook(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_manifests_hold_definition_roles_and_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifests_contain_crd_roles_and_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(EXAMPLE)
     monkeypatch.syspath_prepend(str(EXAMPLE))
     result = CliRunner().invoke(main, ["manifests", "guestbook", "--output", "-"])

@@ -1,4 +1,4 @@
-"""One leader among replicas, by clocks that need not agree."""
+"""Leader election, also with different clocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def test_the_first_one_leads_and_says_so_in_the_lease(client: Client) -> None:
+async def test_first_candidate_acquires_the_lease(client: Client) -> None:
     mine = elector(client, "one")
     await mine.acquire()
     assert mine.is_leader()
@@ -54,7 +54,7 @@ async def test_a_silent_leader_is_replaced_after_the_lease_duration_and_not_befo
         await first.renew()
 
 
-async def test_a_leader_that_renews_stays(client: Client) -> None:
+async def test_renewing_leader_keeps_the_lease(client: Client) -> None:
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
     keeping = asyncio.create_task(first.renew())
@@ -65,7 +65,7 @@ async def test_a_leader_that_renews_stays(client: Client) -> None:
     keeping.cancel()
 
 
-async def test_a_released_lease_is_taken_at_once(client: Client) -> None:
+async def test_released_lease_is_acquired_immediately(client: Client) -> None:
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
     await first.release()
@@ -76,7 +76,7 @@ async def test_a_released_lease_is_taken_at_once(client: Client) -> None:
     assert now() - began < 1
 
 
-async def test_release_leaves_the_lease_of_another_alone(client: Client) -> None:
+async def test_release_does_not_change_the_lease_of_another_holder(client: Client) -> None:
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
     await second.acquire()
@@ -84,7 +84,7 @@ async def test_release_leaves_the_lease_of_another_alone(client: Client) -> None
     assert (await lease(client)).spec.holder_identity == "two"
 
 
-async def test_without_release_on_stop_the_lease_runs_out(client: Client) -> None:
+async def test_without_release_on_stop_the_lease_expires(client: Client) -> None:
     first = elector(client, "one", release_on_stop=False)
     await first.acquire()
     await first.release()
@@ -92,7 +92,7 @@ async def test_without_release_on_stop_the_lease_runs_out(client: Client) -> Non
 
 
 @pytest.mark.parametrize("skew", [-3600.0, 3600.0])
-async def test_clocks_that_disagree_do_not_make_two_leaders(client: Client, skew: float) -> None:
+async def test_different_clocks_do_not_cause_two_leaders(client: Client, skew: float) -> None:
     """What the lease says about time is not believed, only that it changes."""
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
@@ -106,7 +106,7 @@ async def test_clocks_that_disagree_do_not_make_two_leaders(client: Client, skew
     assert now() - began >= 15
 
 
-async def test_a_clock_that_runs_fast_takes_over_only_as_early_as_it_runs_fast(client: Client) -> None:
+async def test_fast_clock_takes_over_in_proportion_to_its_rate(client: Client) -> None:
     """With the default durations clocks may differ in speed by half before two could lead."""
     loop = asyncio.get_running_loop()
     first = elector(client, "one")
@@ -116,7 +116,7 @@ async def test_a_clock_that_runs_fast_takes_over_only_as_early_as_it_runs_fast(c
     assert not first.is_leader()
 
 
-async def test_there_are_never_two_leaders_whatever_the_network_does(client: Client) -> None:
+async def test_never_two_leaders_under_network_faults(client: Client) -> None:
     """Replicas whose requests fail or hang at times; holders are compared at every moment."""
     import random
 
@@ -152,7 +152,7 @@ async def test_there_are_never_two_leaders_whatever_the_network_does(client: Cli
     assert len(set(terms)) == 3
 
 
-async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_begin(client: Client) -> None:
+async def test_leader_without_server_stops_before_the_lease_expires(client: Client) -> None:
     away = False
 
     async def network(call: APIRequest, proceed: CallNext) -> Any:
@@ -169,7 +169,7 @@ async def test_a_leader_that_cannot_reach_the_server_stops_before_others_may_beg
     await first.release()
 
 
-async def test_a_campaign_that_is_broken_off_after_it_was_won_is_given_back(client: Client) -> None:
+async def test_lease_acquired_by_a_cancelled_candidate_is_released(client: Client) -> None:
     """The response to the request that took the lease never arrives, and the process stops."""
 
     async def network(call: APIRequest, proceed: CallNext) -> Any:
@@ -196,7 +196,7 @@ async def test_invalid_durations_are_rejected(client: Client) -> None:
         elector(client, "one", retry_period=9)
 
 
-async def test_outside_of_a_cluster_a_namespace_must_be_named(client, monkeypatch) -> None:
+async def test_namespace_is_required_outside_of_a_cluster(client, monkeypatch) -> None:
     monkeypatch.delenv("POD_NAMESPACE", raising=False)
     with pytest.raises(ValueError, match=r"set it with --leader-election-namespace .* POD_NAMESPACE"):
         LeaderElector(client, "lock")

@@ -1,4 +1,4 @@
-"""Log lines for machines and for people."""
+"""Log lines as JSON and for the console."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_json_has_one_object_per_line_with_the_fields_of_the_object() -> None:
     }
 
 
-def test_any_line_inside_a_reconcile_says_which() -> None:
+def test_lines_inside_a_reconcile_have_its_fields() -> None:
     stream = lines("json")
     token = current_reconcile.set(ReconcileInfo("guestbook", Request("d", "a"), "7f-1"))
     try:
@@ -65,7 +65,7 @@ def test_any_line_inside_a_reconcile_says_which() -> None:
     assert "controller" not in outside
 
 
-def test_errors_come_with_their_traceback_in_one_line() -> None:
+def test_tracebacks_are_one_field() -> None:
     stream = lines("json")
     try:
         raise ValueError("bad\nluck")

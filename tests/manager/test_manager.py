@@ -1,4 +1,4 @@
-"""What starts when, what stops when, and what a failure does."""
+"""The manager: order of start and stop, and failures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def manager_of(client: Client, **options: Any) -> Manager:
     return Manager(Cluster(client), handle_signals=False, **options)
 
 
-async def test_groups_start_in_order_and_stop_in_the_opposite_one(client, running, eventually) -> None:
+async def test_groups_start_in_order_and_stop_in_reverse_order(client, running, eventually) -> None:
     log: list[str] = []
     manager = manager_of(client, elector=elector(client))
     manager.add(Part(log, "leader"))
@@ -105,7 +105,7 @@ async def test_groups_start_in_order_and_stop_in_the_opposite_one(client, runnin
     assert not manager.ready
 
 
-async def test_work_in_progress_ends_before_caches_and_clients_go(client, running, eventually) -> None:
+async def test_reconciles_finish_before_caches_and_clients_close(client, running, eventually) -> None:
     done: list[str] = []
     manager = Manager(Cluster(client, allow=[ConfigMap]), handle_signals=False)
 
@@ -133,7 +133,7 @@ async def test_runnable_that_does_not_stop_is_cancelled_and_reported(client, run
     assert log[2:] == ["-quick", "!slow"]
 
 
-async def test_a_negative_grace_waits_for_ever(client, running, eventually) -> None:
+async def test_negative_grace_period_waits_without_limit(client, running, eventually) -> None:
     log: list[str] = []
     manager = manager_of(client, graceful_shutdown_timeout=-1)
     manager.add(Part(log, "slow", slow=100_000))
@@ -142,7 +142,7 @@ async def test_a_negative_grace_waits_for_ever(client, running, eventually) -> N
     assert log == ["+slow", "-slow"]
 
 
-async def test_a_part_that_ignores_being_cut_off_does_not_hold_others(client, running, eventually) -> None:
+async def test_runnable_that_ignores_cancellation_does_not_block_others(client, running, eventually) -> None:
     class Stubborn:
         async def run(self, stop: asyncio.Event) -> None:
             while True:
@@ -162,7 +162,7 @@ async def test_a_part_that_ignores_being_cut_off_does_not_hold_others(client, ru
         task.cancel()
 
 
-async def test_a_part_that_fails_stops_everything_with_its_error(client) -> None:
+async def test_failing_runnable_stops_the_manager_with_its_error(client) -> None:
     log: list[str] = []
     manager = manager_of(client)
     manager.add(Part(log, "others", "others"))
@@ -172,7 +172,7 @@ async def test_a_part_that_fails_stops_everything_with_its_error(client) -> None
     assert log == ["+others", "+broken", "-others"]
 
 
-async def test_a_part_that_fails_at_start_keeps_later_groups_from_starting(client) -> None:
+async def test_failed_start_prevents_later_groups(client) -> None:
     class Deaf(Part):
         async def wait_until_started(self) -> None:
             await asyncio.Event().wait()
@@ -186,7 +186,7 @@ async def test_a_part_that_fails_at_start_keeps_later_groups_from_starting(clien
     assert log == ["+http"]
 
 
-async def test_a_part_that_returns_early_changes_nothing(client, running, eventually) -> None:
+async def test_runnable_that_returns_early_is_ignored(client, running, eventually) -> None:
     class Job:
         done = False
 
@@ -202,7 +202,7 @@ async def test_a_part_that_returns_early_changes_nothing(client, running, eventu
         assert not task.done()
 
 
-async def test_what_is_added_later_starts_when_its_turn_has_come(client, running, eventually) -> None:
+async def test_runnables_added_later_start_with_their_group(client, running, eventually) -> None:
     log: list[str] = []
     held = elector(client, "another")
     await held.acquire()
@@ -222,7 +222,7 @@ async def test_what_is_added_later_starts_when_its_turn_has_come(client, running
         await eventually(lambda: "+second" in log)
 
 
-async def test_nothing_can_be_added_while_it_stops(client, running, eventually) -> None:
+async def test_runnables_cannot_be_added_while_stopping(client, running, eventually) -> None:
     manager = manager_of(client)
     errors: list[BaseException] = []
 
@@ -253,7 +253,7 @@ async def test_a_manager_runs_once(client, running, eventually) -> None:
         await manager.run()
 
 
-async def test_stopped_before_election_it_never_leads(client, running, eventually) -> None:
+async def test_stop_before_election_prevents_leadership(client, running, eventually) -> None:
     log: list[str] = []
     held = elector(client, "another")
     await held.acquire()
@@ -268,7 +268,7 @@ async def test_stopped_before_election_it_never_leads(client, running, eventuall
     assert not manager.elected.is_set()
 
 
-async def test_stopped_while_it_is_being_elected_it_does_not_lead(client) -> None:
+async def test_stop_during_election_prevents_leadership(client) -> None:
     stop = asyncio.Event()
     log: list[str] = []
 
@@ -323,7 +323,7 @@ async def test_lost_lease_stops_the_manager_and_blocks_writes(client, eventually
     assert lease.spec.holder_identity == "thief"
 
 
-async def test_further_clusters_follow_and_are_fenced_too(client, eventually) -> None:
+async def test_additional_clusters_are_fenced_too(client, eventually) -> None:
     from kubewright.testing.server import start_test_server
 
     async with start_test_server("in-process", None, controllers=False) as second:
@@ -356,7 +356,7 @@ async def test_a_signal_stops_it(client, eventually) -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-async def test_a_cancelled_manager_stops_its_parts(client, eventually) -> None:
+async def test_cancelled_manager_stops_its_runnables(client, eventually) -> None:
     log: list[str] = []
     manager = manager_of(client)
     manager.add(Part(log, "leader"))

@@ -1,4 +1,4 @@
-"""Metrics: what is in them, and who may read them."""
+"""The metrics server: contents and authorization."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_unreachable_server_denies_access(client: Client) -> None:
     assert verdict == (500, "Authentication failed")
 
 
-async def test_a_running_manager_shows_the_names_that_dashboards_know(
+async def test_metric_names_of_controller_runtime(
     server: TestServer, running: Callable[..., Any], eventually: Callable[..., Any], tmp_path: Path
 ) -> None:
     client = server.client(metrics=ClientMetrics("in-process"))

@@ -1,4 +1,4 @@
-"""The short form: functions in, a running operator out."""
+"""`Operator`: registration, parameters, and the running operator."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def operator() -> Operator:
     return Operator("boxes")
 
 
-async def test_functions_get_what_they_ask_for(operator, client, eventually) -> None:
+async def test_functions_receive_parameters_by_type(operator, client, eventually) -> None:
     seen: dict[str, Any] = {}
 
     @operator.reconcile(Box)
@@ -96,7 +96,7 @@ async def test_functions_get_what_they_ask_for(operator, client, eventually) -> 
     assert seen["extra"] == 3
 
 
-async def test_plain_functions_run_in_threads(operator, client, eventually) -> None:
+async def test_sync_functions_run_in_threads(operator, client, eventually) -> None:
     import threading
 
     threads: list[str] = []
@@ -125,7 +125,7 @@ async def test_plain_functions_run_in_threads(operator, client, eventually) -> N
         (lambda: _wants_unknown, "an annotation cannot be resolved: name 'Missing' is not defined"),
     ],
 )
-def test_what_cannot_be_given_fails_at_registration_with_its_place(operator, make, complaint) -> None:
+def test_unsupported_parameters_fail_at_registration_with_file_and_line(operator, make, complaint) -> None:
     with pytest.raises(InjectionError, match=complaint) as caught:
         operator.reconcile(Box)(make())
     assert "test_operator.py:" in str(caught.value)
@@ -195,7 +195,7 @@ def test_other_usage_errors_fail_at_registration(operator) -> None:
         (lambda o: Operator("a", namespace="b"), "Operator: unknown argument 'namespace'; write namespaces="),
     ],
 )
-def test_wrong_options_fail_where_they_are_written(operator, register, complaint) -> None:
+def test_invalid_options_fail_at_the_decorator(operator, register, complaint) -> None:
     with pytest.raises(TypeError, match=complaint):
         register(operator)
 
@@ -204,7 +204,7 @@ def _maps_with_number(pod: Pod, number: int) -> list[Request]:
     return []
 
 
-async def test_a_mapping_asks_an_index_through_the_client(operator, client, eventually) -> None:
+async def test_mapping_uses_an_index_through_the_client(operator, client, eventually) -> None:
     seen: list[str] = []
     kinds: set[str] = set()
 
@@ -236,7 +236,7 @@ async def test_a_mapping_asks_an_index_through_the_client(operator, client, even
     assert kinds == {"PartialObjectMetadata"}
 
 
-async def test_a_mapping_sees_whole_config_maps_that_are_kept(operator, client, eventually) -> None:
+async def test_mapping_receives_full_config_maps(operator, client, eventually) -> None:
     seen: list[Request] = []
     operator.settings.allow = (ConfigMap,)
 
@@ -255,7 +255,7 @@ async def test_a_mapping_sees_whole_config_maps_that_are_kept(operator, client, 
         await eventually(lambda: seen == [Request("default", "a")])
 
 
-async def test_a_failure_is_shown_from_the_users_function_on(operator, client, eventually, caplog) -> None:
+async def test_traceback_starts_in_the_users_function(operator, client, eventually, caplog) -> None:
     @operator.reconcile(Box)
     async def reconcile(thing: Box) -> Any:
         if thing.metadata.name == "a":
@@ -310,7 +310,7 @@ async def test_the_finalizer_is_stored_before_the_first_reconcile_and_cleans_up(
         assert log.count("clean") == 1
 
 
-async def test_a_kind_may_be_cleaned_up_after_without_being_reconciled(operator, client, eventually) -> None:
+async def test_finalizer_without_reconciler(operator, client, eventually) -> None:
     log: list[str] = []
 
     @operator.finalize(Box)
@@ -350,7 +350,7 @@ async def test_timers_and_daemons(operator, client, eventually) -> None:
     assert ended == ["the object was deleted"]
 
 
-async def test_a_timer_keeps_its_time(operator, client, eventually) -> None:
+async def test_timer_interval(operator, client, eventually) -> None:
     times: list[float] = []
 
     @operator.timer(Box, interval=60)
@@ -364,7 +364,7 @@ async def test_a_timer_keeps_its_time(operator, client, eventually) -> None:
     assert all(60 <= gap < 62 for gap in gaps)
 
 
-async def test_memory_ends_with_the_object(operator, client, eventually) -> None:
+async def test_memory_is_removed_with_the_object(operator, client, eventually) -> None:
     seen: list[tuple[str | None, int]] = []
 
     @operator.reconcile(Box)
@@ -385,7 +385,7 @@ async def test_memory_ends_with_the_object(operator, client, eventually) -> None
     assert next(n for uid, n in seen if uid == second.metadata.uid) == 1
 
 
-async def test_startup_and_cleanup_stand_around_everything(operator, client, eventually) -> None:
+async def test_startup_and_cleanup_order(operator, client, eventually) -> None:
     log: list[str] = []
 
     @operator.on_startup
@@ -432,7 +432,7 @@ async def test_lists_use_indexes(operator, client, eventually) -> None:
         await eventually(lambda: sorted(found) == ["a", "c"])
 
 
-async def test_two_replicas_take_turns(client, eventually) -> None:
+async def test_leadership_changes_between_replicas(client, eventually) -> None:
     await install_definitions(client, [Box])
     log: list[str] = []
 
@@ -461,7 +461,7 @@ async def test_two_replicas_take_turns(client, eventually) -> None:
         await eventually(lambda: log == ["three"])
 
 
-def test_permissions_and_webhooks_follow_from_what_is_declared(operator) -> None:
+def test_permissions_and_webhooks_are_derived_from_declarations(operator) -> None:
     @operator.reconcile(Box, owns=(ConfigMap,), watches=[(Pod, lambda pod: ())])
     async def reconcile(thing: Box) -> None: ...
 
@@ -495,7 +495,7 @@ class Bare(CustomResource[BoxSpec, None]):
     """Something without a status."""
 
 
-async def test_a_kind_without_a_status_says_so(operator, client, eventually, caplog) -> None:
+async def test_status_update_of_a_kind_without_status(operator, client, eventually, caplog) -> None:
     @operator.reconcile(Bare)
     async def reconcile(thing: Bare, ctx: Context[Bare]) -> None:
         await ctx.update_status()
@@ -514,7 +514,7 @@ async def test_a_kind_without_a_status_says_so(operator, client, eventually, cap
         )
 
 
-def test_settings_bring_their_own_permissions(operator) -> None:
+def test_settings_add_permissions(operator) -> None:
     operator.default(Box)(lambda thing: None)
     operator.settings.leader_election = True
     operator.settings.metrics_port = 8443
@@ -530,7 +530,7 @@ def test_settings_bring_their_own_permissions(operator) -> None:
     assert {rule.namespace for rule in rules if "leases" in rule.resources} == {"system"}
 
 
-async def test_an_operator_does_no_more_than_it_declares(operator, client, eventually) -> None:
+async def test_operator_requests_match_declared_permissions(operator, client, eventually) -> None:
     done: list[str] = []
 
     @operator.reconcile(Box, owns=(ConfigMap,))
@@ -556,7 +556,7 @@ async def test_an_operator_does_no_more_than_it_declares(operator, client, event
     recorder.check(unused=False)
 
 
-def test_webhooks_are_served_here_in_development_and_everywhere_in_a_cluster(operator, client) -> None:
+def test_webhook_address_in_development_and_in_a_cluster(operator, client) -> None:
     from kubewright.manager.operator_webhooks import build_webhook_server
 
     operator.default(Box)(lambda thing: None)

@@ -1,4 +1,4 @@
-"""Plain functions of an operator that run for long, in real time."""
+"""Long-running synchronous functions of an operator, in real time."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ async def test_a_paused_leader_writes_nothing_after_it_was_replaced(tls: tuple[T
             assert {who for _, who in later} == {"second"}
 
 
-async def test_a_short_pause_costs_nothing(tls: tuple[TestServer, Path]) -> None:
+async def test_short_pause_keeps_leadership(tls: tuple[TestServer, Path]) -> None:
     server, kubeconfig = tls
     async with followed(server.client()) as history, writer(kubeconfig, "first") as first:
         await history.until("wrote", "first", first)
@@ -124,7 +124,7 @@ async def test_a_short_pause_costs_nothing(tls: tuple[TestServer, Path]) -> None
         assert first.poll() is None
 
 
-async def test_a_killed_leader_is_replaced_and_a_stopped_one_at_once(tls: tuple[TestServer, Path]) -> None:
+async def test_killed_leader_is_replaced_and_stopped_leader_immediately(tls: tuple[TestServer, Path]) -> None:
     server, kubeconfig = tls
     async with followed(server.client()) as history, writer(kubeconfig, "first") as first:
         await history.until("wrote", "first", first)

@@ -1,4 +1,4 @@
-"""Plain functions block on their context and client; async ones must await them."""
+"""Synchronous functions use a blocking context and client; async functions must await their calls."""
 
 from __future__ import annotations
 

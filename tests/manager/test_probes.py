@@ -1,4 +1,4 @@
-"""Health and readiness, asked as the kubelet does."""
+"""Health and readiness probes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_named_checks(running: Callable[..., Any], caplog: pytest.LogCaptu
         assert (await get(f"{url}/elsewhere"))[0] == 404
 
 
-async def test_a_port_in_use_is_one_clear_error(running: Callable[..., Any]) -> None:
+async def test_port_in_use_is_one_error(running: Callable[..., Any]) -> None:
     import asyncio
 
     first = probe_server(Probes(), host="127.0.0.1", port=0)

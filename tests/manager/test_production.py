@@ -1,4 +1,4 @@
-"""An operator with the permissions that its manifests give it, and no others."""
+"""An operator with exactly the permissions of its manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kubewright run` as people start it: in another process, against a control plane over TLS."""
+"""`kubewright run` in another process, against a control plane over TLS."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def command(
         await process.communicate()
 
 
-async def test_it_installs_runs_and_ends_on_sigterm(project: Path, kubeconfig: Path) -> None:
+async def test_command_installs_runs_and_stops_on_sigterm(project: Path, kubeconfig: Path) -> None:
     async with command(
         project, "shop", "--development", kubeconfig=kubeconfig, KUBEWRIGHT_GRACEFUL_SHUTDOWN_TIMEOUT="7.5"
     ) as running:
@@ -120,7 +120,7 @@ async def test_it_installs_runs_and_ends_on_sigterm(project: Path, kubeconfig: P
         assert await asyncio.wait_for(running.process.wait(), 30) == 0
 
 
-async def test_a_signal_while_it_starts_ends_it_too(project: Path, kubeconfig: Path) -> None:
+async def test_signal_during_start_stops_the_command(project: Path, kubeconfig: Path) -> None:
     program = (project / "shop.py").read_text()
     slow = "print('beginning', flush=True)\n    await __import__('asyncio').sleep(1000)\n    wanted ="
     (project / "shop.py").write_text(program.replace("wanted =", slow, 1))
@@ -130,7 +130,7 @@ async def test_a_signal_while_it_starts_ends_it_too(project: Path, kubeconfig: P
         assert await asyncio.wait_for(running.process.wait(), 30) == 0
 
 
-async def test_a_change_of_the_program_starts_it_again(project: Path, kubeconfig: Path) -> None:
+async def test_changed_source_restarts_the_operator(project: Path, kubeconfig: Path) -> None:
     async with command(
         project, "shop:operator", "--reload", "--development", kubeconfig=kubeconfig
     ) as running:
@@ -171,7 +171,7 @@ async def test_usage_errors_are_one_line(project: Path, arguments: tuple[str, ..
     assert "Traceback" not in text
 
 
-async def test_a_webhook_port_in_use_ends_it_at_once(project: Path, kubeconfig: Path) -> None:
+async def test_webhook_port_in_use_is_an_error(project: Path, kubeconfig: Path) -> None:
     with (project / "shop.py").open("a") as program:
         program.write("\noperator.default(Shop)(lambda shop: None)\n")
     with socket.socket() as taken:
@@ -199,10 +199,10 @@ async def test_a_webhook_port_in_use_ends_it_at_once(project: Path, kubeconfig: 
         ("https://localhost.example.com", False),
     ],
 )
-def test_development_begins_by_itself_on_this_machine_only(server: str, local: bool) -> None:
+def test_development_mode_is_the_default_only_for_local_servers(server: str, local: bool) -> None:
     assert is_local(server) is local
 
 
-async def test_a_wrong_variable_is_named(project: Path) -> None:
+async def test_invalid_variable_is_named(project: Path) -> None:
     async with command(project, "shop", KUBEWRIGHT_PROBE_PORT="many") as running:
         assert "KUBEWRIGHT_PROBE_PORT='many': expected an integer" in await running.rest()

@@ -1,4 +1,4 @@
-"""Settings from variables."""
+"""Settings from environment variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from kubewright.manager import Settings
 
 
-def test_variables_change_what_they_name() -> None:
+def test_variables_set_options() -> None:
     settings = Settings.from_environment(
         {
             "KUBEWRIGHT_LEADER_ELECTION": "true",
@@ -26,7 +26,7 @@ def test_variables_change_what_they_name() -> None:
     assert settings.metrics_port is None
 
 
-def test_what_is_set_in_the_program_stays_unless_named() -> None:
+def test_options_set_in_code_are_kept_without_variable() -> None:
     settings = Settings(graceful_shutdown_timeout=3, metrics_port=9)
     settings.update_from_environment({"KUBEWRIGHT_METRICS_PORT": "8443"})
     assert (settings.graceful_shutdown_timeout, settings.metrics_port) == (3, 8443)
@@ -41,6 +41,6 @@ def test_what_is_set_in_the_program_stays_unless_named() -> None:
         ("KINDS", "pods", "cannot be set from the environment; set Settings.kinds"),
     ],
 )
-def test_wrong_values_say_what_to_write(name: str, value: str, complaint: str) -> None:
+def test_invalid_values_are_reported_with_expected_form(name: str, value: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Settings.from_environment({f"KUBEWRIGHT_{name}": value})

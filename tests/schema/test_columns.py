@@ -54,7 +54,7 @@ def test_definitions_describe_the_columns() -> None:
     assert definitions[4]["priority"] == 1
 
 
-def test_without_columns_there_is_the_age() -> None:
+def test_default_column_is_the_age() -> None:
     columns = PrinterColumns(None)
     assert [definition["name"] for definition in columns.definitions] == ["Name", "Age"]
     obj = {"metadata": {"name": "a", "creationTimestamp": "2024-01-01T23:55:00Z"}}
@@ -137,7 +137,7 @@ def test_scale_numbers_are_checked() -> None:
     )
 
 
-def test_values_print_as_go_prints_them() -> None:
+def test_values_are_printed_as_in_go() -> None:
     assert [format_float(value) for value in (1.0, 1.5, 1e21, 1e-5, 1e5, -0.0, 123456789.25)] == [
         "1", "1.5", "1e+21", "1e-05", "100000", "-0", "1.2345678925e+08",
     ]  # fmt: skip

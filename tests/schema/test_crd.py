@@ -283,7 +283,7 @@ def test_stored_versions_stay() -> None:
     )
 
 
-def test_versions_with_schemas_of_their_own_are_reported_in_their_place() -> None:
+def test_errors_of_schemas_per_version() -> None:
     made = crd(OBJECT)
     second = {
         "name": "v2",

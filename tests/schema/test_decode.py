@@ -141,7 +141,7 @@ EMBEDDED = {
 }
 
 
-def test_embedded_resources_have_metadata_of_their_own() -> None:
+def test_metadata_of_embedded_resources() -> None:
     schema = version(tpl=EMBEDDED)
     body = obj(tpl={"metadata": {"name": "x", "odd": 1, "labels": {"bad key": "v"}}, "free": True})
     assert schema.decode(body) == ["spec.tpl.metadata.odd"]

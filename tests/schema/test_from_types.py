@@ -199,7 +199,7 @@ class Holder(Struct):
     held: Annotated[Based, EmbeddedResource] | None = None
 
 
-def test_a_kind_inside_another_has_no_defaults_of_its_own() -> None:
+def test_embedded_kind_has_no_defaults() -> None:
     held = schema_of(Holder)["properties"]["held"]
     assert held["x-kubernetes-embedded-resource"] is True
     assert held["properties"]["metadata"] == {"type": "object"}
@@ -236,7 +236,7 @@ class Ruling(Struct):
     ruled: Annotated[Ruled, Cel("true")]
 
 
-def test_rules_of_the_field_come_first_then_those_of_bases_then_those_of_the_class() -> None:
+def test_order_of_rules_of_fields_bases_and_class() -> None:
     rules = schema_of(Ruling)["properties"]["ruled"]["x-kubernetes-validations"]
     assert [rule["rule"] for rule in rules] == ["true", "self.a > 0", "self.b > 0"]
 

@@ -183,7 +183,7 @@ def test_a_value_of_the_schema_is_a_value_of_the_type(data: st.DataObject) -> No
 
 @relaxed
 @given(types)
-def test_a_default_is_what_leaving_a_field_out_means(made: Made) -> None:
+def test_default_equals_the_omitted_field(made: Made) -> None:
     node = Node(schema_of(made.type))
     info = msgspec.structs.fields(made.type)
     for field, (name, child) in zip(info, node.properties.items(), strict=True):

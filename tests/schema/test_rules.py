@@ -118,7 +118,7 @@ def test_unchanged_values_only_warn() -> None:
     assert errors(schema, {"a": "newer"}, {"a": "old"}) != []
 
 
-def test_the_root_sees_its_name_and_type() -> None:
+def test_name_and_type_are_visible_at_the_root() -> None:
     rules = [
         {"rule": "self.metadata.name.size() < 4 && self.kind == 'K' && !has(self.metadata.generateName)"}
     ]
@@ -129,7 +129,7 @@ def test_the_root_sees_its_name_and_type() -> None:
     ]
 
 
-def test_formats_become_times_and_names_are_escaped() -> None:
+def test_formats_are_converted_and_names_escaped() -> None:
     properties = {
         "at": {**STRING, "format": "date-time"},
         "for": {**STRING, "format": "duration"},
@@ -146,7 +146,7 @@ def test_formats_become_times_and_names_are_escaped() -> None:
     assert len(errors(schema, {"at": "1999-01-01T00:00:00Z", "for": "2h", "a-b": "y", "in": 1})) == 3
 
 
-def test_nulls_are_passed_over() -> None:
+def test_nulls_are_skipped() -> None:
     schema = version({"a": {**STRING, "nullable": True, "x-kubernetes-validations": [{"rule": "false"}]}})
     assert errors(schema, {"a": None}) == []
 

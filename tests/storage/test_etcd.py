@@ -1,4 +1,4 @@
-"""What only the store in etcd has to keep: restarts of etcd, several servers, users, TLS, leases."""
+"""etcd storage: restarts, several servers, authentication, TLS, leases."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def take(watch: StorageWatch, count: int) -> list[StorageEvent]:
     return events
 
 
-async def test_servers_on_one_etcd_see_each_other(etcd_server: Any) -> None:
+async def test_servers_on_one_etcd_share_state(etcd_server: Any) -> None:
     url = f"etcd://{etcd_server.address}/shared"
     async with open_storage(url) as one, open_storage(url) as two, open_storage(url + "-not") as other:
         watch = two.watch("/", await two.revision())
@@ -69,7 +69,7 @@ async def test_servers_on_one_etcd_see_each_other(etcd_server: Any) -> None:
         assert sum(isinstance(outcome, int) for outcome in outcomes) == 1
 
 
-async def test_a_watch_resumes_when_etcd_comes_back(own_etcd: Any) -> None:
+async def test_watch_resumes_after_etcd_restarts(own_etcd: Any) -> None:
     url = f"etcd://{own_etcd.address}/p?timeout=2&compact_every=0"
     async with open_storage(url) as store:
         start = await store.revision()
@@ -87,7 +87,7 @@ async def test_a_watch_resumes_when_etcd_comes_back(own_etcd: Any) -> None:
         assert await store.get("/0") is not None
 
 
-async def test_the_next_member_takes_over(etcd_server: Any) -> None:
+async def test_failover_to_the_next_member(etcd_server: Any) -> None:
     dead = _conftest().free_port()
     async with open_storage(f"etcd://127.0.0.1:{dead},{etcd_server.address}/failover") as store:
         revision = await store.create("/k", b"1")
@@ -101,7 +101,7 @@ async def test_unreachable_etcd(tmp_path: Path) -> None:
         await open_storage(f"etcd://127.0.0.1:{port}/p?timeout=0.5").open()
 
 
-async def test_keys_written_close_together_share_a_lease(etcd_server: Any) -> None:
+async def test_keys_with_similar_expiry_share_a_lease(etcd_server: Any) -> None:
     async with open_storage(f"etcd://{etcd_server.address}/ttl?compact_every=0") as store:
         assert isinstance(store, EtcdStorage)
         watch = store.watch("/", await store.revision())
@@ -142,7 +142,9 @@ async def test_one_of_several_servers_compacts(etcd_server: Any) -> None:
         assert [item.value for item in (await two.list("")).items] == [b"1"]
 
 
-async def test_users_have_to_log_in(own_etcd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_password_authentication(
+    own_etcd: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     control = own_etcd.binary.with_name("etcdctl")
 
     def etcdctl(*words: str) -> None:

@@ -1,4 +1,4 @@
-"""The laws of a store. Every implementation passes this file unchanged."""
+"""The storage contract, tested for every implementation."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_concurrent_histories(new_url: NewURL) -> None:
     explore()
 
 
-async def test_lost_races_show_what_is_there(new_url: NewURL) -> None:
+async def test_conflicts_return_the_current_value(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         first = await store.create("/k", b"1")
         with pytest.raises(KeyExists) as exists:
@@ -237,7 +237,7 @@ async def test_lost_races_show_what_is_there(new_url: NewURL) -> None:
         assert await store.get("/k") is None
 
 
-async def test_of_many_writers_exactly_one_wins(new_url: NewURL) -> None:
+async def test_exactly_one_of_many_writers_succeeds(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         for _ in range(5):
             outcomes = await asyncio.gather(
@@ -265,7 +265,7 @@ async def test_future_revisions_are_rejected(new_url: NewURL) -> None:
             await store.compact(revision + 1000)
 
 
-async def test_watch_from_now_sees_only_what_follows(new_url: NewURL) -> None:
+async def test_watch_from_the_current_revision_returns_later_events(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         await store.create("/k", b"1")
         watch = store.watch("/", 0)
@@ -274,7 +274,7 @@ async def test_watch_from_now_sees_only_what_follows(new_url: NewURL) -> None:
         assert await collect(watch, revision) == [StorageEvent("put", "/l", b"2", None, revision, revision)]
 
 
-async def test_closing_the_store_ends_its_watches(new_url: NewURL) -> None:
+async def test_close_ends_watches(new_url: NewURL) -> None:
     store = open_storage(new_url())
     await store.open()
     watch = store.watch("/", 0)
@@ -286,7 +286,7 @@ async def test_closing_the_store_ends_its_watches(new_url: NewURL) -> None:
         await reader
 
 
-async def test_a_cancelled_reader_loses_nothing(new_url: NewURL) -> None:
+async def test_cancelled_reader_loses_no_event(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         start = await store.revision()
         watch = store.watch("/", start)
@@ -298,7 +298,7 @@ async def test_a_cancelled_reader_loses_nothing(new_url: NewURL) -> None:
         assert [event.revision for event in await collect(watch, revision)] == [revision]
 
 
-async def test_large_ranges_come_in_order(new_url: NewURL) -> None:
+async def test_large_ranges_are_ordered(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         keys = [f"/n/{n * 7919 % 3001:05}" for n in range(3001)]
         for at in range(0, len(keys), 500):
@@ -318,7 +318,7 @@ async def test_values_are_opaque(new_url: NewURL) -> None:
             assert found.value == value
 
 
-async def test_what_is_on_a_disk_has_a_size(new_url: Callable[[], str]) -> None:
+async def test_durable_storage_has_a_size(new_url: Callable[[], str]) -> None:
     url = new_url()
     async with open_storage(url) as store:
         await store.create("/a", b"x" * 1000)
@@ -327,7 +327,7 @@ async def test_what_is_on_a_disk_has_a_size(new_url: Callable[[], str]) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/a/key", "/a/"], ids=["key", "collection"])
-async def test_a_watch_from_the_revision_of_a_list_has_no_gap(new_url: NewURL, prefix: str) -> None:
+async def test_watch_from_the_revision_of_a_list_misses_no_event(new_url: NewURL, prefix: str) -> None:
     """State and start of a stream come from one read, while others write."""
     async with open_storage(new_url()) as store:
         revision = await store.create("/a/key", b"0")
@@ -359,7 +359,7 @@ async def test_a_watch_from_the_revision_of_a_list_has_no_gap(new_url: NewURL, p
             await writing
 
 
-async def test_pending_events_are_known(new_url: NewURL) -> None:
+async def test_pending_events_are_counted(new_url: NewURL) -> None:
     async with open_storage(new_url()) as store:
         watch = store.watch("/a/", await store.revision())
         revision = await store.create("/a/1", b"")

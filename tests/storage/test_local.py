@@ -1,4 +1,4 @@
-"""Expiry and history of the stores that live in this process."""
+"""Expiry and history of memory and SQLite storage."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_history_rules() -> None:
     assert grown(History(min_events=40, max_bytes=2000)).compaction_due(0.0) == 80, "bytes are bounded always"
 
 
-async def test_a_slow_reader_goes_on_from_the_log(local: Callable[..., LocalStorage]) -> None:
+async def test_slow_watcher_reads_from_the_log(local: Callable[..., LocalStorage]) -> None:
     count = QUEUE_LIMIT + 100
     async with local() as store:
         watch = store.watch("/k/", 0)
@@ -143,7 +143,7 @@ async def test_a_slow_reader_goes_on_from_the_log(local: Callable[..., LocalStor
         assert seen == list(range(1, count + 1))
 
 
-async def test_a_reader_that_is_far_too_slow_receives_compacted(local: Callable[..., LocalStorage]) -> None:
+async def test_too_slow_watcher_receives_compacted(local: Callable[..., LocalStorage]) -> None:
     count = QUEUE_LIMIT + 100
     async with local() as store:
         watch = store.watch("/k/", 0)

@@ -1,4 +1,4 @@
-"""SortedKeys against a sorted list."""
+"""`SortedKeys` compared with a sorted list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ keys = st.text(alphabet="/ab\uffff\U0010ffff", max_size=5)
     high=st.none() | keys,
     limit=st.none() | st.integers(0, 30),
 )
-def test_like_a_sorted_list(
+def test_behaves_like_a_sorted_list(
     start: set[str], toggles: list[str], low: str, high: str | None, limit: int | None
 ) -> None:
     previous, sorted_keys.CHUNK = sorted_keys.CHUNK, 4

@@ -1,4 +1,4 @@
-"""The SQLite store: crashes, locks, formats, faults of the disk."""
+"""SQLite storage: crashes, locks, formats, disk faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubewright.storage.rows import write_facts
 HERE = Path(__file__).parent
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_state_is_restored_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with SQLiteStorage(path) as store:
         first = await store.create("/a", b"1")
@@ -64,7 +64,7 @@ async def test_compaction_leaves_only_current_rows(tmp_path: Path) -> None:
         assert len(await anext(aiter(store.watch("/", revision - 10)))) == 10
 
 
-async def test_rows_left_by_an_interrupted_compaction_go_at_the_next_start(tmp_path: Path) -> None:
+async def test_interrupted_compaction_is_completed_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with SQLiteStorage(path) as store:
         revision = await store.create("/a", b"0")
@@ -113,7 +113,7 @@ async def test_a_cancelled_writer_does_not_break_the_order(tmp_path: Path) -> No
         assert await store.create("/b", b"4") == 2
 
 
-async def test_closing_waits_for_writes_under_way(tmp_path: Path) -> None:
+async def test_close_waits_for_pending_writes(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     store = SQLiteStorage(path)
     await store.open()
@@ -127,7 +127,7 @@ async def test_closing_waits_for_writes_under_way(tmp_path: Path) -> None:
         assert await again.revision() == 50
 
 
-async def test_a_second_server_fails_and_names_the_process_that_has_the_file(tmp_path: Path) -> None:
+async def test_second_server_fails_and_names_the_process(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     async with SQLiteStorage(path) as store:
         await store.create("/a", b"1")
@@ -233,11 +233,11 @@ async def check_acknowledged(path: Path, last: dict[str, tuple[str, int]], highe
             assert key not in state or state[key].value == key.encode() * 50
 
 
-def test_no_acknowledged_write_is_lost_to_kill(tmp_path: Path) -> None:
+def test_no_acknowledged_write_is_lost_after_sigkill(tmp_path: Path) -> None:
     kill_and_check(tmp_path / "state.db", KILLS, seed=KILLS)
 
 
-async def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
+async def test_files_are_readable_by_the_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     old = os.umask(0o000)
     try:

@@ -1,4 +1,4 @@
-"""Stores by URL."""
+"""Storage URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kubewright.storage import EtcdStorage, MemoryStorage, SQLiteStorage, StorageError, open_storage
 
 
-def test_each_scheme_gives_its_store() -> None:
+def test_storage_of_each_scheme() -> None:
     assert isinstance(open_storage("memory:"), MemoryStorage)
     for url in ("sqlite:/tmp/x/state.db", "sqlite:///tmp/x/state.db"):
         store = open_storage(url)
@@ -44,7 +44,7 @@ def test_each_scheme_gives_its_store() -> None:
         ("etcd://h:1?user=u", "needs password_file=FILE or password_env=NAME"),
     ],
 )
-def test_bad_urls_are_explained(url: str, message: str) -> None:
+def test_invalid_urls(url: str, message: str) -> None:
     with pytest.raises(StorageError) as caught:
         open_storage(url)
     assert message in str(caught.value)
@@ -53,7 +53,7 @@ def test_bad_urls_are_explained(url: str, message: str) -> None:
 @pytest.mark.parametrize(
     "url", ["etcd://u:hunter2@h:1", "etcd://h:1?password=hunter2", "etcds://u:hunter2@h"]
 )
-def test_a_password_is_neither_taken_nor_repeated(url: str) -> None:
+def test_passwords_in_urls_are_rejected_and_not_printed(url: str) -> None:
     with pytest.raises(StorageError) as caught:
         open_storage(url)
     assert "hunter2" not in str(caught.value)

@@ -84,7 +84,7 @@ async def client() -> AsyncIterator[Client]:
         yield server.client()
 
 
-async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> None:
+async def test_operator_runs_until_the_end_of_the_block(client: Client) -> None:
     calls: list[str] = []
     operator = make_operator(calls)
 
@@ -108,7 +108,7 @@ async def test_it_runs_as_a_whole_and_ends_with_the_block(client: Client) -> Non
         assert calls == ["begun", "ended", "begun"]
 
 
-async def test_what_ends_it_early_is_raised(client: Client) -> None:
+async def test_early_failure_is_raised(client: Client) -> None:
     operator = make_operator([])
     with pytest.raises(OSError, match="probes server cannot listen"):
         async with (
@@ -128,13 +128,13 @@ async def test_what_ends_it_early_is_raised(client: Client) -> None:
     assert not failing.settings.development
 
 
-async def test_an_error_in_the_block_is_the_one_that_is_seen(client: Client) -> None:
+async def test_error_in_the_block_is_raised(client: Client) -> None:
     with pytest.raises(ZeroDivisionError):
         async with run_operator(make_operator([]), client):
             raise ZeroDivisionError
 
 
-def test_an_hour_passes_at_once() -> None:
+def test_hour_of_fake_time() -> None:
     async def scenario() -> float:
         async with (
             start_test_server("in-process") as server,

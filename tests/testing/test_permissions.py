@@ -32,7 +32,7 @@ async def use(recorder: PermissionRecorder) -> None:
         assert [each.metadata.name async for each in client.list(ConfigMap, namespace="default")] == ["a"]
 
 
-async def test_rules_that_fit_pass() -> None:
+async def test_matching_rules_pass() -> None:
     recorder = PermissionRecorder([rbac("create", "get"), rbac("list", "patch", namespace="default")])
     await use(recorder)
     recorder.check()
@@ -52,7 +52,7 @@ async def test_calls_without_a_rule_and_rules_without_a_call_are_listed() -> Non
         recorder.check(unused=False)
 
 
-async def test_names_and_namespaces_of_rules_are_held_against_calls() -> None:
+async def test_names_and_namespaces_of_rules_are_compared() -> None:
     recorder = PermissionRecorder(
         rbac("create", "list"),
         rbac("get", "patch", resource_names=("b",)),

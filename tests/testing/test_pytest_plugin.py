@@ -1,4 +1,4 @@
-"""The pytest plug-in, in test runs of its own."""
+"""The pytest plug-in, in nested test runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop whose time jumps."""
+"""`FakeTimeLoop`."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ import pytest
 from kubewright.testing.time import START, FakeTimeLoop, fake_time, wall_clock
 
 
-def test_timers_run_in_order_and_take_no_time():
+def test_timers_run_in_order_without_waiting():
     async def scenario():
         order = []
 
@@ -22,7 +22,7 @@ def test_timers_run_in_order_and_take_no_time():
     assert fake_time(scenario()) == [(0.25, 0.25), (60, 60), (3600, 3600), (1e6, 1e6)]
 
 
-def test_timeouts_go_by_the_loop():
+def test_timeouts_use_the_loops_time():
     async def scenario():
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(30):
@@ -32,7 +32,7 @@ def test_timeouts_go_by_the_loop():
     assert fake_time(scenario()) == 30
 
 
-def test_time_stands_still_while_a_thread_works():
+def test_time_does_not_advance_while_a_thread_runs():
     async def scenario():
         loop = asyncio.get_running_loop()
         release = threading.Event()
@@ -70,7 +70,7 @@ def test_sockets_work_inside_one_loop():
     assert fake_time(scenario()) == b"hello\n"
 
 
-def test_the_wall_clock_moves_along():
+def test_wall_clock_advances_with_the_loop():
     async def scenario():
         await asyncio.sleep(90)
         return wall_clock()
@@ -78,7 +78,7 @@ def test_the_wall_clock_moves_along():
     assert (fake_time(scenario()) - START).total_seconds() == 90
 
 
-def test_the_wall_clock_needs_such_a_loop():
+def test_wall_clock_requires_a_fake_time_loop():
     async def scenario():
         wall_clock()
 

@@ -1,4 +1,4 @@
-"""Defaulting and validating of typed objects, from bytes to bytes."""
+"""Defaulting and validating webhooks of typed objects."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def patched(obj: dict[str, Any], response: dict[str, Any]) -> Any:
     return json_patch.apply(obj, json.loads(base64.b64decode(response["patch"])))
 
 
-async def test_what_a_defaulter_changes_becomes_a_patch() -> None:
+async def test_changes_of_a_defaulter_become_a_patch() -> None:
     def fill(obj: Hotel) -> None:
         obj.spec.suites = [*(obj.spec.suites or []), Suite(name="101")]
 
@@ -96,7 +96,7 @@ async def test_what_a_defaulter_changes_becomes_a_patch() -> None:
     }
 
 
-async def test_a_defaulter_keeps_fields_that_its_type_does_not_know() -> None:
+async def test_defaulter_preserves_unknown_fields() -> None:
     async def fill(obj: Hotel) -> None:
         assert obj.spec.suites is not None
         obj.spec.suites[0].beds = 2
@@ -112,7 +112,7 @@ async def test_a_defaulter_keeps_fields_that_its_type_does_not_know() -> None:
     assert after["extra"] == 1
 
 
-async def test_a_defaulter_may_return_another_object_and_see_the_request() -> None:
+async def test_defaulter_may_return_an_object_and_read_the_request() -> None:
     def fill(obj: Hotel, request: AdmissionRequest) -> Hotel:
         request.warn(f"hello {request.user.username}")
         return Hotel(metadata=obj.metadata, spec=HotelSpec(stars=3))
@@ -123,12 +123,12 @@ async def test_a_defaulter_may_return_another_object_and_see_the_request() -> No
     assert patched(before, response)["spec"]["stars"] == 3
 
 
-async def test_nothing_changed_is_no_patch() -> None:
+async def test_unchanged_object_has_no_patch() -> None:
     response = await ask(Defaulter(Hotel, lambda obj: None), review(hotel(stars=2)))
     assert response == {"uid": "u-1", "allowed": True}
 
 
-async def test_a_deletion_has_nothing_to_default() -> None:
+async def test_deletions_are_not_defaulted() -> None:
     response = await ask(Defaulter(Hotel, lambda obj: pytest.fail("called")), review(None, hotel(stars=2)))
     assert response["allowed"]
 
@@ -146,7 +146,7 @@ async def test_field_errors_become_causes_of_one_status() -> None:
     assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.stars", "spec.suites"]
 
 
-async def test_a_validator_sees_old_and_new_and_only_its_operations() -> None:
+async def test_validator_receives_old_and_new_object_of_its_operations() -> None:
     seen: list[tuple[int | None, int | None]] = []
 
     async def check(new: Hotel | None, old: Hotel | None) -> None:
@@ -181,7 +181,7 @@ async def test_defaulter_with_invalid_return_value() -> None:
         await ask(Defaulter(Hotel, lambda obj: True), review(hotel()))
 
 
-async def test_denied_says_why() -> None:
+async def test_denied_message() -> None:
     def check(new: Hotel, old: Hotel | None) -> None:
         raise Denied("the season is over")
 
@@ -197,7 +197,7 @@ async def test_object_of_another_type_is_rejected_with_the_reason() -> None:
     assert response["status"]["code"] == 422
 
 
-async def test_a_defaulter_leaves_an_object_of_another_shape_to_the_schema() -> None:
+async def test_defaulter_skips_objects_that_do_not_match_the_type() -> None:
     response = await ask(Defaulter(Hotel, lambda obj: pytest.fail("called")), review(hotel(stars="many")))
     assert response == {"uid": "u-1", "allowed": True}
 

@@ -1,4 +1,4 @@
-"""Conversion through a hub."""
+"""Conversion through a hub version."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_objects_are_converted_in_order_with_their_metadata(converter: Converter
     assert all(each["apiVersion"] == "conv.example.com/v2" for each in response["convertedObjects"])
 
 
-def test_one_that_cannot_be_converted_fails_all_and_says_why(converter: Converter) -> None:
+def test_failed_conversion_of_one_object_fails_the_review(converter: Converter) -> None:
     response = ask(converter, "v2", job("v1", "5 *"), job("v1", "@hourly"))
     assert response["result"] == {
         "metadata": {},
@@ -113,7 +113,7 @@ def test_unknown_versions_and_kinds_are_named(converter: Converter) -> None:
     assert "Other" in ask(converter, "v2", other)["result"]["message"]
 
 
-def test_a_converter_that_crashes_says_so(converter: Converter) -> None:
+def test_exception_in_a_converter_is_reported(converter: Converter) -> None:
     broken = Converter(JobV1)
     broken.spoke(JobV2, to_hub=to_hub, from_hub=lambda hub: 1 / 0)  # type: ignore[arg-type, return-value]
     assert "ZeroDivisionError" in ask(broken, "v2", job("v1", "* *"))["result"]["message"]
@@ -143,13 +143,13 @@ def test_a_kind_has_one_converter(converter: Converter) -> None:
         st.none() | st.text(),
     )
 )
-def test_nothing_is_lost_on_the_way_to_the_hub_and_back(obj: JobV2) -> None:
+def test_round_trip_through_the_hub(obj: JobV2) -> None:
     converter = Converter(JobV1)
     converter.spoke(JobV2, to_hub=to_hub, from_hub=from_hub)
     assert lost_fields(converter, obj) == []
 
 
-def test_lost_fields_are_found() -> None:
+def test_lost_fields_are_reported() -> None:
     forgetful = Converter(JobV1)
     forgetful.spoke(
         JobV2,

@@ -1,4 +1,4 @@
-"""Token reviews and subject access reviews, from bytes to bytes."""
+"""Authentication and authorization webhooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def ask(endpoint: Any, kind: str, spec: dict[str, Any], version: str = "v1
     return status
 
 
-async def test_known_tokens_have_users() -> None:
+async def test_valid_tokens_return_users() -> None:
     users = {"t1": UserInfo(username="ada", groups=["dev"], extra={"team": ["x"]})}
     reviewer = TokenReviewer(users.get)
     status = await ask(reviewer, "TokenReview", {"token": "t1"}, "v1beta1")
@@ -37,7 +37,7 @@ async def test_known_tokens_have_users() -> None:
     assert await ask(reviewer, "TokenReview", {"token": "t2"}) == {"authenticated": False}
 
 
-async def test_a_reviewer_may_look_at_audiences_and_say_why_not() -> None:
+async def test_reviewer_checks_audiences_and_returns_an_error() -> None:
     async def review(token: str, audiences: list[str]) -> TokenReviewResult:
         if token == "old":
             raise Denied("the token has expired")
@@ -49,7 +49,7 @@ async def test_a_reviewer_may_look_at_audiences_and_say_why_not() -> None:
     assert status == {"authenticated": False, "error": "the token has expired"}
 
 
-async def test_access_is_allowed_denied_or_left_to_others() -> None:
+async def test_access_is_allowed_denied_or_no_opinion() -> None:
     seen: list[AccessRequest] = []
 
     def decide(request: AccessRequest) -> bool:

@@ -1,4 +1,4 @@
-"""An authority of one's own in a Secret, shared by replicas, trusted by configurations."""
+"""Managed certificates: a CA in a Secret, shared by replicas, published in webhook configurations."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def trusted(client: Client) -> set[bytes]:
     return {base64.b64decode(each["clientConfig"]["caBundle"]) for each in configuration.raw["webhooks"]}
 
 
-async def test_it_makes_a_certificate_and_has_it_trusted(client: Client) -> None:
+async def test_certificate_is_created_and_published_in_the_ca_bundle(client: Client) -> None:
     certificates = managed(client, Clock())
     context = await certificates.start()
     await certificates.stop()
@@ -89,7 +89,7 @@ async def test_it_makes_a_certificate_and_has_it_trusted(client: Client) -> None
     assert b"PRIVATE KEY" in data["tls.key"]
 
 
-async def test_replicas_that_start_together_agree(client: Client) -> None:
+async def test_concurrent_replicas_share_one_certificate(client: Client) -> None:
     replicas = [managed(client, Clock()) for _ in range(5)]
     await asyncio.gather(*(replica.refresh() for replica in replicas))
     data = await stored(client)
@@ -98,7 +98,7 @@ async def test_replicas_that_start_together_agree(client: Client) -> None:
     assert await trusted(client) == {data["ca.crt"]}
 
 
-async def test_nothing_is_written_while_nothing_is_due(client: Client) -> None:
+async def test_nothing_is_written_before_renewal(client: Client) -> None:
     await managed(client, Clock()).refresh()
     before = await client.get(Secret, "hooks-tls", namespace="ops")
     await managed(client, Clock()).refresh()
@@ -118,7 +118,7 @@ async def test_the_certificate_is_renewed_by_the_same_authority(client: Client) 
     assert after["ca.crt"] == before["ca.crt"]
 
 
-async def test_a_new_authority_is_trusted_beside_the_old_one(client: Client) -> None:
+async def test_ca_bundle_contains_old_and_new_authority(client: Client) -> None:
     clock = Clock()
     certificates = managed(client, clock, ca_days=365)
     await certificates.refresh()
@@ -153,7 +153,7 @@ async def test_later_configuration_gets_the_ca_bundle(client: Client) -> None:
     assert await trusted(client) == {(await stored(client))["ca.crt"]}
 
 
-async def test_a_configuration_that_others_change_meanwhile_is_written_all_the_same(client: Client) -> None:
+async def test_conflicting_configuration_update_is_retried(client: Client) -> None:
     from kubewright.client import patches
     from kubewright.webhook.certificates import inject_ca_bundle
 

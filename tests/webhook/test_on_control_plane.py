@@ -1,4 +1,4 @@
-"""Webhooks as an API server calls them: crashes, absence, both failure policies, and conversion."""
+"""Webhooks called by an API server: exceptions, unreachable servers, failure policies, conversion."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def create(client: Client) -> str:
         ("/nowhere", "Ignore", ("created",)),
     ],
 )
-async def test_failures_follow_the_policy_and_denials_do_not(
+async def test_failure_policy_applies_to_failures_only(
     client: Client, server: WebhookServer, path: str, policy: str, outcome: tuple[str, ...]
 ) -> None:
     async with running(server) as url:
@@ -130,7 +130,7 @@ async def test_failures_follow_the_policy_and_denials_do_not(
 @pytest.mark.parametrize(
     ("policy", "words"), [("Fail", 'failed calling webhook "check.example.com"'), ("Ignore", "created")]
 )
-async def test_a_webhook_that_is_down(client: Client, server: WebhookServer, policy: str, words: str) -> None:
+async def test_unreachable_webhook(client: Client, server: WebhookServer, policy: str, words: str) -> None:
     async with running(server) as url:
         await register(client, f"{url}/allow", server, policy)
     assert words in await create(client)
@@ -167,7 +167,7 @@ def from_hub(clock: Clock) -> ClockV2:
     return ClockV2(metadata=clock.metadata, spec=PartsSpec(minute=minute, hour=hour))
 
 
-async def test_versions_are_converted_both_ways_and_in_lists(client: Client) -> None:
+async def test_conversion_in_both_directions_and_in_lists(client: Client) -> None:
     certificates = SelfSignedCertificates()
     server = WebhookServer(certificates, host="127.0.0.1", port=0)
     converter = Converter(Clock)

@@ -1,4 +1,4 @@
-"""What a scheduler asks, in its own words; and audit batches."""
+"""Scheduler extenders and audit webhooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def same_label(pod: Pod, node: Node) -> bool | str:
     return (node.metadata.labels or {}).get("gpu") == wanted or "no gpu here"
 
 
-async def test_filter_keeps_nodes_and_says_why_others_fail() -> None:
+async def test_filter_returns_nodes_and_reasons() -> None:
     extender = SchedulerExtender(filter=same_label)
     body = json.dumps({"Pod": POD, "Nodes": NODES, "NodeNames": None}).encode()
     response = json.loads(await extender.handle_filter(body))
@@ -74,7 +74,7 @@ async def test_bind_returns_the_error() -> None:
     assert json.loads(await extender.handle_bind(bad)) == {"Error": "RuntimeError: no capacity"}
 
 
-async def test_only_what_it_can_do_is_served() -> None:
+async def test_only_implemented_verbs_are_served() -> None:
     server = WebhookServer(SelfSignedCertificates(), port=0)
     SchedulerExtender(filter=same_label).add_to(server, "/scheduler/")
     assert server.paths == ["/scheduler/filter"]

@@ -1,4 +1,4 @@
-"""The webhook server over TLS: paths, problems, crashes, certificates that change."""
+"""The webhook server over TLS: paths, errors, exceptions, certificate rotation."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_error_responses(
     assert "out of ideas" in caplog.text
 
 
-async def test_conversion_is_served_only_where_there_is_one(
+async def test_conversion_path_requires_a_converter(
     server: WebhookServer, certificates: SelfSignedCertificates
 ) -> None:
     assert server.paths == ["/allow", "/crash"]
@@ -114,9 +114,7 @@ async def test_two_webhooks_cannot_share_a_path(server: WebhookServer) -> None:
         server.add_admission("/allow", lambda request: None)  # type: ignore[arg-type, return-value]
 
 
-async def test_a_port_in_use_is_one_clear_error(
-    server: WebhookServer, certificates: SelfSignedCertificates
-) -> None:
+async def test_port_in_use_is_one_error(server: WebhookServer, certificates: SelfSignedCertificates) -> None:
     async with running(server):
         other = WebhookServer(certificates, host="127.0.0.1", port=server.port)
         with pytest.raises(OSError, match=f"webhook server cannot listen on 127.0.0.1:{server.port}"):

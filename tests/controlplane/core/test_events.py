@@ -1,4 +1,4 @@
-"""Events are one set of objects behind two groups: watches of both see every change."""
+"""Events are served by two groups: watches of both receive every change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Informers: what handlers receive, and what a damaged object or a failing handler affects."""
+"""Informers: events of handlers, undecodable objects, failing handlers."""
 
 from __future__ import annotations
 

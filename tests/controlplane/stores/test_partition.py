@@ -1,4 +1,4 @@
-"""A replica that is cut from etcd does not act on the state before the interruption."""
+"""A replica that was disconnected from etcd does not use its old state."""
 
 from __future__ import annotations
 
