@@ -19,6 +19,7 @@ from kubewright.apiserver import (
     Version,
 )
 from kubewright.schema.structural import Node
+from kubewright.storage.contract import Storage
 from kubewright.storage.memory import MemoryStorage
 
 GROUP = "example.com"
@@ -76,8 +77,8 @@ def make_widget(name: str = "", **fields: Any) -> dict[str, Any]:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": metadata, **fields}
 
 
-def make_server(**settings: Any) -> APIServer:
-    server = APIServer(MemoryStorage(), **settings)
+def make_server(storage: Storage | None = None, **settings: Any) -> APIServer:
+    server = APIServer(storage or MemoryStorage(), **settings)
     version = Version(
         name="v1",
         schema=Node(SCHEMA),

@@ -117,6 +117,12 @@ class ServerConnection(RequestHandler):
             self._header_timer.cancel()
             self._header_timer = None
 
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        """Close the connection; one without a request is closed immediately."""
+        if self._current_request is None:
+            self.close()
+        await super().shutdown(timeout)
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the stream to a client that has disconnected."""
         self.request_received()

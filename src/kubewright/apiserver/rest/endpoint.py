@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .store import ResourceStore
 
 VerbHandler = Callable[[HTTPRequest, RequestInfo], Awaitable[HTTPResponse]]
+_WRITE_VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _COLLECTION_VERBS = ("list", "watch", "create", "deletecollection")
 
 
@@ -109,7 +110,10 @@ class ResourceEndpoint:
                     raise no_such_method()
             else:
                 _check_path_segment(parts[1])
-        return await handler(request, info)
+        response = await handler(request, info)
+        if verb in _WRITE_VERBS:
+            await self._scope.store.deliver()
+        return response
 
     async def _handle_subresource(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         resource, verb, name = self.resource, info.verb, info.parts[2]
@@ -124,7 +128,10 @@ class ResourceEndpoint:
             if resource.custom and verb:
                 raise method_not_allowed(resource.group_resource, verb)
             raise no_such_method()
-        return await self._subresource_handler(name, declared, verb)(request, info)
+        response = await self._subresource_handler(name, declared, verb)(request, info)
+        if verb in _WRITE_VERBS and response.status < 300:
+            await self._scope.store.deliver()
+        return response
 
     def _subresource_handler(self, name: str, declared: Subresource, verb: str) -> VerbHandler:
         known = self._subresources.get(name)
