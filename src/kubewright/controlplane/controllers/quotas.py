@@ -70,7 +70,10 @@ class QuotaController(Component):
             yield event.namespace
 
     def _content_changed(self, event: ResourceEvent) -> Iterable[str]:
-        if event.namespace in self._quotas and event.type != "ADDED":
+        if event.namespace not in self._quotas or event.type == "ADDED":
+            return
+        # A charge changes the quota itself; counting then would read the whole namespace for each create.
+        if event.type == "DELETED" or event.resource.group_resource != RESOURCE_QUOTAS:
             yield event.namespace
 
     async def _reconcile(self, namespace: str) -> None:
