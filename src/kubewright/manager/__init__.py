@@ -14,7 +14,7 @@
 - `services`: objects of the program that functions receive by type
 - `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development
-- `console`: live view of a running operator in a terminal
+- `tracing`: OpenTelemetry spans; `console`: live view of a running operator in a terminal
 """
 
 from kubewright.controller.manager_protocol import Runnable

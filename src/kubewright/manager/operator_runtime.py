@@ -41,6 +41,7 @@ from .manager import Manager
 from .operator_webhooks import WebhookRegistration, build_webhook_server, has_webhooks
 from .signals import stopping_on_signals
 from .sync_context import SyncCachedClient, SyncContext, sync_client
+from .tracing import trace_requests
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -61,6 +62,8 @@ class OperatorRuntime:
     def __init__(self, operator: Operator, client: Client) -> None:
         self.operator = operator
         settings = operator.settings
+        if settings.tracing:
+            client = trace_requests(client)
         cluster = Cluster(
             client.with_field_owner(operator.name),
             scheme=operator.scheme,
@@ -299,7 +302,7 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
             optional=watched.optional,
             priority=watched.priority,
         )
-    builder.with_options(**options)
+    builder.with_options(**{**options, "tracing": options["tracing"] or runtime.operator.settings.tracing})
     builder.complete(runtime.reconciler(handler, first=first))
 
 

@@ -62,6 +62,8 @@ class Settings:
     """Name of the Secret with managed certificates; by default `<operator>-webhook-certificates`."""
     webhook_service: str = ""
     """Name of the webhook Service, for the host names in managed certificates."""
+    tracing: bool = False
+    """Create OpenTelemetry spans of reconciles, requests and webhooks; requires the extra `tracing`."""
     kinds: dict[AnyKind, KindOptions] = field(default_factory=dict)
     """Cache options by kind; see `Cache`."""
     allow: Sequence[AnyKind] = ()

@@ -51,6 +51,7 @@ class SettingOverrides(TypedDict, total=False):
     webhook_certificates: str
     webhook_secret: str
     webhook_service: str
+    tracing: bool
     kinds: dict[AnyKind, KindOptions]
     allow: Sequence[AnyKind]
 

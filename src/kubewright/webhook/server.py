@@ -13,7 +13,8 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -40,6 +41,14 @@ class CertificateProvider(Protocol):
         """Stop renewing the certificate."""
 
 
+class RequestTracer(Protocol):
+    """Creates spans of webhook requests."""
+
+    def span(self, path: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
+        """Return the span of a request."""
+        ...
+
+
 class WebhookServer:
     """Serves webhooks over TLS. A runnable of the manager that starts on every replica, before the caches."""
 
@@ -52,7 +61,10 @@ class WebhookServer:
         *,
         host: str = "0.0.0.0",  # noqa: S104 - a pod serves on all of its addresses
         port: int = 9443,
+        tracer: RequestTracer | None = None,
     ) -> None:
+        self.tracer = tracer
+        """Creates a span for each request."""
         self.host = host
         self.port = port
         self.conversions = ConversionHandler()
@@ -137,7 +149,11 @@ class WebhookServer:
                 outcome.code = 413
                 return web.Response(status=413, text=f"the body exceeds {MAX_BODY} bytes\n")
             try:
-                response = await endpoint(body)
+                if self.tracer is None:
+                    response = await endpoint(body)
+                else:
+                    with self.tracer.span(path, native.headers):
+                        response = await endpoint(body)
             except InvalidReviewError as error:
                 outcome.code = 400
                 logger.warning("invalid webhook request", extra={"path": path, "error": str(error)})

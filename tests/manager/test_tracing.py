@@ -1,0 +1,114 @@
+"""OpenTelemetry spans of an operator."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+
+from kubewright import Client, Context, CustomResource, ObjectMeta, Operator, Spec, resource
+from kubewright.api.core.v1 import ConfigMap
+from kubewright.client import exists
+from kubewright.manager.settings import SettingsError
+from kubewright.testing import run_operator
+
+
+class GreetingSpec(Spec):
+    times: int = 1
+
+
+@resource(group="tracing.example.com", version="v1")
+class Greeting(CustomResource[GreetingSpec, None]):
+    """A greeting."""
+
+
+@dataclass
+class Span:
+    name: str
+    attributes: dict[str, Any]
+    parent: Span | None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        self.attributes[name] = value
+
+
+class RecordingTracer:
+    """Records spans, with their parent in the same context."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.key = trace.context_api.create_key("span")
+
+    @contextmanager
+    def start_as_current_span(self, name: str, attributes: Any = None, **options: Any) -> Iterator[Span]:
+        parent = trace.context_api.get_value(self.key)
+        span = Span(name, dict(attributes or {}), parent, options)  # type: ignore[arg-type]
+        self.spans.append(span)
+        token = trace.context_api.attach(trace.context_api.set_value(self.key, span))
+        try:
+            yield span
+        finally:
+            trace.context_api.detach(token)
+
+
+def greeter() -> Operator:
+    operator = Operator("greeter")
+
+    @operator.reconcile(Greeting, owns=(ConfigMap,))
+    async def reconcile(greeting: Greeting, ctx: Context[Greeting]) -> None:
+        await ctx.ensure([ConfigMap(metadata=ObjectMeta(name=greeting.name), data={"text": "hello"})])
+
+    @operator.default(Greeting)
+    def set_defaults(greeting: Greeting) -> None: ...
+
+    return operator
+
+
+async def greet(client: Client, **settings: Any) -> None:
+    async with run_operator(greeter(), client, **settings):
+        await client.create(
+            Greeting(metadata=ObjectMeta(name="hi", namespace="default"), spec=GreetingSpec())
+        )
+        await client.wait(ConfigMap, "hi", namespace="default", until=exists, timeout=10)
+
+
+async def test_spans_of_reconciles_requests_and_webhooks(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer = RecordingTracer()
+    monkeypatch.setattr(trace, "get_tracer", lambda scope: tracer)
+    await greet(client, tracing=True)
+    reconciles = [span for span in tracer.spans if span.name == "reconcile greeting"]
+    applied = next(span for span in tracer.spans if span.name == "patch configmaps")
+    assert applied.parent in reconciles
+    assert applied.parent is not None
+    assert (
+        applied.attributes["kubewright.reconcile_id"] == applied.parent.attributes["kubewright.reconcile_id"]
+    )
+    assert applied.attributes["http.response.status_code"] in (200, 201)
+    assert applied.attributes["k8s.object.name"] == "hi"
+    webhook = next(span for span in tracer.spans if span.name.startswith("webhook /mutate-"))
+    assert webhook.options["kind"] == trace.SpanKind.SERVER
+    lists = [span for span in tracer.spans if span.name.startswith("watch ")]
+    assert lists
+    assert all("kubewright.reconcile_id" not in span.attributes for span in lists)
+
+
+async def test_nothing_is_traced_without_the_setting(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(scope: str) -> None:
+        raise AssertionError("tracing is off")
+
+    monkeypatch.setattr(trace, "get_tracer", fail)
+    await greet(client)
+
+
+async def test_a_missing_package_is_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(SettingsError, match=r"pip install 'kubewright\[tracing\]'"):
+        await greet(client, tracing=True)
