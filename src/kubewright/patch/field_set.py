@@ -18,7 +18,7 @@ and drops unknown types of elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -188,6 +188,16 @@ def union(left: Tree, right: Tree) -> Tree:
     if not left:
         return right
     return _union_children(left, right)
+
+
+def union_all(trees: Sequence[Tree]) -> Tree:
+    """Return the union of many sets, merged in pairs: each member is copied only a few times."""
+    if not trees:
+        return {}
+    while len(trees) > 1:
+        paired = [union(trees[at], trees[at + 1]) for at in range(0, len(trees) - 1, 2)]
+        trees = paired if len(trees) % 2 == 0 else [*paired, trees[-1]]
+    return trees[0]
 
 
 def union_nodes(left: Tree, right: Tree) -> Tree:

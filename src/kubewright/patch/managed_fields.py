@@ -152,6 +152,7 @@ def cap_updaters(managed: Managed, limit: int = MAX_UPDATE_OWNERS) -> None:
         return
     updaters.sort(key=lambda key: (managed[key].time or "", key.order()))
     first_of_version: dict[str, Identity] = {}
+    merged: dict[Identity, list[Tree]] = {}
     count = len(updaters)
     for key in updaters:
         if count <= limit:
@@ -163,10 +164,12 @@ def cap_updaters(managed: Managed, limit: int = MAX_UPDATE_OWNERS) -> None:
         bucket = Identity(ANCIENT, UPDATE, owner.api_version)
         if bucket not in managed:
             managed[bucket] = managed.pop(first)
-        tree = field_set.union(owner.tree, managed[bucket].tree)
+        merged.setdefault(bucket, [managed[bucket].tree]).append(owner.tree)
         del managed[key]
-        managed[bucket] = Owner(tree, owner.api_version, owner.time)
+        managed[bucket] = Owner({}, owner.api_version, owner.time)
         count -= 1
+    for bucket, trees in merged.items():
+        managed[bucket] = managed[bucket]._replace(tree=field_set.union_all(trees))
 
 
 def keep_times_if_unchanged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

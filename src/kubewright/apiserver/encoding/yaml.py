@@ -7,9 +7,10 @@ expansion are checked before a document is composed.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -25,6 +26,9 @@ _DEPTH = 200
 _EXPANDED = 3 * 1024 * 1024
 """Maximum size of a document with expanded aliases in characters; documents above it may have their own
 size."""
+
+_THREAD_BYTES = 32 * 1024
+"""Longer bodies are decoded in a worker thread."""
 
 _TAG = "tag:yaml.org,2002:"
 _NULLS = ("", "~", "null", "Null", "NULL")
@@ -92,15 +96,48 @@ _Loader.add_constructor(_TAG + "bool", _Loader.construct_boolean)
 
 def load_yaml(data: bytes) -> tuple[Any, list[str]]:
     """Decode the first document; return it with an error for each duplicate key. Raises only `YAMLError`."""
-    if data[:1] == b"{":
-        # Most clients send JSON, which is YAML and much faster to decode as such.
-        try:
-            obj = _decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-        else:
-            if data.count(b'"') == encode(obj).count(b'"'):
-                return obj, []
+    if isinstance(data, _DecodedYAML):
+        return data.result()
+    return _load_json(data) or _load_text(data)
+
+
+async def decode_in_thread(data: bytes) -> bytes:
+    """Decode long YAML in a worker thread; `load_yaml` of the returned bytes costs nothing."""
+    if len(data) <= _THREAD_BYTES or (data[:1] == b"{" and _load_json(data) is not None):
+        return data
+    decoded = _DecodedYAML(data)
+    try:
+        document = await asyncio.to_thread(_load_text, data)
+    except yaml.YAMLError as raised:
+        error = raised
+
+        def fail() -> tuple[Any, list[str]]:
+            raise error
+
+        decoded.result = fail
+    else:
+        decoded.result = lambda: document
+    return decoded
+
+
+class _DecodedYAML(bytes):
+    """YAML text with the result of decoding it, which can be used once."""
+
+    result: Callable[[], tuple[Any, list[str]]]
+
+
+def _load_json(data: bytes) -> tuple[Any, list[str]] | None:
+    """Decode YAML that is JSON, as most clients send it, and much faster to decode as such."""
+    if data[:1] != b"{":
+        return None
+    try:
+        obj = _decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    return (obj, []) if data.count(b'"') == encode(obj).count(b'"') else None
+
+
+def _load_text(data: bytes) -> tuple[Any, list[str]]:
     try:
         _check_size(data)
         return _read(data)

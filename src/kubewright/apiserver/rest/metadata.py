@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kubewright.api.field_errors import FieldError
 from kubewright.api.go_format import format_strings
 from kubewright.apiserver.objects import Object
@@ -28,15 +30,13 @@ def drop_duplicate_owners(op: Operation, metadata: Object, *, after_admission: b
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) == 1:
         return
-    unique: list[Object] = []
+    unique: dict[frozenset[tuple[str, Any]], Object] = {}
     duplicates: list[str] = []
     for owner in owners:
-        if owner in unique:
+        if unique.setdefault(frozenset(owner.items()), owner) is not owner:
             duplicates.append(owner.get("uid", ""))
-        else:
-            unique.append(owner)
     if duplicates:
-        metadata["ownerReferences"] = unique
+        metadata["ownerReferences"] = list(unique.values())
         when = " after mutating admission happens" if after_admission else ""
         op.warn(
             f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references "

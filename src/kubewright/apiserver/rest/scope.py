@@ -11,6 +11,7 @@ from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, negotiate, respond
 from kubewright.apiserver.encoding.representation import Representation
 from kubewright.apiserver.encoding.request_body import decode_object, media_type
+from kubewright.apiserver.encoding.yaml import decode_in_thread
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object
@@ -69,8 +70,12 @@ class EndpointScope:
         return f"*{home[-2]}.{kind}" if len(home) > 1 else kind
 
     async def read_body(self, request: HTTPRequest) -> bytes:
-        """Return the request body; raises `RequestEntityTooLarge` above the limit of the resource."""
-        return await request.read(self.resource.body_limit or self.server.body_limit)
+        """Return the request body; raises `RequestEntityTooLarge` above the limit of the resource.
+
+        Long YAML is decoded in a worker thread before it is returned.
+        """
+        data = await request.read(self.resource.body_limit or self.server.body_limit)
+        return await decode_in_thread(data) if "yaml" in request.headers.get("Content-Type", "") else data
 
     async def decode_body(self, request: HTTPRequest, field_validation: str) -> Object:
         """Decode the request body as an object of this version: checked, pruned and defaulted."""

@@ -77,6 +77,8 @@ _POINTERS: Final = frozenset(
         "fieldsV1",
     )
 )
+_MAX_OWNERS_IN_ERRORS: Final = 1000
+"""Owner references in all errors about a second controller; each contains all of them."""
 _KEPT_EMPTY: Final = frozenset(("apiVersion", "kind", "name", "uid"))
 
 
@@ -394,7 +396,7 @@ def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
 def owner_errors(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
     """Return the errors of owner references; at most one may be the controller."""
     errors: list[FieldError] = []
-    controller = ""
+    controller, reported = "", 0
     for owner in owners:
         api_version = owner.get("apiVersion") or ""
         try:
@@ -411,6 +413,9 @@ def owner_errors(owners: list[dict[str, Any]], path: str) -> list[FieldError]:
         if owner.get("controller"):
             current = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
+                if reported and reported * len(owners) > _MAX_OWNERS_IN_ERRORS:
+                    continue
+                reported += 1
                 errors.append(
                     fe.invalid(
                         path,
