@@ -1,7 +1,7 @@
-"""At: a command at a time. One Pod, three phases, and a clock that tests can own.
+"""At: runs a command once at a given time. One Pod, three phases, and a clock that tests can replace.
 
-The phase is written before the Pod is made, and the Pod's name follows from the object's: a controller that
-is started again in the middle finds the Pod instead of starting a second one.
+The phase is written before the Pod is created, and the Pod has the name of the object: a restarted controller
+finds the Pod instead of creating a second one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kubewright.api.times import now as utc_now
 
 
 class Phase(StrEnum):
-    """How far the command is."""
+    """Phase of the command."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -29,17 +29,17 @@ class Phase(StrEnum):
 
 
 class AtSpec(Spec):
-    """What to run when."""
+    """Desired state of an At."""
 
     schedule: Time
-    """When to run, in UTC."""
+    """Time of the run, in UTC."""
 
     command: Annotated[str, MinLen(1)]
-    """What to run; words are split at spaces."""
+    """Command to run; arguments are separated by spaces."""
 
 
 class AtStatus(Status):
-    """How far it is."""
+    """Observed state of an At."""
 
     phase: Phase | None = None
 
@@ -50,11 +50,11 @@ class AtStatus(Status):
     columns=(Column("Schedule", ".spec.schedule"), Column("Phase", ".status.phase")),
 )
 class At(CustomResource[AtSpec, AtStatus]):
-    """Runs a command once, at a time."""
+    """Runs a command once at a given time."""
 
 
 def pod_for(at: At) -> Pod:
-    """The Pod that runs the command."""
+    """Return the Pod that runs the command."""
     container = Container(name="busybox", image="busybox", command=at.spec.command.split())
     return Pod(
         metadata=ObjectMeta(
@@ -73,7 +73,7 @@ class AtReconciler:
         self.now = now
 
     async def reconcile(self, at: At, ctx: Context[At]) -> Result | None:
-        """Wait for the time, run the Pod, wait for its end."""
+        """Wait for the time, create the Pod, wait for its completion."""
         phase = at.status.phase
         if phase is None:
             phase = await self._move(at, Phase.PENDING, ctx)

@@ -1,8 +1,8 @@
-"""An autoscaler in the shape of VerticalPodAutoscaler: how much a container should get, by what it uses.
+"""An autoscaler like VerticalPodAutoscaler: recommends resource requests from the usage of containers.
 
-A *metrics source* returns the usage of the containers of a workload; it is an argument, so that a test or a
-monitoring system can be one. What is recommended goes into the status. `updateMode` says what becomes of it:
-`Off` nothing more, `Initial` only a workload without running pods is changed, `Auto` every one.
+A *metrics source* returns the usage of the containers of a workload; it is a parameter, so that tests can
+replace the monitoring system. The recommendation is written to the status. `updateMode` controls how it is
+applied: `Off` not at all, `Initial` only to workloads without running pods, `Auto` to all workloads.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from kubewright.api.markers import ListMap, MinLen
 from kubewright.api.objects import Struct, field
 
 MARGIN = Decimal("1.15")
-"""How much of its use a container is given."""
+"""Ratio of the recommended request to the usage."""
 EVERY = 60.0
-"""Seconds between two looks at the metrics."""
+"""Seconds between two reads of the metrics."""
 
 Usage = Mapping[str, Mapping[str, Quantity]]
-"""By container: how much of each resource it uses at its peak."""
+"""Peak usage of each resource, by container."""
 Metrics = Callable[[Deployment], Awaitable[Usage]]
 """Returns the usage of the containers of a workload."""
 
 
 class UpdateMode(StrEnum):
-    """When recommendations are put to work."""
+    """When recommendations are applied."""
 
     OFF = "Off"
     INITIAL = "Initial"
@@ -52,7 +52,7 @@ class UpdateMode(StrEnum):
 
 
 class TargetRef(Struct):
-    """What is scaled."""
+    """Reference to the scaled workload."""
 
     api_version: str = "apps/v1"
     kind: Annotated[str, MinLen(1)]
@@ -60,13 +60,13 @@ class TargetRef(Struct):
 
 
 class UpdatePolicy(Struct):
-    """How recommendations are put to work."""
+    """How recommendations are applied."""
 
     update_mode: UpdateMode = UpdateMode.AUTO
 
 
 class ContainerPolicy(Struct):
-    """Bounds for one container; the name `*` is for all others."""
+    """Bounds of one container; the name `*` selects all other containers."""
 
     container_name: Annotated[str, MinLen(1)]
     min_allowed: dict[str, Quantity] | None = None
@@ -74,7 +74,7 @@ class ContainerPolicy(Struct):
 
 
 class AutoscalerSpec(Spec):
-    """What to scale and within which bounds."""
+    """The workload to scale and the bounds of its containers."""
 
     target_ref: TargetRef
     update_policy: UpdatePolicy = field(default_factory=UpdatePolicy)
@@ -82,14 +82,14 @@ class AutoscalerSpec(Spec):
 
 
 class Recommendation(Struct):
-    """What one container should get."""
+    """Recommended requests of one container."""
 
     container_name: str
     target: dict[str, Quantity]
 
 
 class AutoscalerStatus(Status):
-    """What was recommended."""
+    """The current recommendation."""
 
     recommendations: Annotated[list[Recommendation], ListMap("containerName")] | None = None
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
@@ -106,16 +106,16 @@ class AutoscalerStatus(Status):
     ),
 )
 class VerticalAutoscaler(CustomResource[AutoscalerSpec, AutoscalerStatus]):
-    """Sizes the containers of a workload by what they use."""
+    """Sets the resource requests of a workload from its usage."""
 
 
 async def no_metrics(deployment: Deployment) -> Usage:
-    """A source that knows nothing; give `make_operator` one that does."""
+    """A source without metrics; pass another one to `make_operator`."""
     return {}
 
 
 def recommend(used: Mapping[str, Quantity], policy: ContainerPolicy | None) -> dict[str, Quantity]:
-    """What a container should get: its use and a margin, within the bounds."""
+    """Return the usage of a container plus a margin, within the bounds."""
     target = {}
     for name, amount in used.items():
         wanted = amount * MARGIN
@@ -130,7 +130,7 @@ def recommend(used: Mapping[str, Quantity], policy: ContainerPolicy | None) -> d
 
 
 class Autoscaling:
-    """Recommends, and puts to work what it may."""
+    """Writes recommendations and applies them."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -138,7 +138,7 @@ class Autoscaling:
     async def reconcile(
         self, autoscaler: VerticalAutoscaler, ctx: Context[VerticalAutoscaler]
     ) -> Result | None:
-        """Look at what is used, say what should be given, and give it where the mode allows."""
+        """Read the usage, write the recommendation, and apply it if the mode allows."""
         target = autoscaler.spec.target_ref
         if target.kind != "Deployment":
             await self._say(autoscaler, "False", "ConfigUnsupported", f"{target.kind} cannot be scaled", ctx)
@@ -218,7 +218,7 @@ def _give(deployment: Deployment, recommendations: list[Recommendation]) -> bool
 
 
 def make_operator(metrics: Metrics = no_metrics) -> Operator:
-    """The operator, with a source of metrics."""
+    """Return the operator with a metrics source."""
     made = Operator("autoscaler")
     followed: dict[Request, set[Request]] = {}
     autoscaling = Autoscaling(metrics)

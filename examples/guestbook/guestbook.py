@@ -40,7 +40,7 @@ class GuestbookSpec(Spec):
     """Name of the ConfigMap with the settings."""
 
     type: Literal["Phone", "Address", "Name"] | None = None
-    """What guests enter; Name by default."""
+    """Type of the entries; Name by default."""
 
 
 class GuestbookStatus(Status):

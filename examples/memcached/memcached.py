@@ -1,6 +1,6 @@
-"""Memcached: a Deployment with conditions, and a finalizer that has the last word.
+"""Memcached: a Deployment with conditions and a finalizer.
 
-`MEMCACHED_IMAGE` says which image to run.
+The environment variable `MEMCACHED_IMAGE` sets the image.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ IMAGE = "memcached:1.6.26-alpine3.19"
 
 
 class MemcachedSpec(Spec):
-    """How to run memcached."""
+    """Desired state of memcached."""
 
     size: Annotated[Int32, Ge(0)] = 1
-    """How many instances to run."""
+    """Number of instances."""
 
     container_port: Annotated[Int32, Ge(1), Le(65535)]
-    """The port that the container listens on."""
+    """Port of the container."""
 
 
 class MemcachedStatus(Status):
-    """What runs."""
+    """Observed state of memcached."""
 
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
     """Available and Degraded."""

@@ -1,4 +1,4 @@
-"""A command at a time: phases as an enum, a column of each kind."""
+"""A scheduled command: phases as an enum, one column of each type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubewright.api.times import Time
 
 
 class Phase(StrEnum):
-    """How far the command is."""
+    """Phase of the command."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -21,17 +21,17 @@ class Phase(StrEnum):
 
 
 class AtSpec(Spec):
-    """What to run when."""
+    """Desired state of an At."""
 
     schedule: Annotated[Time, Immutable]
-    """When to run, in UTC."""
+    """Time of the run, in UTC."""
 
     command: Annotated[str, MinLen(1), Immutable]
-    """What to run; words are split at spaces."""
+    """Command to run; arguments are separated by spaces."""
 
 
 class AtStatus(Status):
-    """How far it is."""
+    """Observed state of an At."""
 
     phase: Phase | None = None
 
@@ -50,4 +50,4 @@ class AtStatus(Status):
     ),
 )
 class At(CustomResource[AtSpec, AtStatus]):
-    """Runs a command once, at a time."""
+    """Runs a command once at a given time."""

@@ -1,4 +1,4 @@
-"""A vertical autoscaler: quantities, maps of them, durations, references, rules across fields."""
+"""A vertical autoscaler: quantities, maps of quantities, durations, references, rules across fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubewright.api.times import Duration, Time
 
 
 class UpdateMode(StrEnum):
-    """When recommendations are put to work."""
+    """When recommendations are applied."""
 
     OFF = "Off"
     INITIAL = "Initial"
@@ -23,7 +23,7 @@ class UpdateMode(StrEnum):
 
 
 class TargetRef(Struct):
-    """What is scaled."""
+    """Reference to the scaled workload."""
 
     api_version: str | None = None
     kind: Annotated[str, MinLen(1)]
@@ -31,7 +31,7 @@ class TargetRef(Struct):
 
 
 class UpdatePolicy(Struct):
-    """How changes are rolled out."""
+    """How changes are applied to pods."""
 
     update_mode: UpdateMode = UpdateMode.AUTO
     min_replicas: Annotated[Int32, Ge(1)] | None = None
@@ -47,7 +47,7 @@ class UpdatePolicy(Struct):
     )
 )
 class ContainerPolicy(Struct):
-    """Bounds for one container; the name `*` is for all others."""
+    """Bounds of one container; the name `*` selects all other containers."""
 
     container_name: Annotated[str, MinLen(1)]
     min_allowed: dict[str, Quantity] | None = None
@@ -55,7 +55,7 @@ class ContainerPolicy(Struct):
 
 
 class AutoscalerSpec(Spec):
-    """What to scale and within which bounds."""
+    """The workload to scale and the bounds of its containers."""
 
     target_ref: TargetRef
     selector: LabelSelector | None = None
@@ -64,7 +64,7 @@ class AutoscalerSpec(Spec):
 
 
 class Recommendation(Struct):
-    """What one container should get."""
+    """Recommended requests of one container."""
 
     container_name: str
     target: dict[str, Quantity]
@@ -72,7 +72,7 @@ class Recommendation(Struct):
 
 
 class AutoscalerStatus(Status):
-    """What was recommended."""
+    """The current recommendation."""
 
     recommendations: Annotated[list[Recommendation], ListMap("containerName")] | None = None
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
@@ -89,4 +89,4 @@ class AutoscalerStatus(Status):
     ),
 )
 class Autoscaler(CustomResource[AutoscalerSpec, AutoscalerStatus]):
-    """Sizes the containers of a workload by what they use."""
+    """Sets the resource requests of a workload from its usage."""

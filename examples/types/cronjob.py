@@ -15,7 +15,7 @@ from kubewright.api.times import Time
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What to do when a run is due while another still runs."""
+    """How to treat concurrent runs."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
@@ -23,38 +23,38 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class CronJobSpec(Spec):
-    """When to run what."""
+    """Desired state of a CronJob."""
 
     schedule: Annotated[str, MinLen(0)]
-    """When to run, in cron's notation."""
+    """Schedule in cron format."""
 
     starting_deadline_seconds: Annotated[int, Ge(0)] | None = None
-    """How late a run may start; a run that is later counts as failed."""
+    """Deadline in seconds for starting a run; a later run counts as failed."""
 
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.ALLOW
-    """What to do when a run is due while another still runs."""
+    """How to treat concurrent runs."""
 
     suspend: bool | None = None
-    """Start no further runs; those that run go on."""
+    """Suspend subsequent runs; active runs continue."""
 
     job_template: JobTemplateSpec
-    """The job to start at each run."""
+    """Template of the job of each run."""
 
     successful_jobs_history_limit: Annotated[Int32, Ge(0)] | None = None
-    """How many jobs that succeeded to keep."""
+    """Number of successful finished jobs to retain."""
 
     failed_jobs_history_limit: Annotated[Int32, Ge(0)] | None = None
-    """How many jobs that failed to keep."""
+    """Number of failed finished jobs to retain."""
 
 
 class CronJobStatus(Status):
-    """What runs and what ran."""
+    """Observed state of a CronJob."""
 
     active: Annotated[list[ObjectReference], MinItems(1), MaxItems(10), Atomic] | None = None
-    """The jobs that run now."""
+    """References to active jobs."""
 
     last_schedule_time: Time | None = None
-    """When the last run was started."""
+    """Time when the last run was started."""
 
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
     """Available, Progressing and Degraded."""

@@ -19,20 +19,20 @@ from kubewright.api.objects import Spec, Struct
 
 
 class ClaimTemplate(Struct):
-    """A claim to make for each replica."""
+    """Template of a claim per replica."""
 
     metadata: ObjectMeta | None = None
     storage_class_name: str | None = None
 
 
 class BundleSpec(Spec):
-    """Parts of the bundle."""
+    """Contents of a bundle."""
 
     template: Annotated[PodTemplateSpec, MaxDescription(0)]
-    """The pods to run."""
+    """Template of the pods."""
 
     sidecars: Annotated[list[Container], ListMap("name")] | None = None
-    """Containers to add to each pod."""
+    """Containers that are added to each pod."""
 
     tolerations: list[Toleration] | None = None
     claims: list[ClaimTemplate] | None = None
@@ -40,14 +40,14 @@ class BundleSpec(Spec):
     manifest: Annotated[
         dict[str, Any], Schemaless, TypeOverride("object"), EmbeddedResource, PreserveUnknownFields
     ]
-    """Any object, applied as it is."""
+    """Any object, applied unchanged."""
 
     values: Annotated[dict[str, Any], Schemaless, PreserveUnknownFields] | None = None
-    """Settings that only the chart understands."""
+    """Free-form settings of the chart."""
 
     anything: Any = None
 
 
 @resource(group="bundle.example.com", version="v1", plural="bundles", categories=("all",))
 class Bundle(CustomResource[BundleSpec, None]):
-    """Things that are installed together."""
+    """Objects that are installed together."""

@@ -100,7 +100,7 @@ class Choice(Struct):
 
 @mark(PreserveUnknownFields)
 class Open(Struct):
-    """What is not known here is kept."""
+    """Unknown fields are preserved."""
 
     known: str | None = None
 
@@ -146,7 +146,7 @@ class EverythingSpec(Spec):
     since: Time | None = None
     renewed: MicroTime | None = None
     template: ObjectMeta | None = None
-    """Metadata for what is made."""
+    """Metadata of the created objects."""
     served_default: Annotated[str, Default("server")] | None = None
     local_default: Annotated[str, LocalDefault] = "program"
     always: Annotated[str, Required] = ""
@@ -159,7 +159,7 @@ class EverythingSpec(Spec):
 
 
 class EverythingStatus(Status):
-    """What was seen."""
+    """Observed state."""
 
     replicas: Int32 | None = None
     selector: str | None = None
@@ -205,12 +205,12 @@ class Everything(CustomResource[EverythingSpec, EverythingStatus]):
     served=False,
 )
 class EverythingOld(CustomResource[Open, None]):
-    """The version before, not served any more."""
+    """The previous version, which is not served."""
 
 
 @resource(group="every.example.com", version="v2", kind="Everything", skip=True)
 class EverythingNext(CustomResource[Open, None]):
-    """A version that manifests leave out."""
+    """A version that is excluded from manifests."""
 
 
 PERMISSIONS = [

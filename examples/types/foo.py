@@ -1,4 +1,4 @@
-"""The sample controller's kind: a protected group that needs an approval, no status type needed by hand."""
+"""The kind of sample-controller: a protected group that requires an approval annotation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kubewright.api.objects import Spec, Status
 
 
 class FooSpec(Spec):
-    """A deployment to keep."""
+    """Desired state of a Foo."""
 
     deployment_name: str
     replicas: Annotated[Int32, Ge(1), Le(10)]
 
 
 class FooStatus(Status):
-    """What the deployment has."""
+    """Observed state of a Foo."""
 
     available_replicas: Int32 | None = None
 
@@ -29,4 +29,4 @@ class FooStatus(Status):
     annotations={"api-approved.kubernetes.io": "unapproved, experimental-only"},
 )
 class Foo(CustomResource[FooSpec, FooStatus]):
-    """Keeps a deployment."""
+    """Manages a Deployment."""

@@ -11,26 +11,26 @@ from kubewright.api.objects import Spec, Status
 
 
 class GuestbookSpec(Spec):
-    """What the guestbook should be."""
+    """Desired state of a guestbook."""
 
     size: Annotated[int, Ge(1), Le(10)]
-    """How many instances to run."""
+    """Number of instances."""
 
     config_map_name: Annotated[str, MinLen(1), MaxLen(15)]
-    """The ConfigMap that holds the settings."""
+    """Name of the ConfigMap with the settings."""
 
     type: Literal["Phone", "Address", "Name"] | None = None
-    """What guests write down."""
+    """Type of the entries."""
 
 
 class GuestbookStatus(Status):
-    """What was seen of the guestbook."""
+    """Observed state of a guestbook."""
 
     active: str | None = None
-    """The name of the active pod."""
+    """Name of the active pod."""
 
     standby: list[str] | None = None
-    """The names of the pods that stand by."""
+    """Names of the standby pods."""
 
 
 @resource(

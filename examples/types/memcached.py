@@ -1,4 +1,4 @@
-"""Getting started: a default that the server fills in, and conditions."""
+"""Getting started: a server-side default and conditions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kubewright.api.objects import Spec, Status
 
 
 class MemcachedSpec(Spec):
-    """How to run memcached."""
+    """Desired state of memcached."""
 
     size: Annotated[Int32, Ge(0)] = 1
-    """How many instances to run."""
+    """Number of instances."""
 
     container_port: Annotated[Int32, Ge(1), Le(65535)]
-    """The port that the container listens on."""
+    """Port of the container."""
 
 
 class MemcachedStatus(Status):
-    """What runs."""
+    """Observed state of memcached."""
 
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
     """Available, Progressing and Degraded."""

@@ -1,4 +1,4 @@
-"""A kind that `kubectl scale` and autoscalers can drive, and that field selectors can find."""
+"""A kind with the scale subresource and selectable fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubewright.api.objects import Spec, Status
 
 
 class PoolSpec(Spec):
-    """How many workers of which colour."""
+    """Desired state of a worker pool."""
 
     replicas: Annotated[Int32, Ge(0)] = 1
     colour: str
@@ -19,7 +19,7 @@ class PoolSpec(Spec):
 
 
 class PoolStatus(Status):
-    """What runs."""
+    """Observed state of a worker pool."""
 
     replicas: Int32 | None = None
     selector: str | None = None

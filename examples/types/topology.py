@@ -1,4 +1,4 @@
-"""How apply merges: sets, maps and atomic lists, granular and atomic maps and structs."""
+"""List and map types for server-side apply: sets, maps, atomic lists, granular and atomic structs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kubewright.api.objects import Spec, Struct
 
 
 class Port(Struct):
-    """A port; the protocol is a key, so it has a default."""
+    """A port; the protocol is a list-map key and therefore has a default."""
 
     number: Int32
     protocol: Literal["TCP", "UDP"] = "TCP"
@@ -41,7 +41,7 @@ HostName = Annotated[str, MinLen(1), MaxLen(253)]
 
 
 class RouteSpec(Spec):
-    """Where traffic goes."""
+    """Desired state of a route."""
 
     hosts: Annotated[set[HostName], MaxItems(16)]
     ports: Annotated[list[Port], ListMap("number", "protocol")]
@@ -55,4 +55,4 @@ class RouteSpec(Spec):
 
 @resource(group="net.example.com", version="v1", singular="route")
 class Route(CustomResource[RouteSpec, None]):
-    """A way in."""
+    """A route."""

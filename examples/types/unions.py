@@ -1,4 +1,4 @@
-"""Choices: enums, integers or strings, one of several fields."""
+"""Enums, int-or-string fields, and unions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kubewright.api.objects import Spec, Struct
 
 
 class Level(IntEnum):
-    """How loud."""
+    """Severity of a failed probe."""
 
     LOW = 1
     HIGH = 2
 
 
 class HttpGet(Struct):
-    """Ask over HTTP."""
+    """HTTP check."""
 
     path: str = "/"
     port: int | str
 
 
 class Command(Struct):
-    """Run something."""
+    """Command check."""
 
     argv: list[str]
 
@@ -35,7 +35,7 @@ class Command(Struct):
     ExactlyOneOf("http_get", "command"), AtMostOneOf("timeout", "deadline"), AtLeastOneOf("level", "timeout")
 )
 class ProbeSpec(Spec):
-    """One way to ask."""
+    """Desired state of a probe: exactly one check."""
 
     http_get: HttpGet | None = None
     command: Command | None = None
@@ -49,4 +49,4 @@ class ProbeSpec(Spec):
 
 @resource(group="probe.example.com", version="v1")
 class Probe(CustomResource[ProbeSpec, None]):
-    """A question to a workload."""
+    """A probe of a workload."""

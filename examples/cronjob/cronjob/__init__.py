@@ -1,4 +1,4 @@
-"""The tutorial's CronJob: two versions, webhooks in front of both, and a controller behind them.
+"""The tutorial's CronJob: two versions, webhooks for both, and a controller.
 
 - `v1`, `v2`: the kind in its two versions; `conversion`: conversion between them
 - `schedule`: the cron syntax
@@ -19,7 +19,7 @@ from .conversion import converter
 
 
 def make_operator(now: Callable[[], datetime] = utc_now) -> Operator:
-    """The operator, going by a clock."""
+    """Return the operator with a clock."""
     made = Operator("cronjob")
     controller.add_to(made, now)
     webhooks.add_to(made)

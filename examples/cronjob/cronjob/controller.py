@@ -1,10 +1,9 @@
-"""The controller: brings what runs in line with what the schedule says.
+"""The controller of CronJobs: starts Jobs according to the schedule.
 
-One call looks at everything, decides, writes down what it saw, and then acts. It may be killed between any
-two of its writes: the name of a Job follows from the time of its run, so the same run never starts twice, and
-what was done is found again by looking.
+A reconcile lists the Jobs, writes the status, and then deletes and creates Jobs. The process may be killed
+between any two writes: the name of a Job is derived from the scheduled time, so a run never starts twice.
 
-The reconciler takes its clock as an argument, so that tests own the time.
+The clock is a parameter of the reconciler, so that tests control time.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from .schedule import Schedule, ScheduleError
 from .v1 import GROUP, MOST_ACTIVE, ConcurrencyPolicy, CronJob, TemplateMetadata
 
 SCHEDULED_AT = f"{GROUP}/scheduled-at"
-"""On Jobs: the time that the run was due at."""
+"""Annotation of Jobs with the scheduled time."""
 MOST_MISSED = 100
 """More missed runs than this are not started: the clock is wrong, or the operator was stopped for long."""
 
 
 @dataclass(slots=True)
 class Jobs:
-    """The Jobs of a CronJob, by how they are doing."""
+    """The Jobs of a CronJob: active, successful, failed."""
 
     active: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
@@ -44,18 +43,18 @@ class Jobs:
 
 @dataclass(slots=True)
 class Plan:
-    """What is due."""
+    """The next run, and the run that is due."""
 
     run: datetime | None = None
     """The run to start now."""
     next: datetime | None = None
-    """When to look again."""
+    """Time of the next run."""
     problem: tuple[str, str] | None = None
-    """Reason and message of what keeps a run from starting."""
+    """Reason and message if no run can start."""
 
 
 def plan(cron_job: CronJob, last: datetime | None, now: datetime) -> Plan:
-    """What is due at a moment, if the last run was due at `last`."""
+    """Return the run that is due at a time after the last scheduled time."""
     spec = cron_job.spec
     if spec.suspend:
         return Plan()
@@ -93,13 +92,13 @@ def plan(cron_job: CronJob, last: datetime | None, now: datetime) -> Plan:
 
 
 class CronJobReconciler:
-    """Keeps CronJobs."""
+    """Reconciles CronJobs."""
 
     def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
         self.now = now
 
     async def reconcile(self, cron_job: CronJob, ctx: Context[CronJob]) -> Result | None:
-        """Start what is due, and say what runs."""
+        """Start a due run and update the status."""
         if not cron_job.status.conditions:
             self._say(cron_job, "Progressing", "Unknown", "Reconciling", "Starting the first reconcile")
             await ctx.update_status()
@@ -121,7 +120,7 @@ class CronJobReconciler:
         return None if planned.next is None else Result(requeue_after=planned.next - now)
 
     async def _jobs(self, cron_job: CronJob, ctx: Context[CronJob]) -> Jobs:
-        """What the CronJob has started so far, oldest first."""
+        """Return the Jobs of the CronJob, oldest first."""
         uid = cron_job.metadata.uid or ""
         jobs = Jobs()
         for job in await ctx.cache.list(Job, namespace=cron_job.metadata.namespace, owner=uid):
@@ -141,7 +140,7 @@ class CronJobReconciler:
         return jobs
 
     def _say_what_is(self, cron_job: CronJob, jobs: Jobs, planned: Plan) -> None:
-        """The conditions that follow from what was seen."""
+        """Set the conditions."""
         active = f"{len(jobs.active)} running"
         if jobs.active:
             self._say(cron_job, "Progressing", "True", "JobsActive", active)
@@ -163,7 +162,7 @@ class CronJobReconciler:
             self._say(cron_job, "Degraded", "False", "AsExpected", "runs start when they are due")
 
     async def _forget_old(self, cron_job: CronJob, jobs: Jobs, ctx: Context[CronJob]) -> None:
-        """Delete the oldest finished Jobs beyond the limits, as far as that succeeds."""
+        """Delete the oldest finished Jobs beyond the limits; ignore failures."""
         spec = cron_job.spec
         for finished, limit in (
             (jobs.successful, spec.successful_jobs_history_limit),
@@ -180,7 +179,7 @@ class CronJobReconciler:
     async def _run(
         self, cron_job: CronJob, due: datetime, active: Sequence[Job], ctx: Context[CronJob]
     ) -> None:
-        """Start a run, unless the policy says that it has to stand back."""
+        """Start a run if the concurrency policy allows it."""
         policy = cron_job.spec.concurrency_policy
         if policy is ConcurrencyPolicy.FORBID and active:
             ctx.log.info("the run of %s is left out: %d running", format_time(due), len(active))
@@ -223,7 +222,7 @@ class CronJobReconciler:
 
 
 def job_for(cron_job: CronJob, due: datetime) -> Job:
-    """The Job of one run; its name follows from the time, so that a run cannot start twice."""
+    """Return the Job of one run; its name contains the time, so that a run cannot start twice."""
     template = cron_job.spec.job_template.copy()
     metadata = template.metadata or TemplateMetadata()
     return Job(
@@ -238,7 +237,7 @@ def job_for(cron_job: CronJob, due: datetime) -> Job:
 
 
 def _could_not_create(cron_job: CronJob) -> bool:
-    """Whether the last attempt failed; that stands until one succeeds."""
+    """Whether the last attempt to create a Job failed."""
     degraded = get_condition(cron_job.status, "Degraded")
     return degraded is not None and degraded.reason == "JobCreationFailed"
 
@@ -255,7 +254,7 @@ def _scheduled_at(job: Job, ctx: Context[CronJob]) -> datetime | None:
 
 
 def _age(job: Job) -> tuple[bool, float, str]:
-    """Sorts Jobs by their start, those that have not started first."""
+    """Sort key of Jobs: start time, unstarted Jobs first."""
     start = job.status.start_time if job.status is not None else None
     return start is not None, start.timestamp() if start is not None else 0.0, job.name
 
@@ -268,6 +267,6 @@ def _reference(job: Job) -> ObjectReference:
 
 
 def add_to(operator: Operator, now: Callable[[], datetime] = utc_now) -> None:
-    """Have an operator keep CronJobs."""
+    """Register the controller with an operator."""
     reconciler = CronJobReconciler(now)
     operator.reconcile(CronJob, owns=(Job,), predicates=(generation_changed,))(reconciler.reconcile)

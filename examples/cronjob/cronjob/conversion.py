@@ -1,8 +1,8 @@
-"""Between v1 and v2: one text, or five parts. Nothing is lost either way.
+"""Lossless conversion between v1 (schedule as one string) and v2 (schedule as five fields).
 
-Most schedules have one spelling in each version. Those that do not (`@hourly`, double spaces, a part that
-says `*` instead of nothing) travel in an annotation beside the nearest spelling that the other version has.
-The annotation is used for the conversion back only if the schedule has not changed.
+Most schedules have one spelling in each version. Others (`@hourly`, double spaces, an explicit `*`) are
+stored in an annotation beside the nearest spelling of the other version. The annotation is used for the
+conversion back only if the schedule has not changed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from . import v1, v2
 from .schedule import MACROS
 
 V1_SPELLING = f"{v1.GROUP}/v1-schedule"
-"""On v2 objects: how the schedule was written in v1."""
+"""Annotation of v2 objects with the spelling of the schedule in v1."""
 V2_SPELLING = f"{v1.GROUP}/v2-schedule"
-"""On v1 objects: how the schedule was written in v2, as JSON."""
+"""Annotation of v1 objects with the schedule of v2, as JSON."""
 _FIELDS = ("minute", "hour", "day_of_month", "month", "day_of_week")
 
 
 def text_of(parts: v2.CronSchedule) -> str:
-    """The five parts as one text."""
+    """Join the five fields."""
     return " ".join(getattr(parts, name) or "*" for name in _FIELDS)
 
 
 def parts_of(text: str) -> v2.CronSchedule:
-    """A text as five parts; one without five fields is kept whole, so that all see it is wrong."""
+    """Split a schedule into five fields; another number of fields becomes an invalid minute."""
     fields = MACROS.get(text.strip(), text).split()
     if len(fields) != len(_FIELDS):
         return v2.CronSchedule(minute=text)
@@ -38,7 +38,7 @@ def parts_of(text: str) -> v2.CronSchedule:
 
 
 def to_v1(cron_job: v2.CronJob) -> v1.CronJob:
-    """A v2 object as v1."""
+    """Convert a v2 object to v1."""
     parts = cron_job.spec.schedule
     annotations = dict(cron_job.metadata.annotations or {})
     spelled = annotations.pop(V1_SPELLING, None)
@@ -57,7 +57,7 @@ def to_v1(cron_job: v2.CronJob) -> v1.CronJob:
 
 
 def to_v2(cron_job: v1.CronJob) -> v2.CronJob:
-    """A v1 object as v2."""
+    """Convert a v1 object to v2."""
     text = cron_job.spec.schedule
     annotations = dict(cron_job.metadata.annotations or {})
     spelled = annotations.pop(V2_SPELLING, None)
@@ -81,7 +81,7 @@ def _annotated(metadata: ObjectMeta, annotations: dict[str, str]) -> ObjectMeta:
 
 
 def _settings(spec: v1.JobSettings) -> dict[str, Any]:
-    """What both versions say in the same words."""
+    """Return the fields that both versions share."""
     return {name: getattr(spec, name) for name in v1.JobSettings.__struct_fields__}
 
 

@@ -1,8 +1,8 @@
-"""Cron's notation: when a schedule is due.
+"""Cron schedules.
 
 Five fields, minute, hour, day of the month, month and day of the week, each `*`, a number, a range, a list or
-any of these with a step (`*/15`, `9-17/2`, `1,15`); months and weekdays also by name. `@hourly` and the like
-stand for the usual five. Where both days are restricted, either will do; that is cron's rule. Times are UTC.
+any of these with a step (`*/15`, `9-17/2`, `1,15`); months and weekdays also by name. `@hourly` and similar
+names are abbreviations. If both days are restricted, one of them must match, as in cron. Times are UTC.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MONTHS: Final = {
 }
 _DAYS: Final = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 _LONGEST_WAIT: Final = timedelta(days=366 * 8 + 2)
-"""29 February comes back within eight years at the latest, around a century year without 29 February."""
+"""29 February occurs at least every eight years: 1900 and 2100 are not leap years."""
 
 
 class ScheduleError(ValueError):
@@ -38,7 +38,7 @@ class ScheduleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the five fields: its name and what its numbers may be."""
+    """One of the five fields: its name and the range of its numbers."""
 
     name: str
     low: int
@@ -88,7 +88,7 @@ PARTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """When something is due."""
+    """A parsed schedule."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -96,11 +96,11 @@ class Schedule:
     months: frozenset[int]
     weekdays: frozenset[int]
     either_day: bool
-    """Whether both days are restricted, so that one of them is enough."""
+    """Whether both days are restricted, so that one match suffices."""
 
     @classmethod
     def parse(cls, text: str) -> Schedule:
-        """Read a schedule; raises `ScheduleError`."""
+        """Parse a schedule; raise `ScheduleError` if it is invalid."""
         fields = MACROS.get(text.strip(), text).split()
         if len(fields) != len(PARTS):
             raise ScheduleError(f"expected five fields or one of {', '.join(MACROS)}, found {text!r}")
@@ -116,11 +116,11 @@ class Schedule:
         return schedule
 
     def after(self, moment: datetime) -> datetime | None:
-        """Return the first time after a moment, or `None`."""
+        """Return the first scheduled time after a time, or `None`."""
         return next(self.runs(moment), None)
 
     def runs(self, since: datetime) -> Iterator[datetime]:
-        """Every time after a moment, in order; ends if there are no more for years."""
+        """Yield the scheduled times after a time, in order; stop after eight years without one."""
         since = since.astimezone(UTC)
         day = since.replace(hour=0, minute=0, second=0, microsecond=0)
         found = day

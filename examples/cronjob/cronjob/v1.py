@@ -1,4 +1,4 @@
-"""CronJob v1: the version that is stored, and the hub of conversion. The schedule is one text."""
+"""CronJob v1: the storage version and the hub of conversion. The schedule is one string."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kubewright.api.times import Time
 
 GROUP = "batch.tutorial.kubebuilder.io"
 MOST_ACTIVE = 10
-"""How many running jobs a status lists."""
+"""Maximum number of active jobs in the status."""
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What to do when a run is due while another still runs."""
+    """How to treat concurrent runs."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
@@ -27,56 +27,56 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class TemplateMetadata(Struct):
-    """What the jobs have beside their spec. Spelled out, because servers drop what a schema does not name."""
+    """Metadata of the jobs. Declared, because servers prune fields that a schema does not declare."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
 class JobTemplate(Struct):
-    """A job to start."""
+    """Template of a job."""
 
     metadata: TemplateMetadata | None = None
     spec: JobSpec
 
 
 class JobSettings(Struct):
-    """What both versions of the spec say in the same words."""
+    """The fields of the spec that both versions share."""
 
     starting_deadline_seconds: Annotated[int, Ge(0)] | None = None
-    """How late a run may start; a run that is later is left out."""
+    """Deadline in seconds for starting a run; a later run is skipped."""
 
     concurrency_policy: ConcurrencyPolicy | None = None
-    """What to do when a run is due while another still runs; the webhook fills in `Allow`."""
+    """How to treat concurrent runs; the webhook sets `Allow` by default."""
 
     suspend: bool | None = None
-    """Start no further runs; those that run go on."""
+    """Suspend subsequent runs; active runs continue."""
 
     job_template: JobTemplate
-    """The job to start at each run."""
+    """Template of the job of each run."""
 
     successful_jobs_history_limit: Annotated[Int32, Ge(0)] | None = None
-    """How many jobs that succeeded to keep."""
+    """Number of successful finished jobs to retain."""
 
     failed_jobs_history_limit: Annotated[Int32, Ge(0)] | None = None
-    """How many jobs that failed to keep."""
+    """Number of failed finished jobs to retain."""
 
 
 class CronJobSpec(JobSettings, Spec):
-    """When to run what."""
+    """Desired state of a CronJob."""
 
     schedule: str
-    """When to run, in cron's notation."""
+    """Schedule in cron format."""
 
 
 class CronJobStatus(Status):
-    """What runs and what ran."""
+    """Observed state of a CronJob."""
 
     active: Annotated[list[ObjectReference], MinItems(1), MaxItems(MOST_ACTIVE), Atomic] | None = None
-    """The jobs that run now."""
+    """References to active jobs."""
 
     last_schedule_time: Time | None = None
-    """The time that the last run was due at."""
+    """Scheduled time of the last run."""
 
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
     """Available, Progressing and Degraded."""

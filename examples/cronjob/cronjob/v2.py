@@ -1,4 +1,4 @@
-"""CronJob v2: the schedule has named parts."""
+"""CronJob v2: the schedule has named fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .v1 import GROUP, CronJobStatus, JobSettings
 
 
 class CronSchedule(Struct):
-    """When to run; a part that is absent matches always."""
+    """Schedule; an absent field matches every value."""
 
     minute: str | None = None
     hour: str | None = None
@@ -19,10 +19,10 @@ class CronSchedule(Struct):
 
 
 class CronJobSpec(JobSettings, Spec):
-    """When to run what."""
+    """Desired state of a CronJob."""
 
     schedule: CronSchedule
-    """When to run, part by part."""
+    """Schedule by field."""
 
 
 @resource(group=GROUP, version="v2")

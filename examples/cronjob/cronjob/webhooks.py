@@ -10,12 +10,12 @@ from . import v1, v2
 from .schedule import PARTS, Schedule, ScheduleError
 
 LONGEST_NAME = 52
-"""Jobs are called as their CronJob with eleven characters more, and no name is longer than 63."""
+"""Names of Jobs are eleven characters longer than that of the CronJob; names are limited to 63."""
 _PATHS = ("minute", "hour", "dayOfMonth", "month", "dayOfWeek")
 
 
 def fill(spec: v1.JobSettings) -> None:
-    """What holds where nothing is said."""
+    """Set the defaults of both versions."""
     if spec.concurrency_policy is None:
         spec.concurrency_policy = v1.ConcurrencyPolicy.ALLOW
     if spec.suspend is None:
@@ -27,12 +27,12 @@ def fill(spec: v1.JobSettings) -> None:
 
 
 def fill_v1(cron_job: v1.CronJob) -> None:
-    """Fill in a v1 object."""
+    """Set the defaults of a v1 object."""
     fill(cron_job.spec)
 
 
 def fill_v2(cron_job: v2.CronJob) -> None:
-    """Fill in a v2 object."""
+    """Set the defaults of a v2 object."""
     fill(cron_job.spec)
 
 
@@ -46,7 +46,7 @@ def check_v1(new: v1.CronJob, old: v1.CronJob | None) -> Iterable[FieldError]:
 
 
 def check_v2(new: v2.CronJob, old: v2.CronJob | None) -> Iterable[FieldError]:
-    """Everything that is wrong with a v2 object, part by part."""
+    """Return all validation errors of a v2 object."""
     yield from _check_name(new.metadata)
     schedule = new.spec.schedule
     fields = (schedule.minute, schedule.hour, schedule.day_of_month, schedule.month, schedule.day_of_week)
@@ -71,7 +71,7 @@ def _check_name(metadata: ObjectMeta) -> Iterable[FieldError]:
 
 
 def add_to(operator: Operator) -> None:
-    """Have an operator serve these webhooks."""
+    """Register the webhooks with an operator."""
     operator.default(v1.CronJob)(fill_v1)
     operator.default(v2.CronJob)(fill_v2)
     operator.validate(v1.CronJob)(check_v1)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What to do when a run is due while another still runs."""
+    """How to treat concurrent runs."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"

@@ -27,14 +27,14 @@ class JobSettings(Struct):
 
 
 class CronJobSpec(JobSettings, Spec):
-    """When to run what."""
+    """Desired state of a CronJob."""
 
     schedule: Annotated[str, MinLen(0)]
-    """When to run, in cron's notation."""
+    """Schedule in cron format."""
 
 
 class CronJobStatus(Status):
-    """What runs and what ran."""
+    """Observed state of a CronJob."""
 
     active: Annotated[list[ObjectReference], MinItems(1), MaxItems(10), Atomic] | None = None
     last_schedule_time: Time | None = None

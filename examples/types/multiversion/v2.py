@@ -10,7 +10,7 @@ from .v1 import CronJobStatus, JobSettings
 
 
 class CronSchedule(Struct):
-    """When to run; a part that is absent matches always."""
+    """Schedule; an absent field matches every value."""
 
     minute: str | None = None
     hour: str | None = None
@@ -20,10 +20,10 @@ class CronSchedule(Struct):
 
 
 class CronJobSpec(JobSettings, Spec):
-    """When to run what."""
+    """Desired state of a CronJob."""
 
     schedule: CronSchedule
-    """When to run, part by part."""
+    """Schedule by field."""
 
 
 @resource(group="batch.tutorial.kubebuilder.io", version="v2")

@@ -14,13 +14,13 @@ DEFAULT_TOPPINGS = ("salami", "mozzarella", "tomato")
 
 
 class PizzaSpec(Spec):
-    """What is on it."""
+    """Desired state of a pizza."""
 
     toppings: Annotated[list[str], Atomic] = field(default_factory=lambda: list(DEFAULT_TOPPINGS))
 
 
 class PizzaStatus(Status):
-    """What it costs."""
+    """Observed state of a pizza."""
 
     cost: Quantity | None = None
 
@@ -36,11 +36,11 @@ class Pizza(CustomResource[PizzaSpec, PizzaStatus]):
 
 
 class ToppingSpec(Spec):
-    """What a portion costs."""
+    """Desired state of a topping."""
 
     cost: Annotated[Quantity, Cel("!string(self).startsWith('-')", message="cost must not be negative")]
 
 
 @resource(group="restaurant.programming-kubernetes.info", version="v1alpha1", scope="Cluster")
 class Topping(CustomResource[ToppingSpec, None]):
-    """Something to put on a pizza."""
+    """A topping."""

@@ -13,14 +13,14 @@ from .v1alpha1 import PizzaStatus
 
 
 class PizzaTopping(Struct):
-    """One topping."""
+    """A topping and its quantity."""
 
     name: Annotated[str, MinLen(1)]
     quantity: Annotated[Int32, Ge(1)] = 1
 
 
 class PizzaSpec(Spec):
-    """What is on it."""
+    """Desired state of a pizza."""
 
     toppings: Annotated[list[PizzaTopping], ListMap("name")] | None = None
 

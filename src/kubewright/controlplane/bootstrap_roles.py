@@ -1,9 +1,9 @@
-"""The roles and bindings that every cluster starts with, in short.
+"""Bootstrap RBAC: the roles and bindings of a new cluster, in a compact notation.
 
-A role is its name, and indented below it its rules, one on each line: `glw apps|extensions:deployments` lets
-get, list and watch deployments in two groups; `=` adds resource names; a rule that begins with a path is
-about paths. Verbs are letters as in `api.builtin`, or words that each follow a `+`. `EVENTS` is the rule that
-lets a component write events. A line that is indented further continues the one above.
+A role is its name and, indented below it, one rule per line: `glw apps|extensions:deployments` allows get,
+list and watch of deployments in two groups; `=` adds resource names; a rule that begins with `/` is a
+non-resource rule. Verbs are letters as in `kubewright.api.builtin_resources`, or names that follow a `+`.
+`EVENTS` is the rule of components that write events. A line with deeper indentation continues the line above.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ class BuiltinDeclaration(Resource):
     hashed_group_version = _Lazy(lambda resource: resource.declaration.kind.hashed_group_version)
 
     def on_attach(self, store: ResourceStore) -> None:
-        """Remember the store for the strategy."""
+        """Store the reference for the strategy."""
         self.store = store
 
     def _build_strategy(self) -> Strategy:

@@ -167,7 +167,7 @@ def _delete_options(propagation_policy: str) -> Object:
 
 
 def error_of(response: HTTPResponse) -> APIError:
-    """Return the error that a response stands for."""
+    """Return the error of a response."""
     try:
         status = _decode(response.body)
     except msgspec.DecodeError:

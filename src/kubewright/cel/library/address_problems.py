@@ -1,4 +1,4 @@
-"""Error messages for invalid IP addresses and prefixes, as Go's net/netip words them.
+"""Error messages for invalid IP addresses and prefixes, with the wording of Go's net/netip.
 
 Valid addresses are parsed by the standard library; these functions explain what it rejected.
 """

@@ -86,7 +86,7 @@ class ControllerManager:
             await controller.wait_ready()
 
     async def stop(self) -> None:
-        """Cancel what is running."""
+        """Cancel the running tasks."""
         running, self._running = self._running, []
         for task in running:
             task.cancel()

@@ -54,7 +54,7 @@ RemoteOwner = Callable[[OwnerReference, str], Awaitable["Metadata | None"]]
 
 
 class UnknownKind(Exception):
-    """The kind of an owner is not served at the moment."""
+    """The kind of an owner is not served."""
 
 
 class _NamespacedOwner(Exception):

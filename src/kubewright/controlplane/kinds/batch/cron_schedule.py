@@ -20,7 +20,7 @@ _DESCRIPTORS = frozenset(("@yearly", "@annually", "@monthly", "@weekly", "@daily
 
 
 def schedule_error(schedule: str) -> str:
-    """Return what is wrong with a schedule, or an empty string."""
+    """Return the error of a schedule, or an empty string."""
     text = schedule
     if text.startswith(("TZ=", "CRON_TZ=")):
         text = text.partition(" ")[2].strip()

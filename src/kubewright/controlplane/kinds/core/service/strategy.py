@@ -263,7 +263,7 @@ def _keeps_families(spec: Object, before: Object) -> bool:
 
 
 def _normalize_addresses(spec: Object, before: Object | None) -> None:
-    """Sync `clusterIP` and `clusterIPs[0]`: the one that has changed wins."""
+    """Sync `clusterIP` and `clusterIPs[0]`: the changed field takes precedence."""
     single, many = spec.get("clusterIP") or "", list(spec.get("clusterIPs") or ())
     if before is None:
         if single and not many:
