@@ -23,6 +23,7 @@ from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver.version_info import VersionInfo
 from kubewright.cli import main
 from kubewright.client import condition
+from kubewright.manager import InjectionError
 from kubewright.manager.installation import InstallationError, install_definitions
 from kubewright.manifests import crd
 from kubewright.testing import run_operator
@@ -232,6 +233,15 @@ async def test_development_installs_the_kinds_of_the_manifests(client: Client) -
         await client.get(CRD, "regions.installation.example.com")
     with pytest.raises(NotFound):
         await client.get(CRD, "certificates.certs.example.com")
+
+
+def test_finalizers_of_external_kinds_are_named() -> None:
+    operator = Operator("certs")
+    with pytest.raises(
+        InjectionError, match=r"Certificate is not a kind of this project; name the finalizer"
+    ):
+        operator.finalize(Certificate)(lambda: None)
+    operator.finalize(Certificate, finalizer="example.com/certs")(lambda: None)
 
 
 def test_manifests_do_not_contain_external_kinds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -263,9 +263,9 @@ class Operator:
             name = finalizer
             if not name:
                 assert kind.gvk is not None
-                if not is_resource(kind):
+                if not is_resource(kind) or resource_info(kind).external:
                     raise InjectionError(
-                        f"{describe(function)}: {kind.__name__} is not a custom resource; "
+                        f"{describe(function)}: {kind.__name__} is not a kind of this project; "
                         "name the finalizer: "
                         f'finalize({kind.__name__}, finalizer="example.com/{self.name}")'
                     )
