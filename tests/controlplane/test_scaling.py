@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Any
 
 from kubewright.apiserver import HTTPRequest
@@ -110,15 +112,44 @@ async def test_creating_namespaces_reads_a_constant_number_of_objects() -> None:
         assert gets_many <= gets_few * 1.5 + 100
 
 
+async def calls_of(work: Awaitable[None]) -> int:
+    """Return the number of function calls that some work makes."""
+    count = 0
+
+    def trace(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(trace)
+    try:
+        await work
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+async def create_definitions(plane: ControlPlane, first: int, last: int) -> None:
+    for number in range(first, last):
+        await send(plane, "POST", CRDS, definition(number))
+    await plane.wait_until_idle()
+
+
+async def test_creating_definitions_makes_a_constant_number_of_calls() -> None:
+    async with ControlPlane(port=None) as plane:
+        await create_definitions(plane, 0, 50)
+        few = await calls_of(create_definitions(plane, 50, 60))
+        await create_definitions(plane, 60, 400)
+        many = await calls_of(create_definitions(plane, 400, 410))
+        assert many < few * 1.5
+
+
 async def test_creating_definitions_reads_a_constant_number_of_objects() -> None:
     storage = CountingStorage()
     async with ControlPlane(port=None, store=storage) as plane:
         reads = []
         for first, last in ((0, 50), (50, 450), (450, 500)):
             storage.reset()
-            for number in range(first, last):
-                await send(plane, "POST", CRDS, definition(number))
-            await plane.wait_until_idle()
+            await create_definitions(plane, first, last)
             reads.append((sum(storage.listed.values()), storage.gets))
         (listed_few, gets_few), _, (listed_many, gets_many) = reads
         assert listed_many <= listed_few + 50

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import ssl
 from base64 import b64decode
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.field_errors import aggregate, quote
 from kubewright.api.times import format_time, now
+
+if TYPE_CHECKING:
+    from .name_index import TakenNames
 
 Definition = dict[str, Any]
 
@@ -65,20 +67,19 @@ def is_served(crd: Definition) -> bool:
     return is_true(crd, "Established") or is_true(crd, "NamesAccepted")
 
 
-def review(crd: Definition, siblings: Iterable[Definition]) -> None:
-    """Update accepted names and conditions. `siblings` are the other definitions of the group."""
-    _accept_names(crd, siblings)
+def review(crd: Definition, taken: TakenNames) -> None:
+    """Update accepted names and conditions. `taken` are the names of the other definitions of the group."""
+    _accept_names(crd, taken)
     _judge_approval(crd)
     _judge_structure(crd)
 
 
-def _accept_names(crd: Definition, siblings: Iterable[Definition]) -> None:
+def _accept_names(crd: Definition, taken: TakenNames) -> None:
     wanted = crd["spec"].get("names") or {}
     status = crd.setdefault("status", {})
     accepted = status.get("acceptedNames") or {}
     if find(crd, "NamesAccepted") is None or _shown(wanted) != _shown(accepted):
-        resources, kinds = _taken(siblings)
-        granted, conflict = _grant(wanted, accepted, resources, kinds)
+        granted, conflict = _grant(wanted, accepted, taken)
         status["acceptedNames"] = granted
         if conflict is None:
             put(crd, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
@@ -100,38 +101,27 @@ def _shown(names: dict[str, Any]) -> list[Any]:
     return [names.get(name) or None for name in NAMES]
 
 
-def _taken(siblings: Iterable[Definition]) -> tuple[set[str], set[str]]:
-    """Return resource names and kinds that other definitions of the group have."""
-    resources: set[str] = set()
-    kinds: set[str] = set()
-    for sibling in siblings:
-        names = (sibling.get("status") or {}).get("acceptedNames") or {}
-        resources.update(
-            (names.get("plural") or "", names.get("singular") or "", *(names.get("shortNames") or ()))
-        )
-        kinds.update((names.get("kind") or "", names.get("listKind") or ""))
-    return resources, kinds
-
-
 def _grant(
-    wanted: dict[str, Any], accepted: dict[str, Any], resources: set[str], kinds: set[str]
+    wanted: dict[str, Any], accepted: dict[str, Any], taken: TakenNames
 ) -> tuple[dict[str, Any], tuple[str, str] | None]:
     """Return the names that are free, and reason and message of the last conflict."""
     granted = {name: accepted[name] for name in NAMES if accepted.get(name)}
     conflict: tuple[str, str] | None = None
-    for name, taken, reason in (
-        ("plural", resources, "PluralConflict"),
-        ("singular", resources, "SingularConflict"),
-        ("shortNames", resources, "ShortNamesConflict"),
-        ("kind", kinds, "KindConflict"),
-        ("listKind", kinds, "ListKindConflict"),
+    for name, category, reason in (
+        ("plural", "resource", "PluralConflict"),
+        ("singular", "resource", "SingularConflict"),
+        ("shortNames", "resource", "ShortNamesConflict"),
+        ("kind", "kind", "KindConflict"),
+        ("listKind", "kind", "ListKindConflict"),
     ):
-        values = wanted.get(name) or ("" if name != "shortNames" else [])
-        listed = values if name == "shortNames" else [values]
+        values: Any = wanted.get(name) or ("" if name != "shortNames" else [])
+        listed: list[str] = values if name == "shortNames" else [values]
         ours = accepted.get(name) or ()
         held = set(ours) if name == "shortNames" else {ours or ""}
         problems = [
-            f"{quote(value)} is already in use" for value in listed if value not in held and value in taken
+            f"{quote(value)} is already in use"
+            for value in listed
+            if value not in held and taken.has(category, value)
         ]
         if problems:
             conflict = reason, aggregate(problems)

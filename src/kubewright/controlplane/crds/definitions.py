@@ -35,6 +35,7 @@ from . import conditions
 from .conditions import Definition
 from .conversion import WebhookConverter
 from .finalization import finalize
+from .name_index import NameIndex
 from .serving import SERVED_VERBS, TERMINATING_VERBS, CustomResourceStrategy, resource_of_definition
 from .strategy import CLEANUP, DefinitionStrategy
 
@@ -72,6 +73,7 @@ class CustomResourceDefinitions:
         self._client = client
         self._version = store.resource.versions[0]
         self._known: dict[str, Definition] = {}
+        self._names = NameIndex()
         self._served: dict[str, Served] = {}
         self._lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -86,7 +88,7 @@ class CustomResourceDefinitions:
         found, _ = await self.store.list_objects(self._version)
         for crd in found:
             crd["metadata"].pop("managedFields", None)
-            self._known[crd["metadata"]["name"]] = crd
+            self._remember(crd)
             self._serve(crd)
         for crd in found:
             if not conditions.is_served(crd):
@@ -143,6 +145,7 @@ class CustomResourceDefinitions:
         if known is None or known["metadata"]["uid"] != crd["metadata"]["uid"]:
             return
         del self._known[name]
+        self._names.discard(name)
         self._unserve(name)
         self._run_in_background(self._review_waiting(crd["spec"]["group"]))
 
@@ -175,8 +178,12 @@ class CustomResourceDefinitions:
         known = self._known.get(metadata["name"])
         if known is not None and int(known["metadata"]["resourceVersion"]) > int(metadata["resourceVersion"]):
             return False
-        self._known[metadata["name"]] = crd
+        self._remember(crd)
         return True
+
+    def _remember(self, crd: Definition) -> None:
+        self._known[crd["metadata"]["name"]] = crd
+        self._names.put(crd)
 
     def known(self, name: str) -> Definition | None:
         """Return the last known version of a definition."""
@@ -207,16 +214,14 @@ class CustomResourceDefinitions:
             await self._review_waiting(group, but=name)
 
     async def _reviewed(self, crd: Definition) -> Definition | None:
-        name, group = crd["metadata"]["name"], crd["spec"]["group"]
-        siblings = [
-            each for each in self._known.values() if each["spec"]["group"] == group and each is not crd
-        ]
+        name = crd["metadata"]["name"]
+        taken = self._names.taken_by_others(crd)
         judged = deep_copy(crd)
-        conditions.review(judged, siblings)
+        conditions.review(judged, taken)
         if judged["status"] == crd["status"]:
             return crd
         try:
-            return await self.write_status(name, lambda live: conditions.review(live, siblings))
+            return await self.write_status(name, lambda live: conditions.review(live, taken))
         except (APIError, StorageError) as error:
             logger.warning(
                 "cannot write definition status; retrying", extra={"definition": name, "error": str(error)}
@@ -229,8 +234,8 @@ class CustomResourceDefinitions:
         await self._review(name)
 
     async def _review_waiting(self, group: str, but: str = "") -> None:
-        for name, crd in list(self._known.items()):
-            if name != but and crd["spec"]["group"] == group and not conditions.is_true(crd, "NamesAccepted"):
+        for name in self._names.waiting(group):
+            if name != but:
                 await self._review(name)
 
     async def write_status(self, name: str, change: Callable[[Definition], None]) -> Definition | None:
