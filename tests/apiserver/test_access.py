@@ -113,6 +113,25 @@ async def test_service_account_tokens():
         with pytest.raises(Unauthorized):
             await tokens.authenticate(bearer(bad))
     assert await tokens.authenticate(bearer(sign(iss="https://other/"))) is None
+    # Clocks may differ by a minute.
+    assert await tokens.authenticate(bearer(sign(exp=time.time() - 30, nbf=time.time() + 30))) is not None
+    private = {"namespace": "ns", "serviceaccount": {"name": "bot", "uid": "u"}}
+    warned = sign(**{"kubernetes.io": {**private, "warnafter": 1}})
+    assert await tokens.authenticate(bearer(warned)) is not None
+    for wrong_type in (
+        {"exp": str(int(time.time() + 60))},
+        {"exp": True},
+        {"nbf": "0"},
+        {"jti": 1},
+        {"aud": [1, "https://me/"]},
+        {"kubernetes.io": ["ns"]},
+        {"kubernetes.io": "ns"},
+        {"kubernetes.io": {**private, "serviceaccount": ["bot"]}},
+        {"kubernetes.io": {**private, "serviceaccount": {"name": "bot", "uid": ["u"]}}},
+        {"kubernetes.io": {**private, "pod": {"name": 1, "uid": "p"}}},
+    ):
+        with pytest.raises(Unauthorized):
+            await tokens.authenticate(bearer(sign(**wrong_type)))
     alive[0] = False
     with pytest.raises(Unauthorized):
         await tokens.authenticate(bearer(sign()))

@@ -118,3 +118,55 @@ async def test_many_pipelined_requests_behind_a_trailer_are_discarded(client):
     await client.send(CHUNKED + chunk(BODY) + b"0\r\nImpersonate-User: x\r\n\r\n" + hidden * 300)
     assert (await client.response())[0] == 201
     assert await client.closed()
+
+
+async def test_expect_100_continue_is_answered_before_the_body_is_sent(client):
+    head = CHUNKED.replace(
+        b"Transfer-Encoding: chunked", b"Content-Length: %d\r\nExpect: 100-continue" % len(BODY)
+    )
+    await client.send(head)
+    assert (await client.response())[0] == 100
+    await client.send(BODY)
+    assert (await client.response())[0] == 201
+
+
+async def test_an_absolute_request_target_is_served(client):
+    await client.send(b"GET https://example.com:6443/whoami?x=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await client.response())[0] == 200
+    await client.send(b"GET http://example.com HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await client.response())[0] == 200
+
+
+async def test_long_request_lines_are_served_up_to_a_megabyte(client):
+    await client.send(b"GET /whoami?x=" + b"y" * 900_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await client.response())[0] == 200
+    await client.send(b"GET /whoami?x=" + b"y" * 1_100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await client.response())[0] == 400
+
+
+@pytest.mark.parametrize("line", [b"GET /whoami\r\n\r\n", b"GET /whoami HTTP/0.9\r\n\r\n"])
+async def test_http_0_9_is_rejected(client, line):
+    await client.send(line)
+    assert (await client.response())[0] == 400
+    assert await client.closed()
+
+
+async def test_a_client_that_disconnects_during_a_list_is_not_logged_as_an_error(
+    front, caplog, talk_to, widget, base
+):
+    talk = talk_to(front.server)
+    for number in range(40):
+        await talk.ok("POST", base, widget(f"w{number}", spec={"color": "x" * 300_000}))
+    caplog.set_level("INFO")
+    for accept in ("application/json", "application/json;as=Table;g=meta.k8s.io;v=v1"):
+        for suffix in ("", "?includeObject=Object", "?watch=1"):
+            client = await RawClient.connect(front)
+            await client.send(f"GET {base}{suffix} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n".encode())
+            await client.reader.readuntil(b"\r\n\r\n")
+            client.writer.transport.abort()
+    async with asyncio.timeout(10):
+        while front._listener.connections:
+            await asyncio.sleep(0.01)
+    assert [
+        record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")
+    ] == []

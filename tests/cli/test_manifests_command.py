@@ -117,3 +117,16 @@ def test_header_is_written_to_every_file(tmp_path: Path) -> None:
     missing = run("guestbook", "-o", "-", "--header", str(tmp_path / "nowhere"))
     assert missing.returncode == 1
     assert "cannot read header file" in missing.stderr
+
+
+def test_a_type_that_is_nested_too_deeply_is_one_error(tmp_path: Path) -> None:
+    text = (EXAMPLES / "guestbook.py").read_text()
+    nested = "Deep = str\nfor _ in range(3000):\n    Deep = list[Deep]\n"
+    text = text.replace("\nclass ", "\n" + nested + "\n\nclass ", 1)
+    text = text.replace("size: Annotated", "deep: Deep\n    size: Annotated", 1)
+    assert "deep: Deep" in text
+    (tmp_path / "deep.py").write_text(text)
+    done = run("deep", "-o", "-", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("Error: ") or "error" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
@@ -127,3 +128,17 @@ def test_a_damaged_store_is_not_started(tmp_path: Path, monkeypatch: pytest.Monk
     assert "all changes are missing; restore a backup with 'kubewright restore'" in result.output
     assert "--accept-data-loss" in result.output
     assert result.output.count("\n") == 1
+
+
+def test_the_ready_file_is_not_written_through_a_symlink(tmp_path: Path) -> None:
+    from kubewright.cli.up import _write_atomically
+
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    ready = tmp_path / "ready"
+    ready.symlink_to(victim)
+    (tmp_path / f".ready.{os.getpid()}").symlink_to(victim)
+    _write_atomically(ready, "https://127.0.0.1:6443\n")
+    assert victim.read_text() == "precious"
+    assert not ready.is_symlink()
+    assert ready.read_text() == "https://127.0.0.1:6443\n"

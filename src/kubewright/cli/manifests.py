@@ -138,6 +138,10 @@ def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
         raise click.ClickException(f"cannot read header file: {error}") from None
     except ProjectError as error:
         raise click.ClickException(relative_paths(error)) from None
+    except RecursionError:
+        raise click.ClickException(
+            "a declared type is nested too deeply; use kubewright.api.RawObject for arbitrary nesting"
+        ) from None
     except DeclarationError as error:
         messages = [relative_paths(each) for each in error.problems]
         for message in messages:

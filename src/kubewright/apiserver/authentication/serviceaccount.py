@@ -16,6 +16,8 @@ from kubewright.apiserver.http.messages import HTTPRequest
 
 from .tokens import bearer_token
 
+CLOCK_TOLERANCE = 60.0
+"""Seconds by which the clocks of issuer and server may differ, as in kube-apiserver."""
 PREFIX = "system:serviceaccount:"
 Claims = dict[str, Any]
 Lookup = Callable[[Claims], Awaitable[str]]
@@ -64,6 +66,8 @@ class ServiceAccountAuthenticator:
             return None
         if unverified.get("iss") not in self.issuers:
             return None
+        if not _has_valid_types(unverified):
+            raise Unauthorized("Unauthorized")
         wanted = list(audiences if audiences is not None else self.audiences)
         for key in self._keys:
             try:
@@ -73,6 +77,7 @@ class ServiceAccountAuthenticator:
                     algorithms=["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"],
                     audience=wanted or None,
                     issuer=list(self.issuers),
+                    leeway=CLOCK_TOLERANCE,
                     options={"verify_aud": bool(wanted), "require": ["exp", "sub"]},
                 )
             except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, TypeError):
@@ -121,11 +126,31 @@ class ServiceAccountAuthenticator:
 
 
 def _object_claim(claims: Claims, name: str) -> Claims:
-    """Return a claim that is an object of strings and objects; raises `Unauthorized` for other types."""
+    """Return a claim that is an object; raises `Unauthorized` for other types.
+
+    Its values are strings, except the objects and the time (`warnafter`) of the private claim.
+    """
     value = claims.get(name) or {}
-    if not isinstance(value, dict) or not all(isinstance(item, str | dict) for item in value.values()):
+    is_private = name == "kubernetes.io"
+    if not isinstance(value, dict) or not all(
+        isinstance(item, str) or (is_private and isinstance(item, dict | int | float))
+        for item in value.values()
+    ):
         raise Unauthorized("Unauthorized")
     return value
+
+
+def _has_valid_types(claims: Claims) -> bool:
+    """Whether times are numbers and names are strings: PyJWT also accepts times as strings."""
+    times = (claims[name] for name in ("exp", "nbf", "iat") if name in claims)
+    texts = (claims[name] for name in ("sub", "jti") if name in claims)
+    audience = claims.get("aud", [])
+    audiences = audience if isinstance(audience, list) else [audience]
+    return (
+        all(isinstance(each, int | float) and not isinstance(each, bool) for each in times)
+        and all(isinstance(each, str) for each in texts)
+        and all(isinstance(each, str) for each in audiences)
+    )
 
 
 def _public_key(pem: bytes) -> Any:

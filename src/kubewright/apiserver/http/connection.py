@@ -255,6 +255,8 @@ def body_reader(native: web.BaseRequest, *, grace: float = BODY_GRACE) -> Callab
         if length is not None and length > limit:
             raise too_large(limit)
         content = native.content
+        if native.headers.get("Expect", "").lower() == "100-continue" and native.transport is not None:
+            native.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         chunks, size = [], 0
         loop = asyncio.get_running_loop()
         started = loop.time()

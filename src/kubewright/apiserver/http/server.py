@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion10, HttpVersion11, web
 
 from kubewright.api.errors import TooManyRequests
 from kubewright.apiserver.authentication import AuthenticatorChain
@@ -194,7 +194,7 @@ class HTTPServer:
             access_log=None,
             auto_decompress=False,
             keepalive_timeout=KEEPALIVE,
-            max_line_size=16 * 1024,
+            max_line_size=1024 * 1024,
             max_field_size=64 * 1024,
             tcp_keepalive=True,
             lingering_time=5.0,
@@ -269,7 +269,13 @@ class HTTPServer:
         connection = native.protocol
         assert isinstance(connection, ServerConnection)
         connection.request_received(native)
-        path, _, query = native.raw_path.partition("?")
+        if native.version < HttpVersion10:
+            return connection.handle_error(native, 400, None, "unsupported protocol version")
+        target = native.raw_path
+        if target[:1] not in ("/", "*"):
+            # The absolute form, which proxies send; the authority is not used.
+            target = "/" + target.partition("://")[2].partition("/")[2]
+        path, _, query = target.partition("?")
         request = HTTPRequest(
             native.method,
             native.path if "%" in path else path,
@@ -343,19 +349,22 @@ class HTTPServer:
         """Write a long body in chunks; it is never joined in memory."""
         result = web.StreamResponse(status=response.status, headers=response_headers(response))
         result.content_length = length
-        await result.prepare(native)
-        batch: list[bytes | memoryview] = []
-        size = 0
-        for piece in response.pieces or ():
-            batch.append(piece)
-            size += len(piece)
-            if size > _CHUNK:
+        try:
+            await result.prepare(native)
+            batch: list[bytes | memoryview] = []
+            size = 0
+            for piece in response.pieces or ():
+                batch.append(piece)
+                size += len(piece)
+                if size > _CHUNK:
+                    await self._write(result, b"".join(batch), native.transport)
+                    batch.clear()
+                    size = 0
+            if batch:
                 await self._write(result, b"".join(batch), native.transport)
-                batch.clear()
-                size = 0
-        if batch:
-            await self._write(result, b"".join(batch), native.transport)
-        await result.write_eof()
+            await result.write_eof()
+        except ConnectionError:
+            logger.debug("client disconnected", extra={"path": native.path})
         return result
 
     async def _write(
@@ -389,7 +398,9 @@ class HTTPServer:
                 else:
                     await result.write(chunk)
             await result.write_eof()
-        except (ConnectionError, asyncio.CancelledError):
+        except ConnectionError:
+            logger.debug("client disconnected", extra={"path": native.path})
+        except asyncio.CancelledError:
             if not connection.transport:
                 raise
         finally:
