@@ -1,7 +1,7 @@
 """Bootstrap objects: namespaces, RBAC, priority classes, flow control and the API server's own service.
 
-Missing objects are created directly in storage, without validation, to keep the start cheap. Existing objects
-are not changed.
+Missing objects are created directly in storage, without validation, to keep the start cheap. Their fields are
+managed by `kube-apiserver`. Existing objects are not changed, except the endpoints of the server itself.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ import asyncio
 import ipaddress
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from kubewright.apiserver.objects import current_timestamp
+from kubewright.apiserver.objects import current_timestamp, deep_copy
+from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
-from kubewright.storage.contract import KeyExists
+from kubewright.storage.contract import KeyExists, RevisionMismatch
 
 from . import bootstrap_roles
 from .bootstrap_roles import RBAC
 
 Object = dict[str, Any]
 FLOW = "flowcontrol.apiserver.k8s.io"
+FIELD_MANAGER = "kube-apiserver"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -37,7 +40,12 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
         metadata = obj["metadata"]
         key = store.key(metadata.get("namespace", ""), metadata["name"])
         if key not in present:
-            metadata = {**metadata, "uid": str(uuid.uuid4()), "creationTimestamp": now}
+            metadata = {
+                **metadata,
+                "uid": str(uuid.uuid4()),
+                "creationTimestamp": now,
+                "managedFields": _managed_fields(store, obj),
+            }
             waiting.append(store.storage.create(key, store.codec.pack({**obj, "metadata": metadata})))
     for result in await asyncio.gather(*waiting, return_exceptions=True):
         if isinstance(result, int):
@@ -46,9 +54,45 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
             raise result
 
 
-async def bootstrap(
-    server: APIServer, *, service_range: str, address: str, port: int, rbac: bool, identity: str
-) -> None:
+def _managed_fields(store: ResourceStore, obj: Object) -> list[Object]:
+    """Return the entry of `kube-apiserver` for the fields that it sends; others are set by the strategy."""
+    resource = store.resource
+    version = resource.version(resource.storage_version)
+    assert version is not None
+    unsent = {"status", *(("spec",) if resource.plural == "namespaces" else ())}
+    sent = {field: value for field, value in obj.items() if field not in unsent}
+    body = {"apiVersion": store.codec.api_version, "kind": resource.kind, **deep_copy(sent)}
+    managed = store.field_manager(version, "").update(None, body, FIELD_MANAGER, datetime.now(UTC))
+    entries: list[Object] = managed["metadata"].get("managedFields") or []
+    return entries
+
+
+async def _write_endpoints(server: APIServer, address: str, port: int) -> None:
+    """Write the address of this server to the endpoints of the service `kubernetes`.
+
+    The server that was started last wins, such as one that was restarted on another port.
+    """
+    for group, plural, wanted in (
+        ("", "endpoints", _endpoints(address, port)),
+        ("discovery.k8s.io", "endpointslices", _endpoint_slice(address, port)),
+    ):
+        await write_missing(server, group, plural, [wanted])
+        store = server.store(group, plural)
+        assert store is not None
+        item = await store.storage.get(store.key("default", "kubernetes"))
+        if item is None:
+            continue
+        stored = store.codec.unpack(item.value, item.mod_revision)
+        changed = {field: value for field, value in wanted.items() if field != "metadata"}
+        if any(stored.get(field) != value for field, value in changed.items()):
+            stored.update(changed)
+            with suppress(RevisionMismatch):
+                store.written = await store.storage.update(
+                    item.key, store.codec.pack(stored), expected=item.mod_revision
+                )
+
+
+async def bootstrap(server: APIServer, *, service_range: str, address: str, port: int, rbac: bool) -> None:
     """Create all missing objects. `address` and `port` are the endpoint of the server."""
     first = str(next(ipaddress.ip_network(service_range).hosts()))
     await asyncio.gather(
@@ -59,10 +103,8 @@ async def bootstrap(
         write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(service_range)]),
         write_missing(server, "networking.k8s.io", "ipaddresses", [_ip_address(first)]),
         write_missing(server, "", "services", [_service(first, port)]),
-        write_missing(server, "", "endpoints", [_endpoints(address, port)]),
-        write_missing(server, "discovery.k8s.io", "endpointslices", [_endpoint_slice(address, port)]),
+        _write_endpoints(server, address, port),
         write_missing(server, "", "configmaps", [_token_tracking()]),
-        write_missing(server, "coordination.k8s.io", "leases", [_lease(identity)]),
     )
     if rbac:
         await asyncio.gather(
@@ -316,18 +358,4 @@ def _token_tracking() -> Object:
             "namespace": "kube-system",
         },
         "data": {"since": datetime.now(UTC).date().isoformat()},
-    }
-
-
-def _lease(identity: str) -> Object:
-    name, _, holder = identity.partition("_")
-    labels = {"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": "localhost"}
-    renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return {
-        "metadata": {"name": name, "namespace": "kube-system", "labels": labels},
-        "spec": {
-            "holderIdentity": f"{name}_{holder}",
-            "leaseDurationSeconds": 3600,
-            "renewTime": renewed,
-        },
     }

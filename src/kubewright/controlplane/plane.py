@@ -11,13 +11,11 @@ requests are passed to `plane.server.handle`.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import ipaddress
 import random
 import shutil
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +51,7 @@ from .credentials import (
     read_key_pair,
 )
 from .identity import IdentityReviews, TokenIssuer, TokenlessAuthenticator, TokenRequests, token_invalidity
+from .identity_lease import IdentityLease
 from .informers import Informers
 from .readiness import Readiness
 from .webhooks import ServiceResolver, WebhookClient
@@ -368,15 +367,16 @@ class ControlPlane:
             ipaddress.ip_address(address)
         except ValueError:
             address = "127.0.0.1"
-        name = hashlib.sha256(self.authority.certificate).hexdigest()[:26]
         await bootstrap(
             self.server,
             service_range=self.service_range,
             address=address,
             port=self.port or 443,
             rbac=self.rules is not None,
-            identity=f"apiserver-{name}_{uuid.uuid4()}",
         )
+        lease = IdentityLease(self.server, self.port)
+        await lease.start()
+        self._parts.append(lease)
 
     # Lifecycle
 
