@@ -1,4 +1,4 @@
-"""The real server of `KUBEBUILDER_ASSETS`, started once for all tests that can be run against it."""
+"""Fixture: the kube-apiserver of `KUBEBUILDER_ASSETS`, started once per test run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubewright.testing.server import server_kinds, start_kube_apiserver
 
 @pytest.fixture(scope="session")
 def real_config() -> Iterator[ClusterConfig | None]:
-    """Where it is; `None` when tests are about our own servers."""
+    """Directory of the binaries; `None` if the tests use the embedded servers only."""
     if server_kinds() != ("real",):
         yield None
         return

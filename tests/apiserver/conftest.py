@@ -1,4 +1,4 @@
-"""A server in process and a small way of talking to it."""
+"""Fixtures: an in-process API server and a client that sends plain data."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from kubewright.schema.pruning import prune
 from kubewright.schema.structural import Node
 
 FIELDS = 120_000
-"""With a cost that grows with the square, a test with so many fields takes minutes."""
+"""With quadratic cost a test with this many fields would take minutes."""
 
 
 @pytest.mark.parametrize("validation", ["Warn", "Strict", "Ignore"])

@@ -1,4 +1,4 @@
-"""Connections of clients that do not behave: trailers, odd request lines, clients that disconnect."""
+"""Misbehaving clients: trailers, malformed request lines, disconnects."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def test_storage_size_metric(new_server, talk_to, tmp_path):
 
 
 class Broken(MemoryStorage):
-    """A store that can no longer be read or written."""
+    """Storage whose reads and writes fail."""
 
     broken = False
 

@@ -1,4 +1,4 @@
-"""OpenAPI in protobuf, read back without its own table: by field numbers, as other programs know them."""
+"""OpenAPI in protobuf, decoded by field numbers."""
 
 from __future__ import annotations
 

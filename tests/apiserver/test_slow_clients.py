@@ -1,4 +1,4 @@
-"""Clients that send or read slowly: what the server holds for them is bounded, and others are served."""
+"""Clients that send or read slowly: their memory is bounded, and other clients are served."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ CONVERTER = HubConverter("r.io", "v1", {"v1alpha1": to_hub}, {"v1alpha1": from_h
 
 
 class Rules(Strategy):
-    """Sees the hub version only."""
+    """A strategy that is called with the hub version only."""
 
     def validate(self, op: Operation, obj):
         return [
@@ -118,7 +118,7 @@ async def test_watches_convert_once_per_version(talk, server):
 
 
 class Remote:
-    """Converts as a webhook would: somewhere else, and not always."""
+    """An asynchronous converter that can fail, like a webhook."""
 
     def __init__(self) -> None:
         self.broken = False

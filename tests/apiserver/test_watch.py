@@ -23,7 +23,7 @@ async def opened(talk, path, query="", **headers):
 
 
 async def take(stream, count):
-    """So many events, and no more time than they need."""
+    """Return a number of events of a watch."""
     lines = b""
     async with asyncio.timeout(5):
         while lines.count(b"\n") < count:

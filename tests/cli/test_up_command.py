@@ -108,7 +108,7 @@ def test_the_kubeconfig_of_a_running_control_plane_is_not_overwritten(
 def test_a_kubeconfig_of_ours_is_replaced(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kubeconfig").write_text(text)
-    # It gets as far as the next problem.
+    # The command continues to the next error.
     result = CliRunner().invoke(main, ["up", "--store", "foo:bar"])
     assert "unknown storage" in result.output
 

@@ -1,4 +1,4 @@
-"""A control plane in this process, a cached client of it, and what a builder needs of a manager.
+"""Fixtures: an in-process control plane, a cached client, and the manager protocol of `ControllerBuilder`.
 
 Everything runs in one loop whose time jumps, so waiting takes no time and every run is the same.
 """
@@ -50,7 +50,7 @@ class Bench:
         self.ShopStatus = ShopStatus
 
     async def install(self, *kinds: type[Any]) -> None:
-        """Have the server know these kinds."""
+        """Install the CRDs of kinds."""
         for kind in kinds:
             await self.client.create(crd(kind))
 
@@ -123,7 +123,7 @@ async def bench():
 
 @pytest.fixture
 def bench_with_real_time():
-    """For threads: time that jumps stands still while one works."""
+    """Run on real time: fake time does not advance while a thread runs."""
 
     def run(scenario):
         async def main():

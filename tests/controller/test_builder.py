@@ -19,7 +19,7 @@ def child(owner, name, kind=ConfigMap, controller=True):
 
 
 class Log(list):
-    """A reconciler that writes down what it is asked."""
+    """A reconciler that records its requests."""
 
     async def reconcile(self, request: Request) -> None:
         self.append(request.name)
@@ -149,7 +149,7 @@ async def test_mapping_may_read_the_cache_and_fail(bench, caplog):
 
 
 class Team(NamedTuple):
-    """A key of our own."""
+    """A custom request type."""
 
     label: str
 

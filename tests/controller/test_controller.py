@@ -38,7 +38,7 @@ async def channel(*items):
 
 
 async def run_until(controller, condition, step=0.001):
-    """Run a controller until a condition holds, looking every `step` seconds of time that jumps."""
+    """Run a controller until a condition holds; check it every `step` seconds of fake time."""
     stop = asyncio.Event()
     task = asyncio.create_task(controller.run(stop))
     async with asyncio.timeout(step * 200_000):
@@ -242,7 +242,7 @@ def test_a_key_stays_locked_until_its_thread_has_ended():
         controller = controller_of(reconcile, "a", name="stuck", timeout=0.001, workers=3)
         await run_until(controller, lambda: controller.metrics.outcomes["timeout"] >= 2)
 
-    asyncio.run(scenario())  # a loop with real time: time that jumps stands still while a thread works
+    asyncio.run(scenario())  # real time: fake time does not advance while a thread runs
     assert most[0] == 1
 
 
@@ -349,7 +349,7 @@ async def test_source_added_later_starts_immediately():
 
 
 class Slow:
-    """A source that takes a while."""
+    """A source with a slow start."""
 
     name, last_error = "Slow", None
 

@@ -9,7 +9,7 @@ from kubewright.controller import BuildError, Request, add_daemon
 
 
 class Life:
-    """A daemon that writes down when it begins and ends."""
+    """A daemon that records its start and stop."""
 
     def __init__(self):
         self.log = []

@@ -43,7 +43,7 @@ async def test_finalizer_is_not_added_to_a_deleting_object(bench, shop):
     await bench.client.delete(shop)
     finalizers = Finalizers(bench.client, {NAME: lambda obj: None})
     assert await finalizers.handle(await bench.client.get(bench.Shop, "a", namespace="default")) == Result()
-    # Nor on one that we think is alive: the server's version decides.
+    # The state on the server decides, not the cached object.
     assert await finalizers.handle(seen_before) == Result()
     assert (await bench.client.uncached.get(bench.Shop, "a", namespace="default")).metadata.finalizers == [
         "example.com/other"

@@ -15,7 +15,7 @@ DELAYS = st.sampled_from([0.0, 0.0, 0.5, 1.0, 1.0, 7.0, 3600.0])
 
 
 class Model:
-    """What the documentation says, without any cleverness."""
+    """Reference implementation of the documented behaviour."""
 
     def __init__(self):
         self.now = 0.0

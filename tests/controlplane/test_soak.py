@@ -1,4 +1,4 @@
-"""A few seconds of the soak (`python -m bench.soak`): nothing fails and nothing gets lost.
+"""A short soak run (`python -m bench.soak`): nothing fails and nothing gets lost.
 
 Memory is left to the long one: in a few seconds it only rises.
 """

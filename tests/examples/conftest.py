@@ -41,7 +41,7 @@ for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached", 
 
 
 def pytest_asyncio_loop_factories(config, item):
-    """Sockets get a moment before time jumps: webhooks have some, and a real server is another process."""
+    """Wait for sockets before fake time advances: webhooks and real servers use them."""
     return {"fake-time": partial(FakeTimeLoop, io_timeout=0.3 if REAL else 0.002)}
 
 
@@ -71,7 +71,7 @@ class Waited:
 
 
 class World:
-    """A server, a namespace of this test's own, and a clock that jumps."""
+    """A server, a namespace for the test, and a fake clock."""
 
     def __init__(self, server: Any, namespace: str) -> None:
         self.server = server
@@ -83,14 +83,14 @@ class World:
         self._zero = self._loop.time()
 
     def now(self) -> datetime:
-        """The server's date when the test began, moving with the loop's time."""
+        """Return the start time of the test plus the elapsed time of the loop."""
         return self._began + timedelta(seconds=self._loop.time() - self._zero)
 
     def meta(self, name: str, **more: Any) -> ObjectMeta:
         return ObjectMeta(name=name, namespace=self.namespace, **more)
 
     async def install(self, operator: Operator) -> None:
-        """Have the server know the kinds of an operator; once is enough."""
+        """Install the CRDs of an operator once."""
         missing = [kind for kind in operator.kinds if kind not in self._installed]
         if missing:
             await install_definitions(self.client.with_field_owner(operator.name), operator.kinds)
@@ -102,7 +102,7 @@ class World:
     ) -> AsyncIterator[Any]:
         """Run an operator until the block ends; its kinds and webhooks are installed when it begins.
 
-        One that `dies` is cut off in the middle of what it does.
+        With `dies` it is cancelled during its work.
         """
         client = client or self.client
         operator.settings.development = True
@@ -124,7 +124,7 @@ class World:
                 await run
 
     async def wait_for(self, kind: Any, name: str, until: Any) -> Any:
-        """Wait for an object of this test's namespace, for ten minutes of its time."""
+        """Wait for an object in the namespace of the test, for ten minutes of fake time."""
         return await self.client.wait(kind, name, namespace=self.namespace, until=until, timeout=600)
 
     async def wait_for_event(self, reason: str) -> Event:
@@ -166,7 +166,7 @@ async def world(real_config):
 
 @pytest.fixture
 async def cluster(real_config):
-    """A whole control plane, with its garbage collector."""
+    """A control plane with its controllers."""
     if REAL:
         pytest.skip("a real API server alone has no garbage collector and no nodes")
     async with opened(None, controllers=True) as made:

@@ -23,7 +23,7 @@ USED = {"cpu": Quantity("200m"), "memory": Quantity("100Mi")}
 
 
 class Metrics:
-    """A source that a test fills."""
+    """A metrics source with values set by the test."""
 
     def __init__(self):
         self.usage = {"web": dict(USED)}

@@ -54,7 +54,7 @@ async def jobs_of(world):
 
 
 async def first_run(world, made):
-    """Wait until the first run has started; the Job."""
+    """Wait for the first Job and return it."""
     seen = await world.wait_for(v1.CronJob, made.metadata.name, says("Progressing", "True", "JobsActive"))
     return await world.client.get(Job, seen.status.active[0].name)
 
@@ -72,7 +72,7 @@ async def hand_made(world, owner, name, *, due=None, status=None):
 
 
 def finished(how, start):
-    """The status of a Job that has come to an end, as the server wants it."""
+    """Return the status of a finished Job that passes validation."""
     since, end = format_time(start), format_time(start + timedelta(seconds=5))
     kinds = ("SuccessCriteriaMet", "Complete") if how == "Complete" else ("FailureTarget", "Failed")
     status = {

@@ -31,7 +31,7 @@ def keeping(namespace, world):
 
 
 class Death:
-    """Stops a process dead at its n-th write: before it is sent, or after it has been done."""
+    """Simulates a killed process at its n-th write: before the request, or after the response."""
 
     def __init__(self, at: int, *, after: bool, created: list[str]) -> None:
         self.at = at
@@ -63,7 +63,7 @@ class Death:
 
 
 async def prepare(world, namespace):
-    """A CronJob that is about to replace a run, with history to forget."""
+    """A CronJob that must replace a run and delete old Jobs."""
     client = world.client
     await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
     due = world.now().replace(second=0, microsecond=0) + timedelta(minutes=3)
@@ -102,7 +102,7 @@ def done(moment):
 
 
 def settled(due):
-    """The run has started, the status says so, and nothing else is left to do."""
+    """Whether the run has started and the status is complete."""
 
     def holds(obj):
         status = obj.status
@@ -117,7 +117,7 @@ def settled(due):
 
 
 async def end_state(world, namespace, due):
-    """What is left, without what differs from run to run."""
+    """Return the final state without fields that differ between runs."""
     seen = await world.client.get(v1.CronJob, "hello", namespace=namespace)
     jobs = await world.client.list(Job, namespace=namespace)
     alive = [job.metadata.name for job in jobs if job.metadata.deletion_timestamp is None]
@@ -129,7 +129,7 @@ async def end_state(world, namespace, due):
 
 
 async def live(world, namespace, due, death=None):
-    """Run an operator until everything is settled, or until it dies."""
+    """Run an operator until it is idle or killed."""
     operator = keeping(namespace, world)
     client = world.client if death is None else world.client.with_interceptor(death)
     goal = asyncio.create_task(
@@ -180,7 +180,7 @@ def has_run(obj):
 
 
 class Away:
-    """A transport whose server can be taken away; open watches break."""
+    """A transport whose server can become unreachable, which closes watches."""
 
     def __init__(self, real):
         self._real = real

@@ -1,4 +1,4 @@
-"""The `Network` example: a network in an outside system follows its object."""
+"""The `Network` example: reconciles a network of an external system."""
 
 import pytest
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ from network import FileBackend, Network, NetworkBackend, NetworkConfig, Network
 
 
 class RecordingBackend(FileBackend):
-    """Records the changes of the outside system, and fails as often as it should."""
+    """Records changes of the external system; fails a given number of times."""
 
     def __init__(self, path, failures=0):
         super().__init__(path)

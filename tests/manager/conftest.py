@@ -1,4 +1,4 @@
-"""A control plane in this process, and loops whose time jumps where nothing real has to be waited for."""
+"""Fixtures: an in-process control plane, and fake time for tests without processes and sockets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def running() -> Callable[..., Any]:
 
 @pytest.fixture
 def eventually() -> Callable[..., Any]:
-    """Wait until a condition holds, plain or async; the loop's time passes meanwhile."""
+    """Wait until a condition, synchronous or async, holds."""
 
     async def until(condition: Callable[[], Any], timeout: float = 60.0) -> Any:
         async with asyncio.timeout(timeout):

@@ -1,4 +1,4 @@
-"""A process that writes as fast as it can while it leads. Started by test_paused_leaders.
+"""A process that writes continuously while it is the leader. Started by test_paused_leaders.
 
     python elected_writer.py KUBECONFIG IDENTITY
 

@@ -93,7 +93,7 @@ async def test_without_release_on_stop_the_lease_expires(client: Client) -> None
 
 @pytest.mark.parametrize("skew", [-3600.0, 3600.0])
 async def test_different_clocks_do_not_cause_two_leaders(client: Client, skew: float) -> None:
-    """What the lease says about time is not believed, only that it changes."""
+    """Candidates ignore the times in the Lease and observe only its changes."""
     first, second = elector(client, "one"), elector(client, "two")
     await first.acquire()
     found = await lease(client)
@@ -107,7 +107,7 @@ async def test_different_clocks_do_not_cause_two_leaders(client: Client, skew: f
 
 
 async def test_fast_clock_takes_over_in_proportion_to_its_rate(client: Client) -> None:
-    """With the default durations clocks may differ in speed by half before two could lead."""
+    """With the default durations, clock rates may differ by up to half without two leaders."""
     loop = asyncio.get_running_loop()
     first = elector(client, "one")
     second = elector(client, "two", clock=lambda: loop.time() * 1.4)
@@ -117,7 +117,7 @@ async def test_fast_clock_takes_over_in_proportion_to_its_rate(client: Client) -
 
 
 async def test_never_two_leaders_under_network_faults(client: Client) -> None:
-    """Replicas whose requests fail or hang at times; holders are compared at every moment."""
+    """Requests of the replicas fail or hang at random; the leaders are compared at every step."""
     import random
 
     rng = random.Random(7)
@@ -170,7 +170,7 @@ async def test_leader_without_server_stops_before_the_lease_expires(client: Clie
 
 
 async def test_lease_acquired_by_a_cancelled_candidate_is_released(client: Client) -> None:
-    """The response to the request that took the lease never arrives, and the process stops."""
+    """The response to the acquiring request is lost, and the process stops."""
 
     async def network(call: APIRequest, proceed: CallNext) -> Any:
         response = await proceed(call)

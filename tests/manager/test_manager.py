@@ -23,7 +23,7 @@ from kubewright.manager import (
 
 
 class Part:
-    """Writes down when it starts and stops; takes `slow` seconds to stop."""
+    """Records its start and stop; needs `slow` seconds to stop."""
 
     def __init__(
         self, log: list[str], name: str, group: str = "", *, slow: float = 0.0, fails: Exception | None = None

@@ -492,7 +492,7 @@ def test_permissions_and_webhooks_are_derived_from_declarations(operator) -> Non
 
 @resource(group="operator.example.com", version="v1")
 class Bare(CustomResource[BoxSpec, None]):
-    """Something without a status."""
+    """A kind without a status."""
 
 
 async def test_status_update_of_a_kind_without_status(operator, client, eventually, caplog) -> None:

@@ -50,7 +50,7 @@ async def writer(kubeconfig: Path, identity: str) -> AsyncIterator[subprocess.Po
 
 
 class History:
-    """Who held the lease and who wrote, in the order of the server's revisions."""
+    """Return the lease holders and the writers, in the order of revisions."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -64,7 +64,7 @@ def make_operator() -> Operator:
 
 
 async def install(client: Client, operator: Operator) -> None:
-    """What `kubectl apply -k` would do, with the name prefix of the operator."""
+    """Apply the manifests with the name prefix of the operator, as `kubectl apply -k` does."""
     await client.create(Namespace(metadata=ObjectMeta(name="ops")))
     await install_definitions(client, operator.kinds)
     declared = list(operator.declarations())

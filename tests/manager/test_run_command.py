@@ -52,7 +52,7 @@ class Running:
         self.lines: list[str] = []
 
     async def until(self, text: str) -> str:
-        """The next line with a text in it."""
+        """Return the next line that contains a text."""
         assert self.process.stdout is not None
         async with asyncio.timeout(30):
             while True:

@@ -19,7 +19,7 @@ class ArchiveSpec(Spec):
 
 @resource(group="services.example.com", version="v1")
 class Archive(CustomResource[ArchiveSpec, None]):
-    """A archive."""
+    """An archive."""
 
 
 class BackupClient:

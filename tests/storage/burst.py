@@ -1,4 +1,4 @@
-"""A server that writes as fast as it can and says what was acknowledged, until it is killed.
+"""A process that writes continuously and prints acknowledged writes, until it is killed.
 
 Every line is `create|update|delete KEY REVISION`. The first is `start REVISION`.
 """
@@ -13,7 +13,7 @@ from kubewright.storage import History, SQLiteStorage
 
 
 async def main(path: str, run: str) -> None:
-    # Little history, so that compaction is under way most of the time.
+    # A short history, so that compaction runs most of the time.
     history = History(seconds=0.0, min_events=20, max_events=60)
     async with SQLiteStorage(path, history=history) as store:
         os.write(1, f"start {await store.revision()}\n".encode())

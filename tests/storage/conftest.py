@@ -1,4 +1,4 @@
-"""Stores to test: each implementation as a function that gives the URL of a fresh one."""
+"""Fixtures: functions that return the URL of an empty storage, one per implementation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer
 
 @pytest.fixture(scope="module", params=["memory", "sqlite", "etcd"])
 def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
-    """Gives the URL of an empty store at every call."""
+    """Return a function that returns the URL of an empty storage."""
     number = itertools.count()
     if request.param == "memory":
         return lambda: "memory:"

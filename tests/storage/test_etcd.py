@@ -118,7 +118,7 @@ async def test_keys_with_similar_expiry_share_a_lease(etcd_server: Any) -> None:
             "lease", "LeaseTimeToLive", rpc.LeaseTimeToLiveRequest(ID=max(leases), keys=True), repeat=True
         )
         assert left.grantedTTL in (1, 2, 3660)
-        # The short ones go by themselves, each with its last value.
+        # Keys with a short lease expire with their last value.
         events = await take(watch, 12)
         gone = [event for event in events if event.type == "delete"]
         assert {event.key for event in gone} == {f"/{n}" for n in range(5)}

@@ -29,7 +29,7 @@ PREFIXES = ["", "/", "/a", "/a/", "/a/2", "/b/", "/nothing"]
 
 
 class Step(NamedTuple):
-    """What a writer does with a key; `stale` means that it uses an older revision than it has just read."""
+    """One operation of a writer on a key; `stale` uses an older revision than the current one."""
 
     key: str
     kind: Literal["create", "update", "delete"]
@@ -184,7 +184,7 @@ async def check_history(store: Storage, plans: list[list[Step]], pick: int, limi
 
 
 async def check_paging(store: Storage, prefix: str, at: int, limit: int, expected: list[KeyValue]) -> None:
-    """Pages at a revision, put together, are the range at that revision."""
+    """The pages at a revision are together the range at that revision."""
     items: list[KeyValue] = []
     start = None
     while True:
@@ -200,7 +200,7 @@ async def check_paging(store: Storage, prefix: str, at: int, limit: int, expecte
 
 
 def test_concurrent_histories(new_url: NewURL) -> None:
-    # A process away, an example costs a hundred times more.
+    # Examples are a hundred times slower with a storage in another process.
     examples = 8 if new_url().startswith("etcd:") else 150
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -328,7 +328,7 @@ async def test_durable_storage_has_a_size(new_url: Callable[[], str]) -> None:
 
 @pytest.mark.parametrize("prefix", ["/a/key", "/a/"], ids=["key", "collection"])
 async def test_watch_from_the_revision_of_a_list_misses_no_event(new_url: NewURL, prefix: str) -> None:
-    """State and start of a stream come from one read, while others write."""
+    """List and watch from its revision, under concurrent writes."""
     async with open_storage(new_url()) as store:
         revision = await store.create("/a/key", b"0")
         stop = False

@@ -180,11 +180,11 @@ def test_faults_of_the_disk(fault: str, tmp_path: Path) -> None:
 
 
 KILLS = int(os.environ.get("KUBEWRIGHT_KILLS", "10"))
-"""How often the store is killed: a few times here, as often as one likes by hand."""
+"""Number of kills; set it higher for a long manual run."""
 
 
 def kill_and_check(path: Path, times: int, seed: int) -> None:
-    """Kill a server during a burst of writes, again and again, and hold it to what it acknowledged."""
+    """Kill a server repeatedly during writes; check that acknowledged writes are durable."""
     chance = random.Random(seed)
     highest = 0
     revisions: set[int] = set()
@@ -226,7 +226,7 @@ async def check_acknowledged(path: Path, last: dict[str, tuple[str, int]], highe
             assert key in state, f"{key} was lost"
             assert state[key].mod_revision >= revision
         else:
-            # Every third key is deleted next, and that may have happened without being acknowledged.
+            # Every third key is deleted next; the deletion may be durable without being acknowledged.
             deletable = int(key.rpartition("/")[2]) % 3 == 0
             assert key in state or deletable, f"{key} was lost"
             assert key not in state or state[key].mod_revision == revision

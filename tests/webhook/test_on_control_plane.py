@@ -97,7 +97,7 @@ async def register(client: Client, url: str, server: WebhookServer, policy: str)
 
 
 async def create(client: Client) -> str:
-    """The outcome of a create: `created`, or why not."""
+    """Return `created` or the error message of a create."""
     try:
         await client.create(ConfigMap(metadata=ObjectMeta(name="a", namespace="default")))
     except APIError as error:

@@ -38,7 +38,7 @@ def _no(reason: str) -> AuthorizationResult:
 
 @cache
 def _node_rules() -> tuple[PolicyRule, ...]:
-    """Return the rules of the ClusterRole system:node, which has no subjects."""
+    """Return the rules of the ClusterRole system:node, which no binding references."""
     from kubewright.controlplane.bootstrap_roles import cluster_roles
 
     role = next(each for each in cluster_roles() if each["metadata"]["name"] == "system:node")

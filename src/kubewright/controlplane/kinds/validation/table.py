@@ -37,7 +37,7 @@ _ROOT = "{p[:-1]}"
 
 
 class Rules:
-    """A compiled table of rules. Call it with an objectand its path.
+    """A compiled table of rules. Call it with an object and its path.
 
     `context(value)` makes a value for the hooks below that ask for one (`Check(..., context=True)`), for
     rules that need something from an enclosing object.
