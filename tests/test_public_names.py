@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections import defaultdict
 from importlib import import_module
+from pathlib import Path
 
 PACKAGES = (
     "api",
@@ -33,3 +35,26 @@ def test_public_classes_and_functions_of_different_packages_have_different_names
             if inspect.isclass(value) or inspect.isfunction(value):
                 found[name].add(f"{value.__module__}.{value.__qualname__}")
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+def test_private_exceptions_are_caught_in_their_module() -> None:
+    """The class name of an error that is logged or printed is one that users can import."""
+    escaping = []
+    for path in (Path(__file__).parents[1] / "src").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        private = {
+            each.name
+            for each in classes
+            if each.name.startswith("_")
+            and any(ast.unparse(base).endswith(("Error", "Exception")) for base in each.bases)
+        }
+        caught = {
+            name.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ExceptHandler) and node.type is not None
+            for name in ast.walk(node.type)
+            if isinstance(name, ast.Name)
+        }
+        escaping += [f"{path.name}: {name}" for name in sorted(private - caught)]
+    assert escaping == []
