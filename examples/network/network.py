@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from kubewright import (
     Column,
@@ -73,36 +73,23 @@ class NetworkConfig:
     gateway: str
 
 
-class NetworkBackend(Protocol):
-    """The outside system. All methods can be repeated with the same arguments."""
-
-    async def find(self, id: str) -> NetworkConfig | None:
-        """Return the configuration of a network, or `None` if it does not exist."""
-
-    async def apply(self, id: str, config: NetworkConfig) -> None:
-        """Create a network, or change its configuration."""
-
-    async def delete(self, id: str) -> None:
-        """Delete a network, if it exists."""
-
-
-class FileBackend:
-    """Networks in a JSON file, in place of a real system."""
+class NetworkBackend:
+    """The outside system: here a JSON file. All methods can be repeated with the same arguments."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     async def find(self, id: str) -> NetworkConfig | None:
-        """Return the configuration of a network."""
+        """Return the configuration of a network, or `None` if it does not exist."""
         found = self._read().get(id)
         return NetworkConfig(**found) if found is not None else None
 
     async def apply(self, id: str, config: NetworkConfig) -> None:
-        """Write a network."""
+        """Create a network, or change its configuration."""
         self._write({**self._read(), id: {"cidr": config.cidr, "gateway": config.gateway}})
 
     async def delete(self, id: str) -> None:
-        """Remove a network."""
+        """Delete a network, if it exists."""
         self._write({key: value for key, value in self._read().items() if key != id})
 
     def _read(self) -> dict[str, dict[str, str]]:
@@ -115,9 +102,9 @@ class FileBackend:
         temporary.replace(self.path)
 
 
-def file_backend() -> FileBackend:
+def file_backend() -> NetworkBackend:
     """Return the backend for the file in the variable NETWORKS, by default networks.json."""
-    return FileBackend(Path(os.environ.get("NETWORKS", "networks.json")))
+    return NetworkBackend(Path(os.environ.get("NETWORKS", "networks.json")))
 
 
 def network_id(network: Network) -> str:

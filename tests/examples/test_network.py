@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from kubewright.api.errors import Invalid
 from kubewright.client import condition, is_deleted
 from kubewright.testing import check_operator, run_operator
-from network import FileBackend, Network, NetworkBackend, NetworkConfig, NetworkSpec, operator
+from network import Network, NetworkBackend, NetworkConfig, NetworkSpec, operator
 
 
-class RecordingBackend(FileBackend):
+class RecordingBackend(NetworkBackend):
     """Records changes of the external system; fails a given number of times."""
 
     def __init__(self, path, failures=0):
@@ -73,7 +73,7 @@ async def test_restart_restores_a_network_that_was_changed_outside(world, backen
     async with run_operator(operator, world.client):
         created = await world.client.create(network(world))
         await world.client.wait(created, until=condition("Ready"), timeout=60)
-    await FileBackend(backend.path).apply(id, NetworkConfig("10.0.0.0/8", "10.0.0.1"))
+    await NetworkBackend(backend.path).apply(id, NetworkConfig("10.0.0.0/8", "10.0.0.1"))
     async with run_operator(operator, world.client):
         await world.wait_for_event("Updated")
         assert await backend.find(id) == NetworkConfig("192.168.0.0/16", "192.168.0.1")

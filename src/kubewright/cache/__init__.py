@@ -11,7 +11,8 @@ Modules, lowest first; each works without those after it:
 - `store`: one copy of each object, as bytes; `indexes`: values to find them by
 - `reflector`: list and watch one collection, with retries; `list_watch`: its requests
 - `informer`: reflectors, a store and event handlers of one kind
-- `informer_manager`: the informers of a cache; `kind_options`: what they hold
+- `informer_manager`: the informers of a cache; `kind_options`: what they hold; `projection`: some
+  fields only
 - `cache`: `Cache`, reads from the informers; `queries`, `errors`, `metrics`
 - `cached_client`: `CachedClient`, which reads from a cache; `write_through`: its writes update the cache
 """

@@ -279,7 +279,7 @@ class InformerManager:
             metadata_only=metadata_only,
             labels=parse_labels(options.labels),
             filtered_by_fields=parse_fields(options.fields) is not None,
-            transform=options.transform,
+            transform=options.stored_form,
             rng=self._rng,
         )
         for index in options.indexes:
@@ -295,7 +295,8 @@ class InformerManager:
             raise CachingNotAllowed(
                 f"all {gvk.kind}s of the cluster are only cached if requested: "
                 f"limit them with kinds={{{gvk.kind}: KindOptions(labels=...)}} or "
-                f"KindOptions(namespaces=(...,)), watch metadata_of({gvk.kind}), read them with "
+                f"KindOptions(namespaces=(...,)), keep some fields with KindOptions(projection=...), "
+                f"watch metadata_of({gvk.kind}), read them with "
                 f"`client.uncached`, or set allow=({gvk.kind},); in an operator, kinds and allow are "
                 "operator.settings.kinds and operator.settings.allow"
             )
@@ -318,7 +319,12 @@ class InformerManager:
         if isinstance(gvk, str) or gvk.group_kind not in RESTRICTED_KINDS:
             return True
         options = self._options_of(gvk)
-        limited = bool(options.labels or options.fields or "" not in self._namespaces_of(options))
+        limited = bool(
+            options.labels
+            or options.fields
+            or options.projection is not None
+            or "" not in self._namespaces_of(options)
+        )
         return limited or any(gvk == each or gvk.kind == each for each in self._allowed)
 
     def _discard_views(self, gvk: GroupVersionKind) -> None:

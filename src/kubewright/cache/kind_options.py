@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from kubewright.api.gvk import GroupKind
 from kubewright.client.selectors import Fields, Labels
 
 from .indexes import Index
 from .informer import Transform
+from .projection import project_to
 from .store import strip_managed_fields
 
 RESTRICTED_KINDS: Final = (GroupKind("", "Secret"), GroupKind("", "ConfigMap"))
@@ -23,6 +26,9 @@ class KindOptions:
     - `labels`, `fields`: cache only objects that match; the server does not send others
     - `namespaces`: cache only these namespaces; `None` means the namespaces of the cache
     - `metadata_only`: cache only metadata until full objects are read
+    - `projection`: a class with the fields to keep besides metadata, as in `class SecretType(Struct): type:
+      str | None = None`; reads return objects without the others. Unlimited Secrets and ConfigMaps can then
+      be cached
     - `transform`: changes the bytes of each object before they are stored
     - `indexes`: indexes that exist from the start
     """
@@ -31,8 +37,18 @@ class KindOptions:
     fields: Fields | None = None
     namespaces: tuple[str, ...] | None = None
     metadata_only: bool = False
+    projection: type[msgspec.Struct] | None = None
     transform: Transform | None = strip_managed_fields
     indexes: tuple[Index, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.projection is not None and self.transform is not strip_managed_fields:
+            raise ValueError("KindOptions: projection and transform exclude each other; set one of them")
+
+    @property
+    def stored_form(self) -> Transform | None:
+        """The function that is applied to the bytes of each object before they are stored."""
+        return self.transform if self.projection is None else project_to(self.projection)
 
 
 __all__ = ["RESTRICTED_KINDS", "KindOptions"]
