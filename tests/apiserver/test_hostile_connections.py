@@ -120,7 +120,7 @@ async def test_many_pipelined_requests_behind_a_trailer_are_discarded(client):
     assert await client.closed()
 
 
-async def test_expect_100_continue_is_answered_before_the_body_is_sent(client):
+async def test_expect_100_continue_precedes_the_body(client):
     head = CHUNKED.replace(
         b"Transfer-Encoding: chunked", b"Content-Length: %d\r\nExpect: 100-continue" % len(BODY)
     )
