@@ -13,6 +13,7 @@ from .api import set_condition as set_condition
 from .client import Client as Client
 from .controller import Request as Request
 from .controller import Result as Result
+from .controller import TemporaryError as TemporaryError
 from .controller import TerminalError as TerminalError
 from .controlplane import ControlPlane as ControlPlane
 from .manager import Context as Context

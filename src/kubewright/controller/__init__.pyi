@@ -47,6 +47,7 @@ from .rate_limiters import RateLimiter as RateLimiter
 from .request import Reconcile as Reconcile
 from .request import Request as Request
 from .request import Result as Result
+from .request import TemporaryError as TemporaryError
 from .request import TerminalError as TerminalError
 from .sources import ChannelSource as ChannelSource
 from .sources import KindSource as KindSource

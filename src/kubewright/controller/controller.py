@@ -8,6 +8,7 @@ A worker gets a request, calls the reconciler and acts on the result:
 | returns `None` or `Result()` | resets the retry delay of the request |
 | returns `Result(requeue_after=...)` | resets the retry delay and queues the request again after that time |
 | raises `TerminalError` | logs and counts the error, does not retry |
+| raises `TemporaryError(delay=...)` | logs and counts the error, retries after that time |
 | raises another exception, or times out | retries with exponential backoff |
 
 A request is never reconciled twice at the same time. On `stop` the workers finish their current requests;
@@ -37,7 +38,7 @@ from .controller_metrics import ControllerMetrics, Outcome, controller_metrics
 from .queue import QueueItem, QueueShutDown, WorkQueue
 from .queue_metrics import queue_metrics
 from .rate_limiters import RateLimiter
-from .request import Result, TerminalError
+from .request import Result, TemporaryError, TerminalError
 
 if TYPE_CHECKING:
     from .sources import Source
@@ -69,6 +70,8 @@ _FRAMEWORK_MODULES = (
     "kubewright.manager.operator_runtime",
     "kubewright.manager.injection",
     "kubewright.manager.unawaited",
+    "kubewright.manager.failure_events",
+    "kubewright.manager.change_handlers",
 )
 """Modules between a controller and the functions of users, left out of tracebacks."""
 _PROGRAMMING_ERRORS = (
@@ -313,6 +316,12 @@ class Controller(Generic[R]):
             outcome = "terminal"
             queue.forget(request)
             self._log_failure(request, error, "reconcile failed with a terminal error, not retrying")
+        except TemporaryError as error:
+            outcome = "error"
+            queue.forget(request)
+            queue.add(request, after=error.delay, priority=item.priority, causes=_retry(item))
+            fields = {**self._fields(request), "delay_seconds": error.delay, "error": str(error)}
+            logger.warning("reconcile failed temporarily, retrying", extra=fields)
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -320,8 +329,7 @@ class Controller(Generic[R]):
             outcome = _outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
-            causes = item.causes if RETRY[0] in item.causes else merge_causes(item.causes, RETRY)
-            queue.add(request, rate_limited=True, priority=item.priority, causes=causes)
+            queue.add(request, rate_limited=True, priority=item.priority, causes=_retry(item))
             self._log_failure(request, error, "reconcile failed, retrying")
         else:
             if self._last_errors:
@@ -416,6 +424,10 @@ class Controller(Generic[R]):
             exc_info=None if without_traceback else _trim_traceback(error),
             extra=fields,
         )
+
+
+def _retry(item: QueueItem[Any]) -> Causes:
+    return item.causes if RETRY[0] in item.causes else merge_causes(item.causes, RETRY)
 
 
 def _outcome_of(error: BaseException) -> Outcome:

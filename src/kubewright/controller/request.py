@@ -57,5 +57,18 @@ class TerminalError(Exception):
     """
 
 
+class TemporaryError(Exception):
+    """An error that is expected to disappear: the request is retried after `delay` seconds, without backoff.
+
+    It is logged as a warning without a traceback.
+    """
+
+    def __init__(self, message: str = "", *, delay: float = 60.0) -> None:
+        super().__init__(message)
+        if delay <= 0:
+            raise ValueError(f"TemporaryError(delay={delay!r}): the delay must be greater than 0")
+        self.delay = delay
+
+
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 """Brings one object into its desired state. It must be idempotent and safe to call at any time."""

@@ -11,6 +11,7 @@
 - `operator`: `Operator`; `registration`, `injection`: checks and arguments of decorated functions;
   `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
 - `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
+- `change_handlers`: handlers for changes with old and new state; `failure_events`: events about errors
 - `services`: objects of the program that functions receive by type
 - `settings`: `Settings`; `rbac`: the RBAC rules that an operator requires
 - `installation`: CRDs and webhook configurations during development
@@ -19,6 +20,7 @@
 
 from kubewright.controller.manager_protocol import Runnable
 
+from .change_handlers import Diff, DiffItem
 from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
@@ -35,6 +37,8 @@ from .unawaited import UnawaitedCoroutineError
 __all__ = [
     "Cluster",
     "Context",
+    "Diff",
+    "DiffItem",
     "EventRecorder",
     "InjectionError",
     "InstallationError",

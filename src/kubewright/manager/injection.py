@@ -11,7 +11,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kubewright.callables import accepts, call, is_async
@@ -59,10 +59,12 @@ class InjectedFunction:
         role: str,
         given: int = 0,
         in_thread: bool = True,
+        names: Sequence[str] = (),
     ) -> None:
         """`role`: what the function is, for error messages.
 
-        `in_thread`: whether a plain function runs in a thread, where it can block.
+        `in_thread`: whether a plain function runs in a thread, where it can block. `names`: parameters that
+        are filled by name.
         """
         self.function = function
         self.name = getattr(function, "__qualname__", repr(function))
@@ -83,7 +85,7 @@ class InjectedFunction:
                     f"{subject}: parameter {parameter.name!r} must be a named parameter to be filled by type"
                 )
             hint = hints.get(parameter.name)
-            source = value_name(hint, known)
+            source = parameter.name if parameter.name in names else value_name(hint, known)
             if source is None:
                 if parameter.default is not parameter.empty:
                     continue

@@ -64,8 +64,9 @@ def check_conversions(operator: Operator) -> None:
 
 def _declared_kinds(operator: Operator) -> list[type[MetaObject]]:
     """Return the kinds that functions and converters are declared for."""
-    every = [each.kind for each in (*operator.reconcilers, *operator.timers, *operator.daemons)]
-    every += [*operator.finalizers, *operator.defaults, *operator.validators]
+    handlers = (*operator.reconcilers, *operator.timers, *operator.daemons, *operator.finalizers.values())
+    every = [each.kind for each in handlers if not isinstance(each.kind, str)]
+    every += [*operator.defaults, *operator.validators]
     every += [kind for converter in operator.converters for kind in converter.types]
     return list(dict.fromkeys(every))
 

@@ -26,6 +26,7 @@ from kubewright.api.declarations import Declaration, Webhook, is_resource, resou
 from kubewright.api.gvk import GroupKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
+from kubewright.api.unstructured import Unstructured
 from kubewright.cache import Cache, CachedClient
 from kubewright.cache.indexes import Index, by_function
 from kubewright.client import Client
@@ -38,6 +39,7 @@ from kubewright.controller.request import Request
 from kubewright.webhook.conversion import Converter
 
 from . import rbac
+from .change_handlers import ChangeDispatcher, ChangeHandlers
 from .context import Context, ObjectLogger
 from .events import EventRecorder
 from .injection import InjectedFunction, InjectionError, check_arguments, describe, source_location
@@ -48,8 +50,10 @@ from .registration import (
     as_sequence,
     check_keywords,
     check_kind,
+    check_object_kind,
     check_predicates,
     dashed_name,
+    kind_name,
     suggest_keywords,
 )
 from .services import Factory, Services, ServiceT
@@ -60,6 +64,9 @@ F = TypeVar("F", bound=Callable[..., object])
 ObjectT = TypeVar("ObjectT")
 MappedKind = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
 """A kind, and a function from its objects to requests."""
+
+ObjectKind = type[MetaObject] | str
+"""A class, or the plural and group of a resource (`deployments.apps`) whose objects are `Unstructured`."""
 
 PROCESS_VALUES: dict[type, str] = {
     CachedClient: "client",
@@ -88,7 +95,7 @@ class WatchedKind:
 
     kind: AnyKind
     map_function: InjectedFunction
-    reconciles: type[MetaObject] | None = None
+    reconciles: ObjectKind | None = None
     """The reconciled kind; `None` for the only one of the operator."""
     predicates: Sequence[Callable[..., bool]] = ()
     metadata_only: bool | None = None
@@ -100,7 +107,7 @@ class WatchedKind:
 class ObjectHandler:
     """A function for objects of a kind, and its options."""
 
-    kind: type[MetaObject]
+    kind: ObjectKind
     function: Callable[..., object]
     call: InjectedFunction
     options: dict[str, Any] = field(default_factory=dict)
@@ -132,7 +139,7 @@ class Operator:
         """Health and readiness checks; add your own."""
         self.reconcilers: list[ObjectHandler] = []
         self.watchers: list[WatchedKind] = []
-        self.finalizers: dict[type[MetaObject], ObjectHandler] = {}
+        self.finalizers: dict[ObjectKind, ObjectHandler] = {}
         self.timers: list[ObjectHandler] = []
         self.daemons: list[ObjectHandler] = []
         self.defaults: dict[type[MetaObject], AdmissionFunction] = {}
@@ -140,6 +147,8 @@ class Operator:
         self.converters: list[Converter] = []
         self.indexes: list[tuple[type[MetaObject], Index]] = []
         self.services = Services()
+        self.on = ChangeHandlers(self)
+        """Decorators of handlers for changes, with the old and the new state; see `change_handlers`."""
         self.startup: list[InjectedFunction] = []
         self.cleanup: list[InjectedFunction] = []
 
@@ -167,7 +176,7 @@ class Operator:
     @suggest_keywords
     def reconcile(
         self,
-        kind: type[MetaObject],
+        kind: ObjectKind,
         *,
         owns: Sequence[type[MetaObject]] = (),
         watches: Sequence[MappedKind] = (),
@@ -189,7 +198,7 @@ class Operator:
         does. The other options are those of `ControllerBuilder.with_options`. The function is not called for
         objects that are being deleted; see `finalize`.
         """
-        check_kind(kind)
+        check_object_kind(kind)
         owned, tests = as_sequence("owns", owns), check_predicates(predicates)
         for each in owned:
             check_kind(each)
@@ -220,7 +229,7 @@ class Operator:
         self,
         kind: AnyKind,
         *,
-        reconciles: type[MetaObject] | None = None,
+        reconciles: ObjectKind | None = None,
         predicates: Sequence[Callable[..., bool]] = (),
         metadata_only: bool | None = None,
         optional: bool = False,
@@ -236,7 +245,7 @@ class Operator:
         if isinstance(kind, type):
             check_kind(kind)
         if reconciles is not None:
-            check_kind(reconciles)
+            check_object_kind(reconciles)
         tests = check_predicates(predicates)
 
         def register(function: F) -> F:
@@ -249,26 +258,26 @@ class Operator:
         return register
 
     @suggest_keywords
-    def finalize(self, kind: type[MetaObject], *, finalizer: str = "") -> Callable[[F], F]:
+    def finalize(self, kind: ObjectKind, *, finalizer: str = "") -> Callable[[F], F]:
         """Call the function before an object of `kind` is deleted; deletion waits until it has succeeded.
 
         The finalizer (by default the group of the kind and the name of the operator) is stored before the
         object is first reconciled. Return `Result(requeue_after=...)` if the cleanup is not finished yet.
         """
-        check_kind(kind)
+        check_object_kind(kind)
 
         def register(function: F) -> F:
             if kind in self.finalizers:
-                raise InjectionError(f"{describe(function)}: {kind.__name__} already has a finalizer")
+                raise InjectionError(f"{describe(function)}: {kind_name(kind)} already has a finalizer")
             name = finalizer
             if not name:
-                assert kind.gvk is not None
-                if not is_resource(kind) or resource_info(kind).external:
+                if isinstance(kind, str) or not is_resource(kind) or resource_info(kind).external:
                     raise InjectionError(
-                        f"{describe(function)}: {kind.__name__} is not a kind of this project; "
+                        f"{describe(function)}: {kind_name(kind)} is not a kind of this project; "
                         "name the finalizer: "
-                        f'finalize({kind.__name__}, finalizer="example.com/{self.name}")'
+                        f'finalize({kind_name(kind)}, finalizer="example.com/{self.name}")'
                     )
+                assert kind.gvk is not None
                 name = f"{kind.gvk.group}/{self.name}"
             self.finalizers[kind] = self._handler(kind, function, "finalizer", {"finalizer": name})
             return function
@@ -278,7 +287,7 @@ class Operator:
     @suggest_keywords
     def timer(
         self,
-        kind: type[MetaObject],
+        kind: ObjectKind,
         *,
         interval: float,
         initial_delay: float = 0.0,
@@ -293,7 +302,7 @@ class Operator:
 
         Options are those of `kubewright.controller.add_timer`.
         """
-        check_kind(kind)
+        check_object_kind(kind)
         if interval <= 0:
             raise ValueError(f"the interval of a timer must be greater than 0 seconds, not {interval:g}")
         options = {
@@ -317,7 +326,7 @@ class Operator:
     @suggest_keywords
     def daemon(
         self,
-        kind: type[MetaObject],
+        kind: ObjectKind,
         *,
         name: str = "",
         when: Callable[[ObjectT], bool] | None = None,
@@ -334,7 +343,7 @@ class Operator:
         A parameter of type `StopEvent` lets it end by itself; a plain function must have one. Options are
         those of `kubewright.controller.add_daemon`.
         """
-        check_kind(kind)
+        check_object_kind(kind)
         options = {
             "when": when,
             "identity": identity,
@@ -467,14 +476,27 @@ class Operator:
 
     def _handler(
         self,
-        kind: type[MetaObject],
+        kind: ObjectKind,
         function: Callable[..., object],
         role: str,
         options: dict[str, Any],
         more: dict[type, str] | None = None,
     ) -> ObjectHandler:
-        known = self._known({kind: "object", **OBJECT_VALUES, **(more or {})})
+        known = self._known({_class_of(kind): "object", **OBJECT_VALUES, **(more or {})})
         return ObjectHandler(kind, function, InjectedFunction(function, known, role=role), dict(options))
+
+    def change_function(
+        self, kind: ObjectKind, function: Callable[..., object], role: str
+    ) -> InjectedFunction:
+        """Check a change handler; it can also have the parameters `old`, `new` and `diff`."""
+        check_object_kind(kind)
+        known = self._known({_class_of(kind): "object", **OBJECT_VALUES})
+        return InjectedFunction(function, known, role=role, names=("old", "new", "diff"))
+
+    def add_dispatcher(self, kind: ObjectKind, dispatcher: ChangeDispatcher) -> None:
+        """Add the reconciler that calls the change handlers of a kind."""
+        name = f"{kind_name(kind).lower()}-changes"
+        self.reconcilers.append(ObjectHandler(kind, dispatcher.function, dispatcher, {"name": name}))
 
     def _map_function(self, function: Callable[..., object]) -> InjectedFunction:
         known = self._known(PROCESS_VALUES)
@@ -524,10 +546,10 @@ class Operator:
         found = list(handler.watches)
         for each in self.watchers:
             if each.reconciles is None and len(kinds) > 1:
-                names = " and ".join(kind.__name__ for kind in kinds)
+                names = " and ".join(kind_name(kind) for kind in kinds)
                 raise TypeError(
                     f"{describe(each.map_function.function)}: the operator reconciles {names}; choose one "
-                    f"with @operator.watches(..., reconciles={kinds[0].__name__})"
+                    f"with @operator.watches(..., reconciles={kind_name(kinds[0])})"
                 )
             if each.reconciles in (None, handler.kind):
                 found.append(each)
@@ -561,6 +583,10 @@ class Operator:
         finally:
             if own_client:
                 await client.aclose()
+
+
+def _class_of(kind: ObjectKind) -> type:
+    return Unstructured if isinstance(kind, str) else kind
 
 
 __all__ = ["Operator"]

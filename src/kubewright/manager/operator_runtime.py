@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.finalizers import has_finalizer, is_deleting
-from kubewright.api.meta import MetaObject
 from kubewright.controller.builder import ControllerBuilder
 from kubewright.controller.controller import current_reconcile
 from kubewright.controller.daemons import StopEvent, add_daemon
@@ -32,6 +31,7 @@ from kubewright.webhook.server import CertificateProvider
 from .cluster import Cluster
 from .context import Context, ObjectLogger
 from .events import EventRecorder
+from .failure_events import FailureEvents
 from .http import MetricsAuthorizer, metrics_server, probe_server
 from .injection import InjectedFunction, describe
 from .installation import install_definitions, require_served
@@ -39,6 +39,7 @@ from .installed_kinds import check_conversions, required_kinds
 from .leader_election import LeaderElector
 from .manager import Manager
 from .operator_webhooks import WebhookRegistration, build_webhook_server, has_webhooks
+from .registration import kind_name
 from .signals import stopping_on_signals
 from .sync_context import SyncCachedClient, SyncContext, sync_client
 from .tracing import trace_requests
@@ -46,7 +47,7 @@ from .tracing import trace_requests
 if TYPE_CHECKING:
     from kubewright.client import Client
 
-    from .operator import ObjectHandler, Operator
+    from .operator import ObjectHandler, ObjectKind, Operator
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +88,15 @@ class OperatorRuntime:
             cluster, elector=elector, graceful_shutdown_timeout=settings.graceful_shutdown_timeout
         )
         self.recorder = EventRecorder(client, operator.name)
-        self._memories: OrderedDict[tuple[type, Request], tuple[str | None, dict[str, Any]]] = OrderedDict()
-        self._desired: dict[type, DesiredState] = {}
+        self._memories: OrderedDict[tuple[ObjectKind, Request], tuple[str | None, dict[str, Any]]] = (
+            OrderedDict()
+        )
+        self._desired: dict[ObjectKind, DesiredState] = {}
         self._sync_client: SyncCachedClient | None = None
+        self._failure_events = FailureEvents(self.recorder) if settings.failure_events else None
         every = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
         self._loggers = {
-            each.kind: logging.getLogger(f"{operator.name}.{each.kind.__name__.lower()}") for each in every
+            each.kind: logging.getLogger(f"{operator.name}.{kind_name(each.kind).lower()}") for each in every
         }
 
     def values(self, *, live: bool = False, plain: bool = False) -> dict[str, Any]:
@@ -114,11 +118,11 @@ class OperatorRuntime:
         """Return the loop of the manager, also in a thread of a daemon."""
         return self.manager.loop or asyncio.get_running_loop()
 
-    def values_for(self, call: InjectedFunction, kind: type[MetaObject], obj: Any) -> dict[str, Any]:
+    def values_for(self, call: InjectedFunction, kind: ObjectKind, obj: Any) -> dict[str, Any]:
         """Return the values for a function of an object."""
         request = Request(obj.metadata.namespace or "", obj.metadata.name)
         client, cache = self.manager.client, self.manager.cache
-        name = kind.__name__
+        name = kind_name(kind)
         info = current_reconcile.get()
         log = ObjectLogger(
             self._loggers[kind],
@@ -154,11 +158,18 @@ class OperatorRuntime:
             values.update(self.operator.services.values())
         return values
 
-    def _desired_state(self, kind: type[MetaObject]) -> DesiredState:
+    async def _call(self, call: InjectedFunction, kind: ObjectKind, obj: Any) -> Any:
+        """Call a function for an object; an error is recorded as an event."""
+        values = self.values_for(call, kind, obj)
+        if self._failure_events is None:
+            return await call(values)
+        return await self._failure_events.watch(obj, functools.partial(call, values))
+
+    def _desired_state(self, kind: ObjectKind) -> DesiredState:
         found = self._desired.get(kind)
         if found is None:
             owned = [
-                each for handler in self.operator.reconcilers if handler.kind is kind for each in handler.owns
+                each for handler in self.operator.reconcilers if handler.kind == kind for each in handler.owns
             ]
             found = self._desired[kind] = DesiredState(
                 self.manager.client,
@@ -168,7 +179,7 @@ class OperatorRuntime:
             )
         return found
 
-    def _memory(self, kind: type, request: Request, uid: str | None) -> dict[str, Any]:
+    def _memory(self, kind: ObjectKind, request: Request, uid: str | None) -> dict[str, Any]:
         memories = self._memories
         known = memories.get((kind, request))
         if known is None or known[0] != uid:
@@ -178,7 +189,7 @@ class OperatorRuntime:
         memories.move_to_end((kind, request))
         return known[1]
 
-    def reader(self, kind: type[MetaObject]) -> Callable[[Request], Awaitable[Any]]:
+    def reader(self, kind: ObjectKind) -> Callable[[Request], Awaitable[Any]]:
         """Return a function from a request to its object, or `None` if it does not exist.
 
         An object that does not match the class gets an event and raises a `TerminalError`.
@@ -189,7 +200,7 @@ class OperatorRuntime:
             try:
                 return await read(request)
             except TerminalError as error:
-                assert kind.gvk is not None
+                assert not isinstance(kind, str) and kind.gvk is not None  # noqa: PT018
                 obj = await client.get(kind.gvk, request.name, namespace=request.namespace or None)
                 self.recorder.event(obj, "Warning", "InvalidObject", str(error), action="Decode")
                 raise
@@ -220,13 +231,13 @@ class OperatorRuntime:
                 return None
             if required and not has_finalizer(obj, required):
                 return Result(requeue_after=FINALIZER_RETRY_SECONDS)
-            result: Result | None = await call(self.values_for(call, kind, obj))
+            result: Result | None = await self._call(call, kind, obj)
             return result
 
         reconcile.__qualname__ = describe(handler.function)
         return reconcile
 
-    def finalizers_of(self, kind: type[MetaObject]) -> Finalizers | None:
+    def finalizers_of(self, kind: ObjectKind) -> Finalizers | None:
         """Return the finalizer of a kind with its cleanup function."""
         handler = self.operator.finalizers.get(kind)
         if handler is None:
@@ -234,7 +245,7 @@ class OperatorRuntime:
         call = handler.call
 
         async def clean_up(obj: Any) -> Result | None:
-            result = await call(self.values_for(call, kind, obj))
+            result = await self._call(call, kind, obj)
             return result if isinstance(result, Result) and result.delay > 0 else None
 
         return Finalizers(self.manager.client, {handler.options["finalizer"]: clean_up})
@@ -243,7 +254,7 @@ class OperatorRuntime:
         """Return the function of a timer, which takes the object."""
 
         async def function(obj: Any) -> Any:
-            return await handler.call(self.values_for(handler.call, handler.kind, obj))
+            return await self._call(handler.call, handler.kind, obj)
 
         return function
 
@@ -270,10 +281,10 @@ def build_runtime(operator: Operator, client: Client) -> OperatorRuntime:
     runtime = OperatorRuntime(operator, client)
     manager = runtime.manager
     manager.add(runtime.recorder)
-    for kind, index in operator.indexes:
-        manager.cache.add_index(kind, index)
+    for indexed, index in operator.indexes:
+        manager.cache.add_index(indexed, index)
     _add_servers(runtime, client)
-    finalized: set[type] = set()
+    finalized: set[ObjectKind] = set()
     for handler in operator.reconcilers:
         _add_controller(runtime, handler, first=handler.kind not in finalized)
         finalized.add(handler.kind)
@@ -302,7 +313,9 @@ def _add_controller(runtime: OperatorRuntime, handler: ObjectHandler, *, first: 
             optional=watched.optional,
             priority=watched.priority,
         )
-    builder.with_options(**{**options, "tracing": options["tracing"] or runtime.operator.settings.tracing})
+    builder.with_options(
+        **{**options, "tracing": options.get("tracing") or runtime.operator.settings.tracing}
+    )
     builder.complete(runtime.reconciler(handler, first=first))
 
 
@@ -320,7 +333,7 @@ def _bound_late(function: InjectedFunction, runtime: OperatorRuntime) -> Callabl
     return call_async if function.is_async else call_plain
 
 
-def _add_finalizer_controller(runtime: OperatorRuntime, kind: type[MetaObject]) -> None:
+def _add_finalizer_controller(runtime: OperatorRuntime, kind: ObjectKind) -> None:
     """Add a controller for a kind with a finalizer and without a reconciler."""
     finalizers = runtime.finalizers_of(kind)
     assert finalizers is not None
@@ -330,7 +343,7 @@ def _add_finalizer_controller(runtime: OperatorRuntime, kind: type[MetaObject]) 
         obj = await read(request)
         return None if obj is None else await finalizers.handle(obj)
 
-    name = f"{kind.__name__.lower()}-finalizer"
+    name = f"{kind_name(kind).lower()}-finalizer"
     ControllerBuilder[Request](runtime.manager, name).for_(kind).complete(reconcile)
 
 

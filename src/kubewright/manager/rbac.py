@@ -35,7 +35,10 @@ def rules_of(operator: Operator) -> Iterable[Rbac]:
     handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
     kinds = list(dict.fromkeys(each.kind for each in handlers))
     for kind in kinds:
-        yield from _in_namespaces(operator, for_reconciled(scheme, kind), kind)
+        rules = for_named(kind) if isinstance(kind, str) else for_reconciled(scheme, kind)
+        yield from _in_namespaces(operator, rules, kind)
+    if operator.on.dispatchers:
+        yield from _in_namespaces(operator, [for_handled_states()], *operator.on.dispatchers)
     for each in operator.reconcilers:
         for owned in each.owns:
             yield from _in_namespaces(operator, [for_owned(scheme, owned)], owned)
@@ -57,11 +60,15 @@ def rules_of(operator: Operator) -> Iterable[Rbac]:
 
 
 def _in_namespaces(
-    operator: Operator, rules: Iterable[Rbac], *kinds: type[MetaObject] | GroupVersionKind
+    operator: Operator, rules: Iterable[Rbac], *kinds: type[MetaObject] | GroupVersionKind | str
 ) -> Iterable[Rbac]:
-    """Return rules for each namespace of the operator, or unchanged if a kind is cluster-scoped."""
+    """Return rules for each namespace of the operator, or unchanged if a kind is cluster-scoped.
+
+    The scope of a kind without a class is not known; it is treated as namespaced.
+    """
     settings, name = operator.settings, operator.name
-    if not settings.namespaces or not all(operator.scheme.info_of(kind).namespaced for kind in kinds):
+    known = [kind for kind in kinds if not isinstance(kind, str)]
+    if not settings.namespaces or not all(operator.scheme.info_of(kind).namespaced for kind in known):
         return rules
     account = settings.service_account or f"{name}-{SYSTEM}/{name}-manager"
     return [
@@ -85,6 +92,25 @@ def for_reconciled(scheme: Scheme, kind: type[MetaObject]) -> list[Rbac]:
     if not is_resource(kind) or has_status(kind):
         rules.append(_rule(scheme, kind, ("get", "patch", "update"), "status"))
     return rules
+
+
+def for_named(resource: str) -> list[Rbac]:
+    """The same as `for_reconciled`, for a resource without a class such as `deployments.apps`."""
+    plural, _, group = resource.partition(".")
+
+    def rule(name: str, *verbs: str) -> Rbac:
+        return Rbac(groups=(group or "core",), resources=(name,), verbs=verbs, where="")
+
+    return [
+        rule(plural, *READ, "patch", "update"),
+        rule(f"{plural}/finalizers", "update"),
+        rule(f"{plural}/status", "get", "patch", "update"),
+    ]
+
+
+def for_handled_states() -> Rbac:
+    """Store the last handled states of change handlers in ConfigMaps."""
+    return Rbac(groups=("core",), resources=("configmaps",), verbs=("create", "get", "patch"), where="")
 
 
 def for_owned(scheme: Scheme, kind: type[MetaObject]) -> Rbac:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
@@ -60,6 +61,19 @@ def check_keywords(name: str, keywords: Mapping[str, object], known: Iterable[st
     if any(keyword not in names and keyword != "kind" for keyword in keywords):
         others = {"@resource": inspect.signature(resource).parameters}
         raise keyword_error(name, (each for each in keywords if each != "kind"), names, others=others)
+
+
+def check_object_kind(kind: type[MetaObject] | str) -> None:
+    """Raise an error for a class that is not a kind, or a name that is not a resource such as `pods`."""
+    if not isinstance(kind, str):
+        check_kind(kind)
+    elif not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9.-]+)?", kind):
+        raise TypeError(f"{kind!r} is not a resource; expected its plural and group: deployments.apps")
+
+
+def kind_name(kind: type[MetaObject] | str) -> str:
+    """Return the name of a kind for messages and loggers."""
+    return kind if isinstance(kind, str) else kind.__name__
 
 
 def check_kind(kind: type[MetaObject]) -> None:

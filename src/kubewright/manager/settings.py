@@ -64,6 +64,8 @@ class Settings:
     """Name of the webhook Service, for the host names in managed certificates."""
     tracing: bool = False
     """Create OpenTelemetry spans of reconciles, requests and webhooks; requires the extra `tracing`."""
+    failure_events: bool = True
+    """Record a Warning event about an object when a function for it fails."""
     kinds: dict[AnyKind, KindOptions] = field(default_factory=dict)
     """Cache options by kind; see `Cache`."""
     allow: Sequence[AnyKind] = ()
