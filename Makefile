@@ -49,8 +49,11 @@ test: lint ## Lint, then every test, with coverage
 demo: $(VENV)/.run-ready ## Run an operator on the embedded control plane
 	$(BIN)/python examples/demo.py
 
-bench: $(VENV)/.dev-ready ## Measure CPU per operation
-	$(BIN)/python -m bench
+bench: $(VENV)/.dev-ready ## Measure CPU per operation; `make bench scale` shows how costs grow
+	$(BIN)/python -m bench $(filter-out bench,$(MAKECMDGOALS))
+
+scale:
+	@:
 
 docs: $(VENV)/.docs-ready ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -63,4 +66,4 @@ format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
-.PHONY: help lint test demo bench docs format clean
+.PHONY: help lint test demo bench scale docs format clean
