@@ -24,7 +24,7 @@ Objects returned by an informer are shared: do not change them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
     from kubewright.apiserver.watch.cache import WatchCache, WatchCacheEvent
 
+ResourceCallback = Callable[["Set[GroupResource]"], object]
+"""Receives the resources that were added to or removed from the server."""
+
 
 class Informers:
     """The informers of one server, by group and plural name."""
@@ -51,8 +54,8 @@ class Informers:
         self._handlers: dict[tuple[str, str], list[tuple[Handler, Needs]]] = {}
         """Handlers of resources that are not served yet, or may be served again."""
         self._all_handlers: list[Handler] = []
-        self._resource_callbacks: list[Callable[[], object]] = []
-        self._look_scheduled = False
+        self._resource_callbacks: list[ResourceCallback] = []
+        self._changed_resources: set[GroupResource] = set()
         labels = ("group", "resource")
         self._undecodable = Counter(
             "kubewright_informer_undecodable_objects",
@@ -175,7 +178,7 @@ class Informers:
 
     async def wait_for_sync(self, resource: GroupResource | None = None) -> None:
         """Wait until a resource, or every resource with an informer, has been listed."""
-        self._look()
+        self._update_resources()
         for key, each in list(self._informers.items()):
             if resource is None or key == (resource.group, resource.resource):
                 await each.wait_for_sync()
@@ -243,11 +246,11 @@ class Informers:
         for informer in self._informers.values():
             informer.remove_handler(handler)
 
-    def add_resource_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when resources are added to or removed from the server."""
+    def add_resource_callback(self, callback: ResourceCallback) -> None:
+        """Call `callback` with the resources that were added to or removed from the server."""
         self._resource_callbacks.append(callback)
 
-    def remove_resource_callback(self, callback: Callable[[], object]) -> None:
+    def remove_resource_callback(self, callback: ResourceCallback) -> None:
         """Stop calling a callback."""
         self._resource_callbacks.remove(callback)
 
@@ -294,44 +297,43 @@ class Informers:
 
     def on_resource_added(self, cache: WatchCache) -> None:
         """A resource is served from now on; its store is registered after this call."""
-        self._look_later()
+        self._schedule_update(cache)
 
     def on_resource_removed(self, cache: WatchCache) -> None:
         """A resource is no longer served, or is about to be replaced by another version of it."""
-        self._look_later()
+        self._schedule_update(cache)
 
-    def _look_later(self) -> None:
-        if not self._look_scheduled and self.dispatcher.running:
-            self._look_scheduled = True
-            asyncio.get_running_loop().call_soon(self._look)
+    def _schedule_update(self, cache: WatchCache) -> None:
+        if self.dispatcher.running:
+            if not self._changed_resources:
+                asyncio.get_running_loop().call_soon(self._update_resources)
+            self._changed_resources.add(cache.resource)
 
-    def _look(self) -> None:
+    def _update_resources(self) -> None:
         """Start informers of new resources, and drop those of resources that are no longer served."""
-        if not self._look_scheduled:
-            return
-        self._look_scheduled = False
-        for key, informer in list(self._informers.items()):
-            store = self.server.store(*key)
-            if store is None:
+        changed, self._changed_resources = self._changed_resources, set()
+        for key in changed:
+            store, informer = self.server.store(*key), self._informers.get(key)
+            if informer is None:
+                if store is not None and (self._all_handlers or key in self._handlers):
+                    self._start(*key)
+            elif store is None:
                 del self._informers[key]
                 self._by_watch_cache.pop(informer.store.watch_cache, None)
                 informer.lose()
             elif store is not informer.store:
                 self._start(*key)
-        for store in list(self.server.stores):
-            key = (store.resource.group, store.resource.plural)
-            if key not in self._informers and (self._all_handlers or key in self._handlers):
-                self._start(*key)
-        for callback in self._resource_callbacks:
-            callback()
+        if changed:
+            for callback in self._resource_callbacks:
+                callback(changed)
 
     def on_event(self, cache: WatchCache, event: WatchCacheEvent) -> None:
         """An object was written or deleted."""
         informer = self._by_watch_cache.get(cache)
         if informer is None:
-            if not self._look_scheduled:
+            if cache.resource not in self._changed_resources:
                 return
-            self._look()
+            self._update_resources()
             informer = self._by_watch_cache.get(cache)
             if informer is None:
                 return

@@ -56,6 +56,7 @@ class ResourceStore:
         self.prefix = f"{server.prefix}{resource.storage_prefix}/"
         self.watch_cache = WatchCache(
             server.dispatcher,
+            resource.group_resource,
             self.prefix,
             namespaced=resource.namespaced,
             bookmark_interval=server.bookmark_interval,

@@ -22,6 +22,7 @@ from kubewright.apiserver.encoding.representation import Representation
 from kubewright.storage.contract import StorageEvent
 
 if TYPE_CHECKING:
+    from kubewright.api.gvk import GroupResource
     from kubewright.apiserver.objects import Object
     from kubewright.apiserver.rest.selection import Selection
 
@@ -404,9 +405,16 @@ class WatchCache:
     """The recent events and the watchers of one resource."""
 
     def __init__(
-        self, dispatcher: EventDispatcher, prefix: str, *, namespaced: bool, bookmark_interval: float = 60.0
+        self,
+        dispatcher: EventDispatcher,
+        resource: GroupResource,
+        prefix: str,
+        *,
+        namespaced: bool,
+        bookmark_interval: float = 60.0,
     ) -> None:
         self.dispatcher = dispatcher
+        self.resource = resource
         self.prefix = prefix
         self.namespaced = namespaced
         self.bookmark_interval = bookmark_interval

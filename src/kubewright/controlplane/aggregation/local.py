@@ -5,7 +5,7 @@ Their priorities determine the order of groups in discovery.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
@@ -18,6 +18,7 @@ from kubewright.controlplane.controllers.source import InformerSource
 from kubewright.controlplane.loopback_client import LoopbackClient
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.server import APIServer
     from kubewright.controlplane.informers import Informers, ResourceEvent
 
@@ -99,7 +100,8 @@ class LocalServices:
         self.server = server
         self.client = LoopbackClient(server, SYSTEM, user_agent="kube-apiserver")
         self._informers = informers
-        self._shown: dict[tuple[str, str], bool] = {}
+        self._resources: dict[str, dict[str, Resource]] = {}
+        """Local resources by group and plural name."""
         self._controller = new_controller("local-apiservices", self._reconcile)
         self._controller.watch(InformerSource(informers, API_SERVICES, self._api_service_changed))
         self.controllers = (self._controller,)
@@ -107,38 +109,58 @@ class LocalServices:
 
     def served(self) -> dict[tuple[str, str], bool]:
         """Return all local group versions, and whether each belongs to custom resources."""
-        found: dict[tuple[str, str], bool] = {}
-        for store in self.server.stores:
-            resource = store.resource
-            if resource.group == GROUP:
-                continue
+        return {
+            (group, version): custom
+            for group in self._resources
+            for version, custom in self._versions(group).items()
+        }
+
+    def _versions(self, group: str) -> dict[str, bool]:
+        found: dict[str, bool] = {}
+        for resource in self._resources.get(group, {}).values():
             for version in resource.versions:
                 if version.served:
-                    key = (resource.group, version.name)
-                    found[key] = found.get(key, True) and resource.custom
+                    found[version.name] = found.get(version.name, True) and resource.custom
         return found
+
+    def _update(self, resource: GroupResource) -> None:
+        """Record a resource that was added, replaced or removed."""
+        store = self.server.store(*resource)
+        if resource.group == GROUP:
+            return
+        resources = self._resources.setdefault(resource.group, {})
+        if store is not None:
+            resources[resource.resource] = store.resource
+        else:
+            resources.pop(resource.resource, None)
+            if not resources:
+                del self._resources[resource.group]
 
     async def write(self) -> None:
         """Store the APIServices of built-in groups, before the server listens."""
-        self._shown = self.served()
+        for store in self.server.stores:
+            self._update(store.resource.group_resource)
         await write_missing(
             self.server,
             GROUP,
             "apiservices",
             [
                 local_service(group, version, custom=False)
-                for (group, version), custom in self._shown.items()
+                for (group, version), custom in self.served().items()
                 if not custom
             ],
         )
 
-    def _resources_changed(self) -> None:
-        now = self.served()
+    def _resources_changed(self, resources: Set[GroupResource]) -> None:
         queue = self._controller.queue
-        if queue is not None:
-            for key in now.keys() ^ self._shown.keys():
-                queue.add(key)
-        self._shown = now
+        for group in {resource.group for resource in resources}:
+            before = self._versions(group)
+            for resource in resources:
+                if resource.group == group:
+                    self._update(resource)
+            if queue is not None:
+                for version in before.keys() ^ self._versions(group).keys():
+                    queue.add((group, version))
 
     def _api_service_changed(self, event: ResourceEvent) -> Iterable[tuple[str, str]]:
         spec = event.object.get("spec") or {}
@@ -149,7 +171,7 @@ class LocalServices:
         group, version = key
         if group == GROUP:
             return
-        custom = self.served().get(key)
+        custom = self._versions(group).get(version)
         name = f"{version}.{group}"
         current = await self._informers.get(GROUP, "apiservices", name)
         if custom is None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -125,12 +125,13 @@ class GarbageCollector(Component):
         for uid in step.orphan:
             orphanings.add(uid)
 
-    def _resources_changed(self) -> None:
+    def _resources_changed(self, resources: Set[GroupResource]) -> None:
         queue = self._deletions.queue
         if queue is None:
             return
-        for uid in [node.uid for node in self.graph.nodes.values() if self._store(node) is None]:
-            self._enqueue(self.graph.remove(uid))  # listed again if its resource is served again
+        if any(self.server.store(*resource) is None for resource in resources):
+            for uid in [node.uid for node in self.graph.nodes.values() if self._store(node) is None]:
+                self._enqueue(self.graph.remove(uid))  # listed again if its resource is served again
         waiting, self._unknown_kind = self._unknown_kind, set()
         for uid in waiting:
             queue.add(uid)
