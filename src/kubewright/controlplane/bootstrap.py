@@ -25,6 +25,7 @@ from .bootstrap_roles import RBAC
 Object = dict[str, Any]
 FLOW = "flowcontrol.apiserver.k8s.io"
 FIELD_MANAGER = "kube-apiserver"
+FLOW_FIELD_MANAGER = "api-priority-and-fairness-config-producer-v1"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -55,14 +56,18 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
 
 
 def _managed_fields(store: ResourceStore, obj: Object) -> list[Object]:
-    """Return the entry of `kube-apiserver` for the fields that it sends; others are set by the strategy."""
+    """Return the entry for the fields that kube-apiserver sends; others are set by the strategy."""
     resource = store.resource
     version = resource.version(resource.storage_version)
     assert version is not None
     unsent = {"status", *(("spec",) if resource.plural == "namespaces" else ())}
     sent = {field: value for field, value in obj.items() if field not in unsent}
     body = {"apiVersion": store.codec.api_version, "kind": resource.kind, **deep_copy(sent)}
-    managed = store.field_manager(version, "").update(None, body, FIELD_MANAGER, datetime.now(UTC))
+    if resource.plural == "services":
+        for field in ("clusterIPs", "ipFamilies"):
+            body["spec"].pop(field, None)
+    owner = FLOW_FIELD_MANAGER if resource.group == FLOW else FIELD_MANAGER
+    managed = store.field_manager(version, "").update(None, body, owner, datetime.now(UTC))
     entries: list[Object] = managed["metadata"].get("managedFields") or []
     return entries
 
@@ -100,10 +105,6 @@ async def bootstrap(server: APIServer, *, service_range: str, address: str, port
         write_missing(server, "scheduling.k8s.io", "priorityclasses", _priority_classes()),
         write_missing(server, FLOW, "prioritylevelconfigurations", _priority_levels()),
         write_missing(server, FLOW, "flowschemas", _flow_schemas()),
-        write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(service_range)]),
-        write_missing(server, "networking.k8s.io", "ipaddresses", [_ip_address(first)]),
-        write_missing(server, "", "services", [_service(first, port)]),
-        _write_endpoints(server, address, port),
         write_missing(server, "", "configmaps", [_token_tracking()]),
     )
     if rbac:
@@ -113,6 +114,12 @@ async def bootstrap(server: APIServer, *, service_range: str, address: str, port
             write_missing(server, RBAC, "roles", bootstrap_roles.roles()),
             write_missing(server, RBAC, "rolebindings", bootstrap_roles.role_bindings()),
         )
+    await asyncio.gather(
+        write_missing(server, "networking.k8s.io", "servicecidrs", [_service_cidr(service_range)]),
+        write_missing(server, "networking.k8s.io", "ipaddresses", [_ip_address(first)]),
+        write_missing(server, "", "services", [_service(first, port)]),
+        _write_endpoints(server, address, port),
+    )
 
 
 def _namespaces() -> Iterable[Object]:

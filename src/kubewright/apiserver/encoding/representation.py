@@ -315,6 +315,10 @@ class Representation:
         if self._table is not None:
             obj["columnDefinitions"] = None
             obj["rows"] = []
+            if self.resource.custom:
+                # kube-apiserver prints the bookmark of a custom resource as a row without values.
+                obj["metadata"] = {"resourceVersion": str(revision)}
+                obj["rows"] = [self._table.bookmark_row(metadata, self.transform_version)]
         return self.frame({"type": "BOOKMARK", "object": obj})
 
     @property

@@ -68,6 +68,16 @@ class TablePrinter:
             row["object"] = None
         return row
 
+    def bookmark_row(self, metadata: Object, version: str = "v1") -> Object:
+        """Return the row of a bookmark, whose object has only metadata."""
+        partial = {
+            "kind": "PartialObjectMetadata",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": metadata,
+        }
+        empty = [None] * (len(self.definitions) - 1)
+        return {"cells": ["", *empty], "object": partial if self.include != "None" else None}
+
     def _metadata(self, metadata: Object) -> Object:
         hidden = self._hidden_annotation
         if not hidden or hidden not in (metadata.get("annotations") or {}):
