@@ -26,6 +26,7 @@ from kubewright.controller import (
     TerminalError,
     current_reconcile,
 )
+from kubewright.controller.controller import WorkerStopped
 
 
 def config_map(name, **data):
@@ -516,3 +517,52 @@ def test_invalid_delay_fails_in_the_constructor(after: Any) -> None:
 def test_negative_delay_is_an_error(after: Any) -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         Result(requeue_after=after)
+
+
+async def test_a_reconcile_that_cancels_its_own_task_fails_alone():
+    seen = []
+
+    async def reconcile(request):
+        seen.append(request)
+        if request == "a" and seen.count("a") < 3:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            task.cancel()
+            await asyncio.sleep(0)
+
+    controller = controller_of(reconcile, "a", "b", "c")
+    await run_until(controller, lambda: seen.count("a") == 3 and {"b", "c"} <= set(seen))
+    assert controller.failing == {}
+
+
+async def test_an_error_that_cannot_be_formatted_is_retried(caplog):
+    class Unprintable(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    seen = []
+
+    async def reconcile(request):
+        seen.append(request)
+        if len(seen) < 3:
+            raise Unprintable
+
+    controller = controller_of(reconcile, "a")
+    await run_until(controller, lambda: len(seen) == 3)
+    assert caplog.records[1].error == "Unprintable: <str() raised ValueError>"
+
+
+async def test_a_worker_that_ends_early_is_an_error():
+    async def reconcile(request):
+        await asyncio.Event().wait()
+
+    controller = controller_of(reconcile, "a", name="supervised")
+    running = asyncio.create_task(controller.run(asyncio.Event()))
+    await controller.wait_ready()
+    (worker,) = [task for task in asyncio.all_tasks() if task.get_name() == "supervised-0"]
+    controller._stopping = True
+    worker.cancel()
+    with pytest.raises(WorkerStopped, match="worker supervised-0 was cancelled"):
+        await running
+    assert not controller.ready

@@ -116,6 +116,10 @@ class ReconcileTimeout(Exception):
     """A reconcile took longer than the timeout of the controller."""
 
 
+class WorkerStopped(Exception):
+    """A worker ended although the controller was not stopped."""
+
+
 class Controller(Generic[R]):
     """Calls `reconcile` for every request from its sources.
 
@@ -174,6 +178,7 @@ class Controller(Generic[R]):
         self._warming: asyncio.Task[None] | None = None
         self._starting: set[asyncio.Task[None]] = set()
         self._running = False
+        self._stopping = False
         self._id_prefix = f"{random.getrandbits(32):08x}"
         self._ids = itertools.count(1)
         self._last_errors: dict[R, str] = {}
@@ -261,9 +266,12 @@ class Controller(Generic[R]):
             self.queue.shut_down()
             await asyncio.gather(*tasks, return_exceptions=True)
             for task in done - {stopping}:
+                if task.cancelled():
+                    raise WorkerStopped(f"controller {self.name!r}: worker {task.get_name()} was cancelled")
                 await task
         finally:
             self._ready.clear()
+            self._stopping = True
             for task in (stopping, *tasks):
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)
@@ -325,7 +333,11 @@ class Controller(Generic[R]):
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                raise
+                if self._stopping:
+                    raise
+                # The reconciler cancelled its own task: only this reconcile fails, the worker goes on.
+                while task.cancelling():
+                    task.uncancel()
             outcome = _outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
@@ -406,9 +418,9 @@ class Controller(Generic[R]):
         A conflict is expected with concurrent writers and logged as information: the retry reads the new
         version.
         """
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, TerminalError) and error.__cause__ is not None and not str(error):
-            text = f"{type(error.__cause__).__name__}: {error.__cause__}"
+        text = _describe(error)
+        if isinstance(error, TerminalError) and error.__cause__ is not None and text.endswith(": "):
+            text = _describe(error.__cause__)
         fields = self._fields(request)
         fields["error"] = text
         repeated = self._last_errors.get(request) == text
@@ -428,6 +440,15 @@ class Controller(Generic[R]):
 
 def _retry(item: QueueItem[Any]) -> Causes:
     return item.causes if RETRY[0] in item.causes else merge_causes(item.causes, RETRY)
+
+
+def _describe(error: BaseException) -> str:
+    """Return the type and the message of an error; its `__str__` may raise."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception as failure:
+        return f"{name}: <str() raised {type(failure).__name__}>"
 
 
 def _outcome_of(error: BaseException) -> Outcome:

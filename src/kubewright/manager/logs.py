@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
+from traceback import format_exception_only
 from typing import IO, Any, Literal
 
 from kubewright.api.codec import encode
@@ -54,7 +55,8 @@ class JSONFormatter(logging.Formatter):
         for name, value in fields_of(record).items():
             line[name] = value if isinstance(value, str | int | float | bool | dict | list) else str(value)
         if record.exc_info and record.exc_info[0] is not None:
-            line.setdefault("error", f"{record.exc_info[0].__name__}: {record.exc_info[1]}")
+            if "error" not in line:
+                line["error"] = "".join(format_exception_only(record.exc_info[0], record.exc_info[1])).strip()
             line["stacktrace"] = self.formatException(record.exc_info)
         try:
             return encode(line).decode()
