@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -111,8 +111,6 @@ async def run_tunnel(handler: RequestHandler, response: HTTPResponse) -> web.Str
     if transport is None or transport.is_closing():
         await response.tunnel(_ClosedTunnel())
         return _FinishedResponse()
-    # Transports of uvloop are not subclasses of asyncio.Transport.
-    transport = cast(asyncio.Transport, transport)
     lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
     for name, value in response.headers.items():
         lines += [f"{name}: {each}" for each in ((value,) if isinstance(value, str) else value)]
