@@ -1,6 +1,6 @@
 """Networks in a system outside of the cluster: created, updated and deleted with their objects.
 
-The outside system is a service (`operator.provide`), so that tests can replace it. The finalizer deletes a
+The external system is a service (`operator.provide`), so that tests can replace it. The finalizer deletes a
 network there before its object is deleted.
 """
 
@@ -44,10 +44,10 @@ class NetworkSpec(Spec):
 
 
 class NetworkStatus(Status):
-    """State of the network in the outside system."""
+    """State of the network in the external system."""
 
     id: str | None = None
-    """Identifier in the outside system."""
+    """Identifier in the external system."""
     conditions: Annotated[list[Condition], ListMap("type")] | None = None
 
 
@@ -67,14 +67,14 @@ class Network(CustomResource[NetworkSpec, NetworkStatus]):
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
-    """Configuration of a network in the outside system."""
+    """Configuration of a network in the external system."""
 
     cidr: str
     gateway: str
 
 
 class NetworkBackend:
-    """The outside system: here a JSON file. All methods can be repeated with the same arguments."""
+    """The external system: here a JSON file. All methods can be repeated with the same arguments."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,7 +108,7 @@ def file_backend() -> NetworkBackend:
 
 
 def network_id(network: Network) -> str:
-    """Return the identifier in the outside system; it is the same after a restart."""
+    """Return the identifier in the external system; it is the same after a restart."""
     return f"{network.metadata.namespace}-{network.name}"
 
 
@@ -118,7 +118,7 @@ operator.provide(NetworkBackend, file_backend)
 
 @operator.reconcile(Network)
 async def reconcile(network: Network, ctx: Context[Network], backend: NetworkBackend) -> None:
-    """Create the network in the outside system, or change it if it differs."""
+    """Create the network in the external system, or change it if it differs."""
     id, wanted = network_id(network), NetworkConfig(network.spec.cidr, network.spec.gateway)
     current = await backend.find(id)
     if current != wanted:
@@ -137,5 +137,5 @@ async def reconcile(network: Network, ctx: Context[Network], backend: NetworkBac
 
 @operator.finalize(Network)
 async def delete(network: Network, backend: NetworkBackend) -> None:
-    """Delete the network in the outside system."""
+    """Delete the network in the external system."""
     await backend.delete(network_id(network))
