@@ -355,10 +355,10 @@ def timeout(message: str, retry_after: int = 0) -> Timeout:
     return Timeout(f"Timeout: {message}", details={"retryAfterSeconds": retry_after} if retry_after else None)
 
 
-def too_large_resource_version(asked: int | str, current: int | str, retry_after: int = 1) -> Timeout:
+def too_large_resource_version(requested: int | str, current: int | str, retry_after: int = 1) -> Timeout:
     """Return a 504 for a read at a resource version that the server has not reached."""
     return Timeout(
-        f"Timeout: Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {requested}, current: {current}",
         details={
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
             "retryAfterSeconds": retry_after,

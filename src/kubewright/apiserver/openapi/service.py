@@ -98,9 +98,9 @@ class OpenAPIService:
             return _not_acceptable()
         body, digest = found
         headers: dict[str, str | list[str]] = {"ETag": f'"{digest}"', "Vary": "Accept"}
-        asked = request.query.get("hash")
-        if asked:
-            if asked != digest:
+        expected_hash = request.query.get("hash")
+        if expected_hash:
+            if expected_hash != digest:
                 headers["Location"] = f"/openapi/v3/{path}?hash={digest}"
                 return HTTPResponse(301, headers=headers)
             headers["Cache-Control"] = "public, immutable"

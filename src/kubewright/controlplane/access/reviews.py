@@ -45,17 +45,17 @@ class AccessReviews:
             (GROUP, "selfsubjectrulesreviews"): {"create": self.rules},
         }
 
-    async def subject(self, asked: SubresourceRequest) -> Object:
+    async def subject(self, call: SubresourceRequest) -> Object:
         """Serve SubjectAccessReview."""
-        review = asked.body or {}
+        review = call.body or {}
         spec = review.get("spec") or {}
         errors = _spec_errors(spec) + _user_errors(spec) + _metadata_errors(review)
         _raise_errors(errors)
         return await self._review(review, spec, _subject_of(spec))
 
-    async def local(self, asked: SubresourceRequest) -> Object:
+    async def local(self, call: SubresourceRequest) -> Object:
         """Serve LocalSubjectAccessReview."""
-        review = asked.body or {}
+        review = call.body or {}
         spec = review.get("spec") or {}
         metadata = review["metadata"]
         errors = _spec_errors(spec) + _user_errors(spec)
@@ -78,12 +78,12 @@ class AccessReviews:
         _raise_errors(errors)
         return await self._review(review, spec, _subject_of(spec))
 
-    async def own(self, asked: SubresourceRequest) -> Object:
+    async def own(self, call: SubresourceRequest) -> Object:
         """Serve SelfSubjectAccessReview."""
-        review = asked.body or {}
+        review = call.body or {}
         spec = review.get("spec") or {}
         _raise_errors(_spec_errors(spec) + _metadata_errors(review))
-        return await self._review(review, spec, asked.request.user)
+        return await self._review(review, spec, call.request.user)
 
     async def _review(self, review: Object, spec: Object, user: User) -> Object:
         about = spec.get("resourceAttributes")
@@ -118,9 +118,9 @@ class AccessReviews:
             status["evaluationError"] = "; ".join(unread)
         return {**review, "status": status}
 
-    async def rules(self, asked: SubresourceRequest) -> Object:
+    async def rules(self, call: SubresourceRequest) -> Object:
         """Serve SelfSubjectRulesReview."""
-        review = asked.body or {}
+        review = call.body or {}
         namespace = (review.get("spec") or {}).get("namespace") or ""
         if not namespace:
             raise BadRequest("no namespace on request")
@@ -129,7 +129,7 @@ class AccessReviews:
             status["resourceRules"].append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
             status["nonResourceRules"].append({"verbs": ["*"], "nonResourceURLs": ["*"]})
         else:
-            resolved = await self._rules.rules_for(asked.request.user, namespace)
+            resolved = await self._rules.rules_for(call.request.user, namespace)
             for _, _, written in resolved.rules:
                 if written.get("resources"):
                     shown = {"verbs": written.get("verbs") or []}

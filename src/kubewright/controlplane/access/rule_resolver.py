@@ -134,12 +134,12 @@ class RuleResolver:
                     kind = str(reference.get("kind", "")).lower()
                     errors.append(f'{kind}.{RBAC_GROUP} "{reference.get("name", "")}" not found')
                     continue
-                words = _granted_by(name, where, reference, subject)
+                reason = _granted_by(name, where, reference, subject)
                 for written in role.get("rules") or ():
                     rule = PolicyRule.parse(written)
                     if where and rule.paths:
                         rule = rule._replace(paths=frozenset())
-                    rules.append((rule, words, written))
+                    rules.append((rule, reason, written))
         return ResolvedRules(tuple(rules), tuple(errors))
 
 
@@ -177,9 +177,9 @@ class RBACAuthorizer:
         # Health checks and discovery must work while storage is unreachable.
         outdated = not attributes.resource
         resolved = await self.rules.rules_for(attributes.user, attributes.namespace, allow_outdated=outdated)
-        for rule, words, _ in resolved.rules:
+        for rule, reason, _ in resolved.rules:
             if rule.allows(attributes):
-                return Decision.ALLOW, words
+                return Decision.ALLOW, reason
         if not resolved.errors:
             return Decision.NO_OPINION, ""
         errors = list(dict.fromkeys(resolved.errors))

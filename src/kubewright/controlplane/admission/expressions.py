@@ -261,9 +261,9 @@ class Evaluation:
             spent, allocated = self.budget.used, self.budget.allocation[0]
             try:
                 return program(self.values, self.budget)
-            except AccessCheckPending as asked:
+            except AccessCheckPending as pending:
                 self.budget.used, self.budget.allocation[0] = spent, allocated
-                await self.permissions.authorize(asked.check)
+                await self.permissions.authorize(pending.check)
             except cel.CostExceeded as error:
                 if self.budget.remaining < 0:
                     raise OutOfBudget(OUT_OF_BUDGET) from None

@@ -111,7 +111,7 @@ class Proxy:
         import aiohttp
 
         session = await self.remote.session()
-        asked = [
+        protocols = [
             each.strip()
             for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")
             if each.strip() and not each.strip().startswith(WEBSOCKET_BEARER)
@@ -119,7 +119,7 @@ class Proxy:
         try:
             other = await session.ws_connect(
                 self._target(request, address, "wss"),
-                protocols=asked,
+                protocols=protocols,
                 headers=self._headers(request),
                 ssl=self.remote.context(self.service),
                 server_hostname=self.remote.name(self.service),

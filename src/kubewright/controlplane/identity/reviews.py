@@ -33,9 +33,9 @@ class IdentityReviews:
             (GROUP, "selfsubjectreviews"): {"create": self.own},
         }
 
-    async def token(self, asked: SubresourceRequest) -> Object:
+    async def token(self, call: SubresourceRequest) -> Object:
         """Authenticate the token of a TokenReview."""
-        review = asked.body or {}
+        review = call.body or {}
         spec = review.get("spec") or {}
         token = spec.get("token") or ""
         if not token:
@@ -86,13 +86,13 @@ class IdentityReviews:
                 return user, heard
         return None
 
-    async def own(self, asked: SubresourceRequest) -> Object:
+    async def own(self, call: SubresourceRequest) -> Object:
         """Return the attributes of the requesting user."""
         return {
             "kind": "SelfSubjectReview",
             "apiVersion": f"{GROUP}/v1",
             "metadata": {"creationTimestamp": current_timestamp()},
-            "status": {"userInfo": asked.request.user.to_info()},
+            "status": {"userInfo": call.request.user.to_info()},
         }
 
 

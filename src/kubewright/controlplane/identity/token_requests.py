@@ -49,16 +49,16 @@ class TokenRequests:
             status_code=201,
         )
 
-    async def prepare(self, asked: SubresourceRequest) -> None:
+    async def prepare(self, call: SubresourceRequest) -> None:
         """Set metadata of the account and default fields of the request."""
-        request: Object = asked.body or {}
+        request: Object = call.body or {}
         metadata, spec = dict(request.get("metadata") or {}), dict(request.get("spec") or {})
-        name, namespace = asked.name, asked.namespace
+        name, namespace = call.name, call.namespace
         given = metadata.get("name")
         if given and given != name:
             why = "must match the service account name if specified"
             raise self._invalid(name, FieldError.invalid("metadata.name", given, why))
-        account = await asked.get()
+        account = await call.get()
         uid = account["metadata"]["uid"]
         if metadata.get("uid") and metadata["uid"] != uid:
             raise conflict(
@@ -72,13 +72,13 @@ class TokenRequests:
         spec["audiences"] = [str(each) for each in spec.get("audiences") or self._issuer.audiences]
         if spec.get("expirationSeconds") is None:
             spec["expirationSeconds"] = 3600
-        asked.body = {**request, "metadata": metadata, "spec": spec}
+        call.body = {**request, "metadata": metadata, "spec": spec}
 
-    async def create(self, asked: SubresourceRequest) -> Object:
+    async def create(self, call: SubresourceRequest) -> Object:
         """Sign a token for the service account in the URL."""
-        request: Object = asked.body or {}
+        request: Object = call.body or {}
         metadata, spec = request["metadata"], request["spec"]
-        name, namespace, uid = asked.name, asked.namespace, metadata["uid"]
+        name, namespace, uid = call.name, call.namespace, metadata["uid"]
         audiences, seconds = spec["audiences"], spec["expirationSeconds"]
         self._check_duration(seconds)
         bound: Object = {}

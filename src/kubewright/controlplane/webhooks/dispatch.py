@@ -33,7 +33,7 @@ from kubewright.schema.version import TooDeepError
 from .client import CallError, WebhookClient
 from .hook import Hook
 from .index import HookIndex
-from .review import BadPatch, Undecodable, WebhookResponse, parse_response, question, rejection
+from .review import BadPatch, Undecodable, WebhookResponse, admission_review, parse_response, rejection
 
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
@@ -176,17 +176,17 @@ class _Webhooks(AdmissionPlugin):
         if request.dry_run and not hook.dry_runs:
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            asked = question(hook, request, form, obj, old)
+            review = admission_review(hook, request, form, obj, old)
         except CallError as error:
             raise CallError(f"could not create admission objects: {error}") from None
         try:
             body = await self._client.post(
-                hook.target, encode(asked), timeout=hook.timeout, deadline=_deadline(request)
+                hook.target, encode(review), timeout=hook.timeout, deadline=_deadline(request)
             )
         except CallError as error:
             raise CallError(f"failed to call webhook: {error}") from None
         try:
-            response = parse_response(asked, body, mutating=mutating)
+            response = parse_response(review, body, mutating=mutating)
         except Undecodable as error:
             raise CallError(f"failed to call webhook: {error}") from None
         except BadPatch as error:

@@ -39,7 +39,7 @@ class WebhookResponse:
     annotations: dict[str, str]
 
 
-def question(
+def admission_review(
     hook: Hook, request: AdmissionAttributes, form: Match, obj: Object | None, old: Object | None
 ) -> Object:
     """Return the review for a webhook; raise `CallError` if it supports no known version."""
@@ -55,16 +55,16 @@ def question(
     return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": inside}
 
 
-def parse_response(asked: Object, body: Object, *, mutating: bool) -> WebhookResponse:
+def parse_response(review: Object, body: Object, *, mutating: bool) -> WebhookResponse:
     """Parse the response of a webhook; raise `CallError` if it is invalid."""
-    _check_kind(body, asked["apiVersion"])
+    _check_kind(body, review["apiVersion"])
     response = body.get("response")
     if response is None:
         raise CallError("webhook response was absent")
     _check_types(response)
     patch, patch_type = response.get("patch"), response.get("patchType")
-    if asked["apiVersion"] == f"{_GROUP}/v1":
-        uid, given = asked["request"]["uid"], response.get("uid") or ""
+    if review["apiVersion"] == f"{_GROUP}/v1":
+        uid, given = review["request"]["uid"], response.get("uid") or ""
         if uid != given:
             raise CallError(f"expected response.uid={quote(uid)}, got {quote(str(given))}")
         got = GroupVersionKind.from_api_version(body.get("apiVersion") or "", body.get("kind") or "")

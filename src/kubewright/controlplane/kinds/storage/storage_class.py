@@ -55,18 +55,18 @@ def _topology_errors(terms: list[Object], path: str) -> Errors:
     for position, term in enumerate(terms):
         where = f"{path}[{position}].matchLabelExpressions"
         requirements = term.get("matchLabelExpressions") or ()
-        asked: dict[str, set[str]] = {}
+        values_by_key: dict[str, set[str]] = {}
         for index, requirement in enumerate(requirements):
-            errors += _requirement_errors(requirement, asked, f"{where}[{index}]")
-            asked[requirement.get("key") or ""] = set(requirement.get("values") or ())
+            errors += _requirement_errors(requirement, values_by_key, f"{where}[{index}]")
+            values_by_key[requirement.get("key") or ""] = set(requirement.get("values") or ())
         # kube-apiserver reports an empty term once for each term, and once more for each equal term before.
-        repeated = len(terms) if not asked else 0
-        errors += [fe.duplicate(where, "")] * (repeated + seen.count(asked))
-        seen.append(asked)
+        repeated = len(terms) if not values_by_key else 0
+        errors += [fe.duplicate(where, "")] * (repeated + seen.count(values_by_key))
+        seen.append(values_by_key)
     return errors
 
 
-def _requirement_errors(requirement: Object, asked: dict[str, set[str]], path: str) -> Errors:
+def _requirement_errors(requirement: Object, values_by_key: dict[str, set[str]], path: str) -> Errors:
     key, values = requirement.get("key") or "", requirement.get("values") or []
     errors: Errors = [] if values else [fe.required(f"{path}.values", "")]
     errors += [
@@ -75,7 +75,7 @@ def _requirement_errors(requirement: Object, asked: dict[str, set[str]], path: s
         if value in values[:index]
     ]
     errors += qualified_name(key, f"{path}.key")
-    if key in asked:
+    if key in values_by_key:
         errors.append(fe.duplicate(f"{path}.key", key))
     return errors
 

@@ -124,8 +124,8 @@ def requirement_errors(requirements: Object, claims: set[str], path: str, *, of_
         errors += quantity_errors(name, requests[name], where)
         errors += _limit_errors(name, requests[name], limits.get(name), path)
         errors += _huge_page_errors(name, requests[name], where)
-    asked = limits.keys() | requests.keys()
-    if any(is_huge_page(name) for name in asked) and not asked & {"cpu", "memory"}:
+    names = limits.keys() | requests.keys()
+    if any(is_huge_page(name) for name in names) and not names & {"cpu", "memory"}:
         errors.append(fe.forbidden(path, "HugePages require cpu or memory"))
     return errors + _claim_errors(requirements.get("claims") or [], claims, f"{path}.claims")
 
@@ -135,10 +135,10 @@ def _limit_errors(name: str, request: str, limit: str | None, path: str) -> Erro
         if may_overcommit(name):
             return []
         return [fe.required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
-    asked, most = Quantity(request), Quantity(limit)
-    if asked != most and not may_overcommit(name):
+    requested, most = Quantity(request), Quantity(limit)
+    if requested != most and not may_overcommit(name):
         return [fe.invalid(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")]
-    if asked > most:
+    if requested > most:
         text = f"must be less than or equal to {name} limit of {limit}"
         return [fe.invalid(f"{path}.requests", request, text)]
     return []
