@@ -153,3 +153,15 @@ async def test_applied_null_is_a_value(talk, base):
     assert applied["spec"] == {"n": None}
     await talk.ok("DELETE", f"{base}/a")
     assert (await talk.ok("POST", base, {**body, "spec": {"s": None, "n": None}}))["spec"] == {"n": None}
+
+
+async def test_list_doubling_in_a_rule_is_stopped(talk, base):
+    text = "[0, 1]"
+    for number in range(30):
+        text = f"[{text}].map(v{number}, v{number} + v{number})[0]"
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    spec["x-kubernetes-validations"] = [{"rule": f"{text}.size() > 0"}]
+    await talk.ok("POST", CRDS, definition(schema={"type": "object", "properties": {"spec": spec}}))
+    status, response = await talk("POST", base, widget("a", spec={"size": 1}))
+    assert status == 422
+    assert "exceed" in response["message"]
