@@ -298,6 +298,9 @@ class Controller(Generic[R]):
                 item = await queue.get()
             except QueueShutDown:
                 return
+            except asyncio.CancelledError:
+                self._ignore_own_cancellation()
+                continue
             metrics.active += 1
             try:
                 await self._process(queue, item)
@@ -308,6 +311,14 @@ class Controller(Generic[R]):
             if turns == _YIELD_INTERVAL:
                 turns = 0
                 await asyncio.sleep(0)
+
+    def _ignore_own_cancellation(self) -> None:
+        """Keep the worker after a reconciler has cancelled its own task; re-raise if the controller stops."""
+        task = asyncio.current_task()
+        if self._stopping or task is None:
+            raise
+        while task.cancelling():
+            task.uncancel()
 
     async def _process(self, queue: WorkQueue[R], item: QueueItem[R]) -> None:
         request = item.key
@@ -333,11 +344,7 @@ class Controller(Generic[R]):
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-                if self._stopping:
-                    raise
-                # The reconciler cancelled its own task: only this reconcile fails, the worker goes on.
-                while task.cancelling():
-                    task.uncancel()
+                self._ignore_own_cancellation()
             outcome = _outcome_of(error)
             if outcome == "panic" and not self.recover:
                 raise
