@@ -8,7 +8,7 @@
 - `manager`: `Manager`, which starts and stops components; `cluster`: client and cache; `signals`
 - `leader_election`: leader election with a Lease
 - `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`: log formatting
-- `operator`: `Operator`; `registration`, `injection`: checks and arguments of decorated functions;
+- `operator`: `Operator`; `declared_functions`, `registration`, `injection`: its decorated functions;
   `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
 - `context`: `Context`; `sync_context`: `SyncContext` for plain functions; `unawaited`: calls without await
 - `change_handlers`: handlers for changes with old and new state; `failure_events`: events about errors

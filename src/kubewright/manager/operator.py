@@ -16,22 +16,17 @@ and may be plain or async. RBAC rules and webhook configurations follow from the
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, Unpack, cast
 
 from kubewright.api.declarations import Declaration, Webhook, is_resource, resource_info, webhook_path
 from kubewright.api.gvk import GroupKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.scheme import Scheme
-from kubewright.api.unstructured import Unstructured
-from kubewright.cache import Cache, CachedClient
 from kubewright.cache.indexes import Index, by_function
 from kubewright.client import Client
 from kubewright.client.kind_types import AnyKind
-from kubewright.client.sync.sync_client import SyncClient
 from kubewright.controller.daemons import StopEvent
 from kubewright.controller.manager_protocol import Runnable
 from kubewright.controller.rate_limiters import RateLimiter
@@ -40,7 +35,16 @@ from kubewright.webhook.conversion import Converter
 
 from . import rbac
 from .change_handlers import ChangeDispatcher, ChangeHandlers
-from .context import Context, ObjectLogger
+from .declared_functions import (
+    OBJECT_VALUES,
+    PROCESS_VALUES,
+    AdmissionFunction,
+    MappedKind,
+    ObjectHandler,
+    ObjectKind,
+    WatchedKind,
+    class_of,
+)
 from .events import EventRecorder
 from .injection import InjectedFunction, InjectionError, check_arguments, describe, source_location
 from .manager import Manager
@@ -58,71 +62,9 @@ from .registration import (
 )
 from .services import Factory, Services, ServiceT
 from .settings import Settings
-from .sync_context import SyncCachedClient, SyncContext
 
 F = TypeVar("F", bound=Callable[..., object])
 ObjectT = TypeVar("ObjectT")
-MappedKind = tuple[AnyKind, Callable[..., Iterable[Request] | Awaitable[Iterable[Request]]]]
-"""A kind, and a function from its objects to requests."""
-
-ObjectKind = type[MetaObject] | str
-"""A class, or the plural and group of a resource (`deployments.apps`) whose objects are `Unstructured`."""
-
-PROCESS_VALUES: dict[type, str] = {
-    CachedClient: "client",
-    Client: "client",
-    SyncCachedClient: "sync_client",
-    SyncClient: "sync_client",
-    Cache: "cache",
-    EventRecorder: "recorder",
-    Manager: "manager",
-}
-"""Types that every function of an operator can have as parameters."""
-OBJECT_VALUES: dict[type, str] = {
-    Context: "context",
-    SyncContext: "sync_context",
-    Request: "request",
-    ObjectLogger: "log",
-    logging.Logger: "log",
-    **PROCESS_VALUES,
-}
-"""Types that a function for an object can have as parameters, besides the object."""
-
-
-@dataclass(slots=True)
-class WatchedKind:
-    """A kind that a reconciler watches, and the function from its objects to requests."""
-
-    kind: AnyKind
-    map_function: InjectedFunction
-    reconciles: ObjectKind | None = None
-    """The reconciled kind; `None` for the only one of the operator."""
-    predicates: Sequence[Callable[..., bool]] = ()
-    metadata_only: bool | None = None
-    optional: bool = False
-    priority: int | None = None
-
-
-@dataclass(slots=True)
-class ObjectHandler:
-    """A function for objects of a kind, and its options."""
-
-    kind: ObjectKind
-    function: Callable[..., object]
-    call: InjectedFunction
-    options: dict[str, Any] = field(default_factory=dict)
-    owns: Sequence[type[MetaObject]] = ()
-    watches: Sequence[WatchedKind] = ()
-    predicates: Sequence[Callable[..., bool]] = ()
-
-
-@dataclass(slots=True)
-class AdmissionFunction:
-    """A function of an admission webhook."""
-
-    kind: type[MetaObject]
-    function: Callable[..., Any]
-    webhook: Webhook
 
 
 class Operator:
@@ -482,7 +424,7 @@ class Operator:
         options: dict[str, Any],
         more: dict[type, str] | None = None,
     ) -> ObjectHandler:
-        known = self._known({_class_of(kind): "object", **OBJECT_VALUES, **(more or {})})
+        known = self._known({class_of(kind): "object", **OBJECT_VALUES, **(more or {})})
         return ObjectHandler(kind, function, InjectedFunction(function, known, role=role), dict(options))
 
     def change_function(
@@ -490,7 +432,7 @@ class Operator:
     ) -> InjectedFunction:
         """Check a change handler; it can also have the parameters `old`, `new` and `diff`."""
         check_object_kind(kind)
-        known = self._known({_class_of(kind): "object", **OBJECT_VALUES})
+        known = self._known({class_of(kind): "object", **OBJECT_VALUES})
         return InjectedFunction(function, known, role=role, names=("old", "new", "diff"))
 
     def add_dispatcher(self, kind: ObjectKind, dispatcher: ChangeDispatcher) -> None:
@@ -583,10 +525,6 @@ class Operator:
         finally:
             if own_client:
                 await client.aclose()
-
-
-def _class_of(kind: ObjectKind) -> type:
-    return Unstructured if isinstance(kind, str) else kind
 
 
 __all__ = ["Operator"]

@@ -47,7 +47,8 @@ from .tracing import trace_requests
 if TYPE_CHECKING:
     from kubewright.client import Client
 
-    from .operator import ObjectHandler, ObjectKind, Operator
+    from .declared_functions import ObjectHandler, ObjectKind
+    from .operator import Operator
 
 logger = logging.getLogger(__name__)
 
