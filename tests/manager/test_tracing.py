@@ -64,6 +64,9 @@ def greeter() -> Operator:
     async def reconcile(greeting: Greeting, ctx: Context[Greeting]) -> None:
         await ctx.ensure([ConfigMap(metadata=ObjectMeta(name=greeting.name), data={"text": "hello"})])
 
+    @operator.timer(Greeting, interval=60)
+    async def count(greeting: Greeting) -> None: ...
+
     @operator.default(Greeting)
     def set_defaults(greeting: Greeting) -> None: ...
 
@@ -93,6 +96,7 @@ async def test_spans_of_reconciles_requests_and_webhooks(
     )
     assert applied.attributes["http.response.status_code"] in (200, 201)
     assert applied.attributes["k8s.object.name"] == "hi"
+    assert any(span.name == "reconcile count-timer" for span in tracer.spans)
     webhook = next(span for span in tracer.spans if span.name.startswith("webhook /mutate-"))
     assert webhook.options["kind"] == trace.SpanKind.SERVER
     lists = [span for span in tracer.spans if span.name.startswith("watch ")]

@@ -115,6 +115,7 @@ def add_timer(
     name: str = "",
     workers: int = 10,
     timeout: float | None = None,
+    tracing: bool = False,
 ) -> Controller[Request]:
     """Call `function(obj)` every `interval` seconds for each object that is not being deleted.
 
@@ -135,5 +136,7 @@ def add_timer(
     )
     label = name or f"{getattr(function, '__name__', 'timer')}-timer".replace("_", "-")
     builder: ControllerBuilder[Request] = ControllerBuilder(manager, label)
-    builder.watches(kind, handler=timer.handle_change).with_options(workers=workers, timeout=timeout)
+    builder.watches(kind, handler=timer.handle_change).with_options(
+        workers=workers, timeout=timeout, tracing=tracing
+    )
     return builder.complete(timer.reconcile)

@@ -293,7 +293,13 @@ def build_runtime(operator: Operator, client: Client) -> OperatorRuntime:
         if kind not in finalized:
             _add_finalizer_controller(runtime, kind)
     for handler in operator.timers:
-        add_timer(manager, handler.kind, runtime.object_function(handler), **handler.options)
+        add_timer(
+            manager,
+            handler.kind,
+            runtime.object_function(handler),
+            tracing=operator.settings.tracing,
+            **handler.options,
+        )
     for handler in operator.daemons:
         add_daemon(manager, handler.kind, runtime.daemon_function(handler), **handler.options)
     return runtime
@@ -345,7 +351,8 @@ def _add_finalizer_controller(runtime: OperatorRuntime, kind: ObjectKind) -> Non
         return None if obj is None else await finalizers.handle(obj)
 
     name = f"{kind_name(kind).lower()}-finalizer"
-    ControllerBuilder[Request](runtime.manager, name).for_(kind).complete(reconcile)
+    builder = ControllerBuilder[Request](runtime.manager, name).for_(kind)
+    builder.with_options(tracing=runtime.operator.settings.tracing).complete(reconcile)
 
 
 def _add_servers(runtime: OperatorRuntime, client: Client) -> None:
