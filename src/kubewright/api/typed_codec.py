@@ -205,6 +205,10 @@ _READERS: Final[dict[str, Callable[[Any, str, str], Any]]] = {
 }
 
 
+_DEFAULTED_LISTS: Final = frozenset({("HPAScalingRules", "policies")})
+"""Lists whose default applies only if they are missing, so that empty ones are kept for validation."""
+
+
 class _JSONFields:
     """Fields of a message in JSON, with those of embedded messages inlined.
 
@@ -311,7 +315,11 @@ class TypedCodec:
                     out[key] = read
             elif read is None:
                 continue
-            elif read not in _ABSENT or (field.always and (not field.label or shape.keeps_empty)):
+            elif (
+                read not in _ABSENT
+                or (field.always and (not field.label or shape.keeps_empty))
+                or (read == [] and (shape.name, key) in _DEFAULTED_LISTS)
+            ):
                 out[key] = read
         for field in shape.shown:
             if field.name not in out:

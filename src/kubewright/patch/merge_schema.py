@@ -60,7 +60,9 @@ class MergeSchema:
         self.key_defaults: dict[str, Any] = {}
         if node is None:
             return
-        self.map_atomic = node.map_type == "atomic"
+        # RawExtension is atomic in built-in types.
+        raw = node.preserve_unknown and node.is_builtin
+        self.map_atomic = raw or node.map_type == "atomic"
         if self.list:
             self._read_list(node)
 

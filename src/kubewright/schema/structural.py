@@ -84,6 +84,11 @@ class Node:
         self._items: Node | Literal[False] | None = False
 
     @property
+    def is_builtin(self) -> bool:
+        """Whether the node belongs to the definitions of the built-in types."""
+        return type(self._definitions) is not dict
+
+    @property
     def properties(self) -> dict[str, Node]:
         """The named fields; empty for maps and scalars."""
         if self._properties is None:

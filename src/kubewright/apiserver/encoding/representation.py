@@ -110,6 +110,7 @@ class Representation:
         self.direct = not self.transform and not self.converts and self.media == JSON
         self.api_version = str(GroupVersion(resource.group, version.name))
         self._table = tables.TablePrinter(resource, version, include) if self.transform == "Table" else None
+        self._hidden_annotation = resource.strategy.table_hidden_annotation if self.transform else ""
         self._prefix = codec.prefix
         self._cut = len(codec.prefix)
         self._item_prefix = codec.prefix if resource.custom else b'{"metadata":{'
@@ -185,7 +186,7 @@ class Representation:
                 )
             )
         if self.transform:
-            return encode(partial_object_metadata(obj, self.transform_version))
+            return encode(self._partial(obj))
         return encode(obj)
 
     async def one(self, value: bytes, revision: int) -> bytes:
@@ -235,7 +236,7 @@ class Representation:
             return encode(self._table.table(objects, metadata, self.transform_version))
         if self.transform:
             group_version = f"meta.k8s.io/{self.transform_version}"
-            rows = [partial_object_metadata(obj, self.transform_version) for obj in objects]
+            rows = [self._partial(obj) for obj in objects]
             return encode(
                 {
                     "kind": "PartialObjectMetadataList",
@@ -287,10 +288,16 @@ class Representation:
                 with_columns=first,
             )
         elif self.transform:
-            shown = partial_object_metadata(obj, self.transform_version)
+            shown = self._partial(obj)
         else:
             shown = obj
         return self.frame({"type": type_, "object": shown})
+
+    def _partial(self, obj: Object) -> Object:
+        shown = partial_object_metadata(obj, self.transform_version)
+        if self._hidden_annotation:
+            shown["metadata"] = tables.without_annotation(shown["metadata"], self._hidden_annotation)
+        return shown
 
     def frame(self, event: Object) -> bytes:
         """Encode one event in the framing of the stream."""

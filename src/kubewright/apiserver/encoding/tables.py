@@ -62,7 +62,7 @@ class TablePrinter:
             row["object"] = {
                 "kind": "PartialObjectMetadata",
                 "apiVersion": f"meta.k8s.io/{version}",
-                "metadata": self._metadata(obj.get("metadata") or {}),
+                "metadata": without_annotation(obj.get("metadata") or {}, self._hidden_annotation),
             }
         else:
             row["object"] = None
@@ -77,14 +77,6 @@ class TablePrinter:
         }
         empty = [None] * (len(self.definitions) - 1)
         return {"cells": ["", *empty], "object": partial if self.include != "None" else None}
-
-    def _metadata(self, metadata: Object) -> Object:
-        hidden = self._hidden_annotation
-        if not hidden or hidden not in (metadata.get("annotations") or {}):
-            return metadata
-        annotations = {key: value for key, value in metadata["annotations"].items() if key != hidden}
-        rest = {key: value for key, value in metadata.items() if key != "annotations"}
-        return {**rest, "annotations": annotations} if annotations else rest
 
     def sorted(self, objects: list[Object]) -> list[Object]:
         """Return objects in the order of their rows."""
@@ -102,6 +94,15 @@ class TablePrinter:
             "columnDefinitions": self.definitions if with_columns else None,
             "rows": [self.row(obj, version) for obj in objects] or self._no_rows,
         }
+
+
+def without_annotation(metadata: Object, hidden: str) -> Object:
+    """Return metadata without an annotation that only whole objects have."""
+    if not hidden or hidden not in (metadata.get("annotations") or {}):
+        return metadata
+    annotations = {key: value for key, value in metadata["annotations"].items() if key != hidden}
+    rest = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**rest, "annotations": annotations} if annotations else rest
 
 
 def definition(column: TableColumn) -> Object:

@@ -80,6 +80,10 @@ class WarningRecorder:
         if len(self._texts) < self.LIMIT:
             self._texts[text] = None
 
+    def discard(self, text: str) -> None:
+        """Remove a warning if it was recorded."""
+        self._texts.pop(text, None)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 

@@ -150,7 +150,7 @@ class Deleter(ObjectWriter):
         store, strategy = self.store, self.strategy
         version = self.version(self.hub_version(op))
         obj = await store.load(item, version)
-        self._check_preconditions(op, obj, options)
+        self.check_preconditions(op, obj, options)
         if admit:
             await self._admit(op, item)
         before = dict(obj["metadata"])
@@ -230,7 +230,8 @@ class Deleter(ObjectWriter):
         await self.admission.mutate(attributes)
         await self.admission.validate(attributes)
 
-    def _check_preconditions(self, op: Operation, obj: Object, options: DeletionOptions) -> None:
+    def check_preconditions(self, op: Operation, obj: Object, options: DeletionOptions) -> None:
+        """Raise `Conflict` if the object does not have the uid and resource version of the options."""
         metadata, resource = obj["metadata"], self.resource
         for what, wanted, found, why in (
             ("UID", options.uid, metadata.get("uid"), "deleted and then recreated"),
@@ -243,8 +244,9 @@ class Deleter(ObjectWriter):
                     f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
                 )
                 raise conflict(resource.group_resource, op.name, text)
+            group = self.strategy.error_group
             raise conflict(
-                GroupResource(resource.group, resource.kind),
+                GroupResource(resource.group if group is None else group, resource.kind),
                 op.name,
                 f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). "
                 f"The object might have been {why}",

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 VerbHandler = Callable[[HTTPRequest, RequestInfo], Awaitable[HTTPResponse]]
 _WRITE_VERBS = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+_NO_SUCH_METHOD = "the server does not allow this method on the requested resource"
+_NO_SUCH_RESOURCE = "the server could not find the requested resource"
 _COLLECTION_VERBS = ("list", "watch", "create", "deletecollection")
 
 
@@ -83,7 +85,7 @@ class ResourceEndpoint:
 
     async def handle(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
         """Serve a request for this resource."""
-        resource, verb, parts = self.resource, info.verb, info.parts
+        resource, verb = self.resource, info.verb
         if request.method == "HEAD" and not resource.custom:
             raise no_such_method()
         if verb == "proxy":
@@ -91,7 +93,22 @@ class ResourceEndpoint:
         if verb == "watch" and request.method != "GET":
             raise no_such_method()
         if self._deprecation:
-            request.warn(self._deprecation)
+            return await self._handle_deprecated(request, info)
+        return await self._route(request, info)
+
+    async def _handle_deprecated(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        """Serve a request with a deprecation warning, unless no handler accepts it."""
+        request.warn(self._deprecation)
+        try:
+            return await self._route(request, info)
+        except APIError as error:
+            unrouted = error.message in (_NO_SUCH_METHOD, _NO_SUCH_RESOURCE)
+            if not self.resource.custom and (unrouted or error.message.startswith(("406:", "415:"))):
+                request.warnings.discard(self._deprecation)
+            raise
+
+    async def _route(self, request: HTTPRequest, info: RequestInfo) -> HTTPResponse:
+        resource, verb, parts = self.resource, info.verb, info.parts
         if len(parts) > 2:
             return await self._handle_subresource(request, info)
         named = len(parts) == 2
@@ -179,11 +196,11 @@ def _check_path_segment(name: str) -> None:
 
 def no_such_method() -> MethodNotAllowed:
     """Return the 405 for a method that the path does not have."""
-    return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+    return MethodNotAllowed(_NO_SUCH_METHOD, details={})
 
 
 def _no_such_resource() -> NotFound:
-    return NotFound("the server could not find the requested resource", details={})
+    return NotFound(_NO_SUCH_RESOURCE, details={})
 
 
 def deprecation_warning(resource: Resource, version: Version) -> str:

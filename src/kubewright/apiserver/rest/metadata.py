@@ -63,6 +63,8 @@ def restore_metadata(metadata: Object, old: Object, *, namespaced: bool) -> None
     metadata.pop("selfLink", None)
     if namespaced:
         metadata.setdefault("namespace", old.get("namespace", ""))
+    else:
+        metadata.pop("namespace", None)
 
 
 def metadata_update_errors(metadata: Object, old: Object, times: int) -> list[FieldError]:

@@ -21,7 +21,7 @@ What functions cannot express, such as access to other objects, is a subclass of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,7 +143,12 @@ class KindStrategy(Strategy):
 
     def validate_finalizers(self, finalizers: Sequence[str]) -> Iterable[FieldError]:
         """Require a domain, or one of the standard finalizers."""
-        for index, name in enumerate(() if self.kind.any_finalizer else finalizers):
+        return () if self.kind.any_finalizer else self.qualified_finalizer_errors(finalizers)
+
+    @staticmethod
+    def qualified_finalizer_errors(finalizers: Sequence[str]) -> Iterator[FieldError]:
+        """Return an error for each finalizer without a domain that is not a standard one."""
+        for index, name in enumerate(finalizers):
             if "/" not in name and name not in STANDARD_FINALIZERS:
                 yield FieldError.invalid(
                     f"metadata.finalizers[{index}]",

@@ -115,8 +115,8 @@ def replica_status_rules(
 
 
 def not_decremented(new: int | None, old: int | None, path: str) -> Errors:
-    """A counter that must not decrease."""
-    if old is None or (new or 0) >= old:
+    """A counter that must not decrease; removing it counts as a decrease."""
+    if old is None or (new is not None and new >= old):
         return []
     return [fe.invalid(path, new or 0, "cannot be decremented")]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kubewright.api import names
 from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.strategy import Operation
@@ -181,6 +183,18 @@ def _immutable_fields(obj: Object, old: Object) -> Errors:
     return [fe.forbidden("spec", text)]
 
 
+_template_warnings = template_warnings()
+
+
+def _warnings(obj: Object, old: Object | None) -> Iterator[str]:
+    yield from _template_warnings(obj, old)
+    if (obj["spec"].get("revisionHistoryLimit") or 0) < 0:
+        yield (
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
+            "a value >= 0 is recommended"
+        )
+
+
 KINDS = {
     "statefulsets": Kind(
         strategy=StatefulSetStrategy,
@@ -195,7 +209,7 @@ KINDS = {
             ready="status.readyReplicas",
         ),
         validate_name=names.check_dns_label,
-        warnings=template_warnings(),
+        warnings=_warnings,
         generation_fields=("spec",),
         columns=(
             column("Ready", ready_replicas, description="Number of the pod with ready state"),

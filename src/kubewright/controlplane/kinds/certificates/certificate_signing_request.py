@@ -11,6 +11,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from kubewright.api.field_errors import quote
 from kubewright.api.names import check_dns_label, check_dns_subdomain
@@ -24,6 +25,9 @@ from kubewright.controlplane.kinds.validation.conditions import STATUSES
 from kubewright.controlplane.kinds.validation.formats import choice
 from kubewright.schema import field_errors as fe
 from kubewright.schema.crd.columns import human_duration
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 USAGES = (
     "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
@@ -80,7 +84,32 @@ def _request_error(encoded: str) -> str:
         request = x509.load_pem_x509_csr(pem)
     except ValueError:
         return "asn1: structure error: malformed certificate request"
-    return "" if request.is_signature_valid else "x509: signature verification failed"
+    return "" if _is_signature_valid(request) else "x509: signature verification failed"
+
+
+def _is_signature_valid(request: x509.CertificateSigningRequest) -> bool:
+    """Verify the signature. kube-apiserver accepts SHA-1, which the library rejects."""
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+    try:
+        algorithm = request.signature_hash_algorithm
+    except UnsupportedAlgorithm:
+        return False
+    if not isinstance(algorithm, hashes.SHA1):
+        return request.is_signature_valid
+    key, signed = request.public_key(), request.tbs_certrequest_bytes
+    try:
+        if isinstance(key, rsa.RSAPublicKey):
+            key.verify(request.signature, signed, padding.PKCS1v15(), algorithm)
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(request.signature, signed, ec.ECDSA(algorithm))
+        else:
+            return False
+    except (InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def _certificate_error(encoded: str) -> str:

@@ -63,7 +63,10 @@ class PersistentVolumeStrategy(KindStrategy):
         if op.subresource == "status":
             status, before = obj.setdefault("status", {}), old.get("status") or {}
             changed = status.get("phase") != before.get("phase")
-            if changed and status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"):
+            if changed and status.get("lastPhaseTransitionTime") in (
+                None,
+                before.get("lastPhaseTransitionTime"),
+            ):
                 status["lastPhaseTransitionTime"] = current_timestamp()
 
 
@@ -136,7 +139,12 @@ _CSI = Rules(
     }
 )
 _SOURCES = Members(
-    {**DISKS, "csi": _CSI, "local": {"path": [_REQUIRED, no_backsteps]}},
+    {
+        **DISKS,
+        "iscsi": [DISKS["iscsi"], {"secretRef?.name": _REQUIRED}],
+        "csi": _CSI,
+        "local": {"path": [_REQUIRED, no_backsteps]},
+    },
     missing="must specify a volume type",
     excess="may not specify more than 1 volume type",
     paths=PATHS,

@@ -8,11 +8,12 @@ printing and selectors work on the field names of the core group.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from kubewright.api.names import check_dns_subdomain, check_path_segment
 from kubewright.apiserver.objects import Object
-from kubewright.controlplane.kinds.kind import Kind, KindStrategy
+from kubewright.apiserver.strategy import Operation
+from kubewright.controlplane.kinds.kind import Kind, KindStrategy, MaybeAwaitErrors
 from kubewright.controlplane.kinds.printing import UNKNOWN, column, field, name_of, since
 from kubewright.controlplane.kinds.validation import (
     Check,
@@ -95,6 +96,14 @@ class EventStrategy(KindStrategy):
     """Events expire after an hour and have no dependents."""
 
     ttl = 3600
+
+    def validate(self, op: Operation, obj: Object) -> MaybeAwaitErrors:
+        """Validate a new event; those of events.k8s.io also need qualified finalizers."""
+        errors = list(cast(Errors, super().validate(op, obj)))
+        if obj.get("apiVersion") == EVENTS:
+            errors += KindStrategy.qualified_finalizer_errors(obj["metadata"].get("finalizers") or ())
+        return errors
+
     error_group = ""
     default_propagation = "Unsupported"
 

@@ -17,7 +17,6 @@ from kubewright.controlplane.kinds.validation import (
     Errors,
     MaxItems,
     Rules,
-    When,
 )
 from kubewright.controlplane.kinds.validation.addresses import (
     Network,
@@ -86,7 +85,7 @@ def _is_strict_subset(part: Network, network: Network) -> bool:
     )
 
 
-_PORT: Entry = [{"protocol": When(bool, Enum("TCP", "UDP", "SCTP"))}, _port_errors]
+_PORT: Entry = [{"protocol": Enum("TCP", "UDP", "SCTP")}, _port_errors]
 _PEER: Entry = [
     {
         "podSelector": selector_errors,

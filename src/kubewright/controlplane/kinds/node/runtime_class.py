@@ -78,7 +78,7 @@ def _warnings(obj: Object, old: Object | None) -> Iterable[str]:
 KINDS = {
     "runtimeclasses": Kind(
         validate=RULES,
-        validate_update=UpdateRules({"handler": Immutable()}),
+        validate_update=UpdateRules(RULES, {"handler": Immutable()}),
         warnings=_warnings,
         allow_create_on_update=True,
         allow_unconditional_update=False,

@@ -129,6 +129,20 @@ def _device_count_errors(devices: list[Object], path: str) -> Errors:
     return [fe.too_many(path, len(devices), limit)] if len(devices) > limit else []
 
 
+def _node_selection_errors(spec: Object, path: str) -> Errors:
+    if spec.get("perDeviceNodeSelection"):
+        return []
+    text = (
+        "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to "
+        "true in the ResourceSlice spec"
+    )
+    return [
+        fe.invalid(f"{path}.devices[{index}]", None, text)
+        for index, device in enumerate(spec.get("devices") or ())
+        if any(device.get(name) is not None for name in ("nodeName", "nodeSelector", "allNodes"))
+    ]
+
+
 def _attribute_count_errors(device: Object, path: str) -> Errors:
     count = len(device.get("attributes") or ()) + len(device.get("capacity") or ())
     if count <= 32:
@@ -200,6 +214,7 @@ DEVICE_RULES = Rules(
         "spec": [
             Check(_node_errors, absent={}),
             _counters_or_devices,
+            _node_selection_errors,
             {
                 "devices": [
                     _device_count_errors,

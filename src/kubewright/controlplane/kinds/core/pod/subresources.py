@@ -129,6 +129,9 @@ async def evict(request: SubresourceRequest) -> Object:
     options = parse_delete_options(request.request, body.get("deleteOptions") or {})
     dry_run = options.dry_run or request.operation.dry_run
     pod = await request.get()
+    request.store.deleter.check_preconditions(request.operation, pod, options)
+    # The condition below changes the resource version.
+    options = options._replace(resource_version=None)
     status = pod.get("status") or {}
     if (
         status.get("phase") not in ("Succeeded", "Failed", "Pending")

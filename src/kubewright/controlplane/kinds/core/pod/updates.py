@@ -290,7 +290,8 @@ def _beyond_resize(container: Object) -> Object:
 
 def restore_all_but_status(new: Object, old: Object) -> None:
     """Restore what an update of the status must not change; labels and annotations may change."""
-    _restore(new["metadata"], old["metadata"], "ownerReferences")
+    for field in ("ownerReferences", "deletionTimestamp"):
+        _restore(new["metadata"], old["metadata"], field)
     status, before = new.setdefault("status", {}), old.get("status") or {}
     for field in ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"):
         if not status.get(field) and before.get(field):

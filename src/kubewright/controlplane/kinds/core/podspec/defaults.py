@@ -6,6 +6,7 @@ so that new defaults do not change stored workloads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,12 @@ from .feature_gates import drop_disabled_fields
 Object = dict[str, Any]
 
 _FILE_MODE = 0o644
+_IMAGE = re.compile(
+    r"(?P<name>[A-Za-z0-9][A-Za-z0-9._:/-]*?)(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+_IMAGE_PATH = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
@@ -170,10 +177,16 @@ def _default_downward(item: Object) -> None:
 
 
 def image_tag(image: str) -> str:
-    """Return the tag of an image; `latest` if it has neither tag nor digest."""
-    name, at, _digest = image.partition("@")
-    tag = name.rpartition("/")[2].partition(":")[2]
-    return tag or ("" if at else "latest")
+    """Return the tag of an image; `latest` if it has neither tag nor digest, empty if it is malformed."""
+    found = _IMAGE.fullmatch(image)
+    if found is None:
+        return ""
+    first, slash, rest = found["name"].partition("/")
+    if not (slash and ("." in first or ":" in first or first == "localhost" or first != first.lower())):
+        first, rest = "docker.io", found["name"] if slash else f"library/{found['name']}"
+    if len(first) + 1 + len(rest) > 255 or not _IMAGE_PATH.fullmatch(rest):
+        return ""
+    return found["tag"] or ("" if found["digest"] else "latest")
 
 
 def round_quantities(amounts: Object | None) -> None:

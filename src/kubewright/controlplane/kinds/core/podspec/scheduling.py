@@ -18,7 +18,7 @@ from kubewright.controlplane.kinds.validation import (
     Required,
     Rules,
 )
-from kubewright.controlplane.kinds.validation.formats import qualified_name
+from kubewright.controlplane.kinds.validation.formats import dns_subdomain, qualified_name
 from kubewright.schema import field_errors as fe
 from kubewright.schema.validation.metadata import label_errors
 
@@ -124,6 +124,9 @@ def _check_node_field(term: Object, path: str) -> Errors:
         errors.append(fe.required(f"{path}.values", text))
     if term.get("key") != "metadata.name":
         errors.append(fe.invalid(f"{path}.key", term.get("key") or "", "not a valid field selector key"))
+        return errors
+    for position, value in enumerate(term.get("values") or ()):
+        errors += dns_subdomain(value, f"{path}.values[{position}]")
     return errors
 
 

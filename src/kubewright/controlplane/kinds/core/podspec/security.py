@@ -103,7 +103,7 @@ def _check_app_armor(profile: Object, path: str) -> Errors:
 
 
 def _check_proc_mount(mount: str, path: str, context: PodContext) -> Errors:
-    if mount not in ("", "Default", "Unmasked"):
+    if mount not in ("Default", "Unmasked"):
         return [fe.not_supported(path, mount, ("Default", "Unmasked"))]
     if mount != "Unmasked" or not context.host_users:
         return []

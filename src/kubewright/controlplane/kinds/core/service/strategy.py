@@ -82,6 +82,8 @@ class ServiceStrategy(KindStrategy):
         """Sync `clusterIP` and `clusterIPs`."""
         obj["status"] = {"loadBalancer": {}}
         _normalize_addresses(obj["spec"], None)
+        if obj["spec"].get("type") == "ExternalName":
+            obj["spec"].pop("internalTrafficPolicy", None)
         _drop_fields_of_old_type(obj["spec"], None)
 
     def prepare_for_update(self, op: Operation, obj: Object, old: Object) -> None:
@@ -188,7 +190,7 @@ class ServiceStrategy(KindStrategy):
                 number, protocol = port.get("nodePort") or 0, port.get("protocol") or "TCP"
                 if number:
                     path = f"spec.ports[{position}].nodePort"
-                    if number not in self.ports:
+                    if number not in self.ports and not op.dry_run:
                         text = (
                             "provided port is not in the valid range. The range of valid ports is "
                             f"{self.ports.start}-{self.ports.stop - 1}"
@@ -286,7 +288,7 @@ def _keep_allocated(spec: Object, before: Object) -> None:
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if not spec.get(field) and field in before:
                 spec[field] = before[field]
-    if needs_node_ports(spec) and needs_node_ports(before):
+    if _has_node_ports(spec) and _has_node_ports(before):
         known = {port.get("name") or "": port.get("nodePort") for port in before.get("ports") or ()}
         used = {port.get("nodePort") for port in spec.get("ports") or ()}
         for port in spec.get("ports") or ():
@@ -296,6 +298,11 @@ def _keep_allocated(spec: Object, before: Object) -> None:
     checked = _needs_health_check(spec) and _needs_health_check(before)
     if checked and not spec.get("healthCheckNodePort") and before.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+
+
+def _has_node_ports(spec: Object) -> bool:
+    """Whether ports of this type can have node ports, even if none are allocated for it."""
+    return spec.get("type") in ("NodePort", "LoadBalancer")
 
 
 def _needs_health_check(spec: Object) -> bool:
@@ -314,7 +321,7 @@ def _drop_fields_of_old_type(spec: Object, before: Object | None) -> None:
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if same(field):
                 spec.pop(field)
-    if needs_node_ports(before) and not needs_node_ports(spec):
+    if _has_node_ports(before) and not _has_node_ports(spec):
         old = [port.get("nodePort") for port in before.get("ports") or ()]
         if [port.get("nodePort") for port in spec.get("ports") or ()] == old:
             for port in spec.get("ports") or ():
