@@ -41,10 +41,6 @@ _SCAN_SLICE = 2000
 """Objects that a selector is evaluated on before other tasks of the event loop run."""
 
 
-_DELIVERY_TURNS = 3
-"""Turns of the event loop within which a store in this process reports a change to the dispatcher."""
-
-
 class ResourceStore:
     """Access to the objects of one resource."""
 
@@ -79,17 +75,11 @@ class ResourceStore:
     async def deliver(self) -> None:
         """Let watches send the last write before the response to its writer is sent, as kube-apiserver does.
 
-        Without watches this does nothing. A remote store reports changes later; it is not waited for.
+        Without watches this does nothing. A remote storage reports changes later and is not waited for.
         """
-        if not self.watch_cache.active:
-            return
-        dispatcher = self.server.dispatcher
-        for _ in range(_DELIVERY_TURNS):
-            if dispatcher.revision >= self.written:
-                break
-            await asyncio.sleep(0)
-        # The tasks of the watches were woken by the dispatcher and run first.
-        await asyncio.sleep(0)
+        if self.watch_cache.active and self.storage.shares_values:
+            await self.server.dispatcher.wait_for_revision(self.written)
+            await asyncio.sleep(0)  # the dispatcher has woken the tasks of the watches; they run first
 
     def key(self, namespace: str, name: str) -> str:
         """Return the storage key of an object."""
