@@ -33,6 +33,7 @@ from kubewright.storage import SQLiteStorage
         (("--token-auth-file", "missing"), "missing: No such file or directory"),
         (("--store", "foo:bar"), "unknown storage 'foo'; use memory:"),
         (("--port", "99999"), "99999 is not in the range"),
+        (("--auth", "rbac,abac"), "'--auth': unknown authorization mode \"abac\"; known are node, rbac"),
     ],
 )
 def test_usage_errors_name_the_option(
