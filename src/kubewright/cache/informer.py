@@ -33,6 +33,8 @@ from .store import CacheEntry, ObjectChange, ObjectKey, Store, metadata_only_byt
 
 logger = logging.getLogger(__name__)
 
+_MAX_OWN_WRITES = 4096
+
 ResourceEventHandler = Callable[[ObjectChange], None]
 """Called synchronously for each change, in order. It must be fast: put the key in a queue."""
 Transform = Callable[[bytes, ObjectHeader], bytes]
@@ -72,6 +74,8 @@ class Informer:
         self.metadata_only = metadata_only
         self.labels = labels
         self.filtered_by_fields = filtered_by_fields
+        self.own_writes: dict[int, None] = {}
+        """Revisions of the last writes of this process."""
         self.store = Store()
         self._transform = transform
         self._rng = rng
@@ -240,6 +244,9 @@ class Informer:
             return True
         if not revision:
             return False
+        self.own_writes[revision] = None
+        if len(self.own_writes) > _MAX_OWN_WRITES:
+            del self.own_writes[next(iter(self.own_writes))]
         if revision <= self.revision(key.namespace):
             return True
         if self.filtered_by_fields:

@@ -6,6 +6,7 @@ so that a reconcile that does not read its causes pays almost nothing for them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -20,17 +21,27 @@ MAX_PATHS = 20
 _IGNORED_PATHS = {"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"}
 
 Trigger = Literal["watch", "list", "resync", "own write", "source", "requeue", "retry"]
-"""What queued a request: a watch event, the initial list, a resync, the response to a write of a reconcile,
-another source, `Result(requeue_after=...)`, or the retry after an error."""
+"""What queued a request: a watch event, the initial list, a resync, a write of this process, another source,
+`Result(requeue_after=...)`, or the retry after an error."""
 
 
 class Cause(msgspec.Struct, frozen=True, gc=False):
     """One reason for a reconcile; `str(cause)` is, for example, `Shop default/a updated: spec.size`."""
 
-    trigger: Trigger
+    source: Trigger
     kind: str = ""
     """The kind of the changed object; empty without a change."""
     change: ObjectChange | None = None
+    own_writes: Mapping[int, None] | None = None
+    """Revisions of writes of this process."""
+
+    @property
+    def trigger(self) -> Trigger:
+        """What queued the request. The watch event of a write can arrive before the response to it."""
+        change, own_writes = self.change, self.own_writes
+        if own_writes and change is not None and change.new is not None and self.source == "watch":
+            return "own write" if change.new.revision in own_writes else "watch"
+        return self.source
 
     @property
     def object(self) -> ObjectKey | None:

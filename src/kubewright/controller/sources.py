@@ -23,7 +23,6 @@ from kubewright.client.errors import ConnectionFailed
 from kubewright.client.kind_types import AnyKind, MetadataKind
 
 from .causes import SOURCE, Cause, Causes, Trigger
-from .controller import current_reconcile
 from .event_handlers import EventHandler
 from .queue import LOW_PRIORITY, WorkQueue
 
@@ -170,10 +169,8 @@ class KindSource(Generic[R]):
             trigger: Trigger = "watch"
             if self._replaying or _is_unchanged(change):
                 priority, trigger = LOW_PRIORITY, "list" if self._replaying else "resync"
-            elif current_reconcile.get() is not None:
-                # The response to a write is stored in the cache by the reconcile that has sent it.
-                trigger = "own write"
-            causes = (Cause(trigger, self._kind_name, change),)
+            own_writes = self._informer.own_writes if self._informer is not None else None
+            causes = (Cause(trigger, self._kind_name, change, own_writes),)
             if inspect.isawaitable(requests):
                 self._enqueue_async(requests, priority, causes)
             else:
