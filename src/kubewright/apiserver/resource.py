@@ -155,8 +155,11 @@ class Resource:
     """Functions that serve verbs instead of storage, such as `create` of a review: verb to function.
 
     A verb must also be in `verbs`. The function receives a `SubresourceRequest`, without a body for `get` and
-    `list`, with the decoded body otherwise; `create` of a built-in kind passes admission first. It returns an
-    object or an `HTTPResponse`. `watch` is always served from storage."""
+    `list`, with the decoded body otherwise: the object of `create` and `update` is pruned, defaulted,
+    admitted and validated, deletions have their DeleteOptions. `patch` has the patch and applies it itself;
+    admission does not see the result. A dry run of `create` and `update` returns the object without a call;
+    other dry runs are rejected. It returns an object or an `HTTPResponse`; `watch` returns an async iterator
+    of `(type, object)`. Without a `watch` function, watches are served from storage."""
     body_limit: int = 0
     """Maximum size of a body in bytes; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None

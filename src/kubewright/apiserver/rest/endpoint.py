@@ -78,7 +78,7 @@ class ResourceEndpoint:
         functions = self.resource.handlers
         return {
             verb: FunctionVerbHandler(self._scope, verb).handle
-            if verb in functions and verb != "watch"
+            if verb in functions
             else self._storage_verbs[verb]
             for verb in self.resource.verbs
         }

@@ -6,6 +6,7 @@ an `HTTPResponse`.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -21,17 +22,29 @@ from kubewright.apiserver.encoding.request_body import (
 from kubewright.apiserver.encoding.tables import TablePrinter
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
+from kubewright.apiserver.object_schema import apply_defaults
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 
 from .options import parse_write_options
+from .patch_body import PatchBody
 from .scope import EndpointScope
+from .validation import validate_object
 
 _WRITES: dict[str, Literal["create", "update", "patch", "delete"]] = {
     "POST": "create",
     "PUT": "update",
     "PATCH": "patch",
     "DELETE": "delete",
+}
+
+
+_ADMISSION_OPERATIONS: dict[str, Literal["CREATE", "UPDATE", "DELETE"]] = {
+    "create": "CREATE",
+    "update": "UPDATE",
+    "patch": "UPDATE",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
 }
 
 
@@ -105,11 +118,19 @@ class FunctionVerbHandler(_FunctionHandler):
         response_format = scope.negotiate(request, tables=verb in ("get", "list") or resource.custom)
         body = await self._body(request)
         call = self._subresource_request(request, info, body, verb)
-        if verb == "create" and body is not None and not resource.custom:
+        if resource.custom:
+            await self._prepare_custom(call)
+        elif verb == "create" and body is not None:
             await self._prepare_create(call, body)
-        result = await resource.handlers[verb](call)
+        result: Any
+        if resource.custom and call.operation.dry_run:
+            result = call.body or {}
+        else:
+            result = await resource.handlers[verb](call)
         if isinstance(result, HTTPResponse):
             return result
+        if verb == "watch":
+            return HTTPResponse(200, stream=_encode_events(result, response_format))
         if response_format.transform == "Table":
             include = scope.include_object(request, response_format)
             printer = TablePrinter(resource, scope.version, include)
@@ -121,15 +142,58 @@ class FunctionVerbHandler(_FunctionHandler):
 
     async def _body(self, request: HTTPRequest) -> Object | None:
         scope = self._scope
-        if self._verb in ("get", "list"):
+        if self._verb in ("get", "list", "watch"):
             return None
-        if scope.resource.custom:
-            body = await self._decode_any(request, scope.resource.kind, scope.version.wire)
-            if body is not None:
-                body.setdefault("metadata", {})
-            return body
+        if scope.resource.custom and self._verb == "patch":
+            return PatchBody(media_type(request), await scope.read_body(request), scope.version.schema).body  # type: ignore[no-any-return]
+        if scope.resource.custom and self._verb not in ("create", "update"):
+            return await self._decode_any(request, "DeleteOptions", None)
         validation = parse_write_options(request, "CreateOptions").field_validation
         return await scope.decode_body(request, validation)
+
+    async def _prepare_custom(self, call: SubresourceRequest) -> None:
+        """Admit and validate a write. A dry run of a create or update ends after this; others are rejected,
+        because the function would write."""
+        operation = _ADMISSION_OPERATIONS.get(self._verb)
+        if operation is None:
+            return
+        op, body, query = call.operation, call.body, call.request.query
+        if self._verb not in ("create", "update"):
+            if "dryRun" in query or (self._verb != "patch" and (body or {}).get("dryRun")):
+                raise BadRequest(f"{self._scope.resource.plural} do not support dry run of {self._verb}")
+            if self._verb != "patch":
+                await self._admit(call, operation, None)
+            return
+        assert body is not None
+        check_namespace(body, call.namespace)
+        if call.namespace:
+            body["metadata"]["namespace"] = call.namespace
+        else:
+            body["metadata"].pop("namespace", None)
+        await self._admit(call, operation, body)
+        assert call.body is not None
+        errors = await validate_object(op, call.body, None, self._scope.version.name)
+        if errors:
+            raise self._scope.store.creator.invalid(call.body, errors)
+
+    async def _admit(
+        self,
+        call: SubresourceRequest,
+        operation: Literal["CREATE", "UPDATE", "DELETE"],
+        obj: Object | None,
+    ) -> None:
+        """Run admission; the changed object replaces the body of a create or update."""
+        scope = self._scope
+        admission = scope.server.admission
+        if not admission.enabled:
+            return
+        attributes = scope.store.creator.admission_attributes(call.operation, operation, obj, None)
+        if self._verb in ("create", "update"):
+            if await admission.mutate(attributes) and attributes.object is not None:
+                call.body = attributes.object
+                apply_defaults(call.body, scope.version, scope.resource)
+            attributes.object = call.body
+        await admission.validate(attributes)
 
     async def _prepare_create(self, call: SubresourceRequest, body: Object) -> None:
         """Apply what every created object gets, stored or not: namespace, managedFields, admission."""
@@ -235,7 +299,24 @@ def _integer(text: str) -> int:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
+async def _encode_events(
+    events: AsyncIterator[tuple[str, Object]], response_format: ResponseFormat
+) -> AsyncIterator[bytes]:
+    """Encode the events of a `watch` function, one per line."""
+    async for type_, obj in events:
+        yield encode({"type": type_, "object": _transform(response_format, obj)}) + b"\n"
+
+
 def _transform(response_format: ResponseFormat, result: Object) -> Object:
+    if response_format.transform == "PartialObjectMetadataList":
+        api_version = f"meta.k8s.io/{response_format.version}"
+        item_format = response_format._replace(transform="PartialObjectMetadata")
+        return {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": api_version,
+            "metadata": result.get("metadata") or {},
+            "items": [_transform(item_format, item) for item in result.get("items") or ()],
+        }
     if response_format.transform == "PartialObjectMetadata":
         api_version = f"meta.k8s.io/{response_format.version}"
         metadata = result.get("metadata") or {}
