@@ -81,7 +81,7 @@ class Discovery:
                     ranks[resource.group] = min(rank, ranks.get(resource.group, rank))
         ordered = {}
         for group in sorted(found, key=lambda name: ranks[name]):
-            versions = found[group]
+            versions = {name: _without_shadowed(pairs) for name, pairs in found[group].items()}
             ordered[group] = {
                 name: sorted(versions[name], key=lambda pair: pair[0].plural)
                 for name in sorted(versions, key=version_priority)
@@ -153,7 +153,7 @@ class Discovery:
             priorities[name] = max(priorities.get(name, 0), item.get("_priority", 0))
             known = found.setdefault(name, [])
             known += [each["version"] for each in item.get("versions", ()) if each["version"] not in known]
-        order = sorted(found, key=lambda name: (-priorities.get(name, 0), name))
+        order = sorted(found, key=lambda name: _group_order(name, priorities.get(name, 0)))
         return [self._group(name, found[name]) for name in order]
 
     def _group_list(self) -> dict[str, Any]:
@@ -227,17 +227,22 @@ class Discovery:
         for group, versions in self._versions().items():
             if (path == "/api") == (group == ""):
                 other = external.pop(group, {})
-                listed = [
-                    self._aggregated_version(group, version, pairs) for version, pairs in versions.items()
-                ]
-                listed += [each for each in other.get("versions", ()) if each["version"] not in versions]
+                external_versions = {each["version"]: each for each in other.get("versions", ())}
+                listed = []
+                for version, pairs in versions.items():
+                    # The APIService of a custom group version is a user's if it has a service.
+                    entry = external_versions.pop(version, None)
+                    if entry is None or any(not resource.custom for resource, _ in pairs):
+                        entry = self._aggregated_version(group, version, pairs)
+                    listed.append(entry)
+                listed += external_versions.values()
                 metadata = {"name": group} if group else {}
                 priority = max(priorities.get(group, 0), other.get("_priority", 0))
                 items.append((priority, {"metadata": metadata, "versions": listed}))
         for item in external.values():
             shown = {key: value for key, value in item.items() if not key.startswith("_")}
             items.append((item.get("_priority", 0), shown))
-        items.sort(key=lambda entry: (-entry[0], entry[1]["metadata"].get("name", "")))
+        items.sort(key=lambda entry: _group_order(entry[1]["metadata"].get("name", ""), entry[0]))
         return {
             "kind": "APIGroupDiscoveryList",
             "apiVersion": "apidiscovery.k8s.io/v2",
@@ -276,6 +281,17 @@ class Discovery:
                 entry["subresources"] = subresources
             resources.append(entry)
         return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _without_shadowed(pairs: list[tuple[Resource, Version]]) -> list[tuple[Resource, Version]]:
+    """Return the resources of a group version; built-in ones hide custom ones."""
+    builtin = [pair for pair in pairs if not pair[0].custom]
+    return builtin or pairs
+
+
+def _group_order(name: str, priority: int) -> tuple[bool, int, str]:
+    """Return the sort key of a group: the aggregator's own group, then by priority."""
+    return name != "apiregistration.k8s.io", -priority, name
 
 
 def _response_kind(resource: Resource, kind: GroupVersionKind) -> dict[str, str]:

@@ -23,6 +23,8 @@ class HealthChecks:
 
     def __init__(self) -> None:
         self._checks: dict[str, dict[str, Check]] = {endpoint: {} for endpoint in ENDPOINTS}
+        self._results: dict[tuple[str, str], list[int]] = {}
+        """Check and endpoint to the last result (1 or 0), successes and failures."""
 
     def add(self, name: str, check: Check, endpoints: tuple[str, ...] = ENDPOINTS) -> None:
         """Add a check to these endpoints."""
@@ -48,7 +50,7 @@ class HealthChecks:
                 name = name.removeprefix("/")
                 if name not in checks:
                     return page_not_found()
-                problem = await _run(checks[name])
+                problem = await self._check(name, endpoint)
                 if problem is None:
                     return text(200, "ok")
                 return text(500, f"internal server error: {problem}\n")
@@ -56,15 +58,42 @@ class HealthChecks:
 
         return handle
 
+    async def _check(self, name: str, endpoint: str) -> Exception | None:
+        problem = await _run(self._checks[endpoint][name])
+        result = self._results.setdefault((name, endpoint[1:]), [0, 0, 0])
+        result[0] = int(problem is None)
+        result[1 if problem is None else 2] += 1
+        return problem
+
+    async def slis(self, request: HTTPRequest) -> HTTPResponse:
+        """Serve `/metrics/slis`: the results of health checks, for service level indicators."""
+        lines = [
+            "# HELP kubernetes_healthcheck [STABLE] Result of the last run of a health check.",
+            "# TYPE kubernetes_healthcheck gauge",
+        ]
+        totals = [
+            "# HELP kubernetes_healthchecks_total [STABLE] Number of runs of a health check.",
+            "# TYPE kubernetes_healthchecks_total counter",
+        ]
+        for (name, kind), (last, succeeded, failed) in sorted(self._results.items()):
+            lines.append(f'kubernetes_healthcheck{{name="{name}",type="{kind}"}} {last}')
+            for status, count in (("error", failed), ("success", succeeded)):
+                if count:
+                    labels = f'name="{name}",status="{status}",type="{kind}"'
+                    totals.append(f"kubernetes_healthchecks_total{{{labels}}} {count}")
+        return HTTPResponse(
+            200, ("\n".join(lines + totals) + "\n").encode(), content_type="text/plain; version=0.0.4"
+        )
+
     async def _all(self, endpoint: str, request: HTTPRequest) -> HTTPResponse:
         excluded = set(request.query.all("exclude"))
         lines, failed = [], []
-        for name, check in self._checks[endpoint].items():
+        for name in list(self._checks[endpoint]):
             if name in excluded:
                 excluded.discard(name)
                 lines.append(f"[+]{name} excluded: ok")
                 continue
-            problem = await _run(check)
+            problem = await self._check(name, endpoint)
             if problem is None:
                 lines.append(f"[+]{name} ok")
             else:

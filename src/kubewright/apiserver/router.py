@@ -34,6 +34,7 @@ class Router:
         self.handlers: dict[str, HTTPHandler] = {}
         self._endpoints: dict[tuple[str, str, str], ResourceEndpoint] = {}
         self._builtin_groups: set[str] = set()
+        self._builtin_versions: set[tuple[str, str]] = set()
         self._prefixes: list[tuple[str, HTTPHandler]] = []
         self._fallbacks: list[tuple[str, HTTPHandler]] = []
         self.catch_up: Callable[[str], Awaitable[None]] | None = None
@@ -41,10 +42,11 @@ class Router:
         stored a definition of it."""
 
     def add_resource(self, store: ResourceStore) -> None:
-        """Route the served versions of a resource."""
+        """Route the served versions of a resource; built-in group versions hide custom resources."""
         resource = store.resource
         for version in resource.versions:
-            if version.served:
+            shadowed = resource.custom and (resource.group, version.name) in self._builtin_versions
+            if version.served and not shadowed:
                 endpoint = ResourceEndpoint(self._server, store, version)
                 self._endpoints[resource.group, version.name, resource.plural] = endpoint
 
@@ -55,9 +57,12 @@ class Router:
 
     def update_builtin_groups(self) -> None:
         """Update which groups have built-in resources, after resources were added or removed."""
-        self._builtin_groups = {
-            endpoint.resource.group for endpoint in self._endpoints.values() if not endpoint.resource.custom
+        self._builtin_versions = {
+            (endpoint.resource.group, endpoint.version.name)
+            for endpoint in self._endpoints.values()
+            if not endpoint.resource.custom
         }
+        self._builtin_groups = {group for group, _ in self._builtin_versions}
 
     def endpoint(self, info: RequestInfo) -> ResourceEndpoint | None:
         """Return the endpoint of a resource request."""

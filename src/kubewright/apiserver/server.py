@@ -36,6 +36,7 @@ from .pipeline import RequestPipeline
 from .resource import Resource
 from .rest.store import ResourceStore
 from .router import HTTPHandler, Router
+from .status_pages import StatusPages
 from .version_info import VersionInfo
 from .watch.dispatcher import EventDispatcher
 
@@ -191,6 +192,10 @@ class APIServer:
         self.add_handler("/version", version)
         self.add_handler("/", index)
         self.add_handler("/metrics", metrics)
+        self.add_handler("/metrics/slis", self.health.slis)
+        pages = StatusPages(self)
+        self.add_handler("/statusz", pages.statusz)
+        self.add_handler("/flagz", pages.flagz)
         for path in ("/healthz", "/livez", "/readyz"):
             self.add_handler(path, self.health.handler(path))
             self.add_prefix_handler(path + "/", self.health.handler(path), last=True)

@@ -14,7 +14,10 @@ class VersionInfo:
 
     major: str = "1"
     minor: str = "36"
-    git_version: str = "v1.36.0+kubewright"
+    git_version: str = "v1.36.0"
+    """Without a build suffix, which some clients reject."""
+    git_commit: str = "kubewright"
+    """By which `kubewright run` recognizes its own control plane."""
 
     def to_dict(self) -> dict[str, str]:
         """Return the body of `/version`."""
@@ -27,7 +30,7 @@ class VersionInfo:
             "minCompatibilityMajor": self.major,
             "minCompatibilityMinor": str(max(int(self.minor) - 1, 0)) if self.minor.isdigit() else self.minor,
             "gitVersion": self.git_version,
-            "gitCommit": "",
+            "gitCommit": self.git_commit,
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",
             "goVersion": f"python{platform.python_version()}",

@@ -112,7 +112,7 @@ async def plan_installation(
 
 async def is_kubewright(client: Client) -> bool:
     """Whether the API server is a control plane of Kubewright, according to its version."""
-    return str((await client.version()).get("gitVersion", "")).endswith("+kubewright")
+    return (await client.version()).get("gitCommit") == "kubewright"
 
 
 @_as_installation

@@ -6,6 +6,7 @@ was issued by *its* authority, so that a front proxy's certificate does not iden
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -119,7 +120,9 @@ class X509Authenticator:
             return None
         if not peer.for_clients or not peer.common_name:
             raise Unauthorized("Unauthorized")
-        user = User(peer.common_name, peer.organizations).with_group("system:authenticated")
+        credential = f"X509SHA256={hashlib.sha256(peer.der).hexdigest()}"
+        extra = {"authentication.kubernetes.io/credential-id": (credential,)}
+        user = User(peer.common_name, peer.organizations, "", extra).with_group("system:authenticated")
         if len(self._users) > 1000:
             self._users.clear()
         self._users[peer.der] = user

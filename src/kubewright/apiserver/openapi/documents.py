@@ -121,13 +121,15 @@ class DocumentBuilder:
         return (entry for entry in operations.issuer_paths() if entry[0] in served)
 
     def _served(self, group_version: GroupVersion) -> list[tuple[Resource, Version]]:
-        return [
+        served = [
             (store.resource, version)
             for store in self._server.stores
             if store.resource.group == group_version.group
             for version in store.resource.versions
             if version.served and version.name == group_version.version
         ]
+        # Built-in resources hide custom resources of the same group version.
+        return [pair for pair in served if not pair[0].custom] or served
 
     def _served_paths(
         self, group_version: GroupVersion, definitions: Definitions, own: dict[str, Schema]

@@ -71,6 +71,10 @@ class Documents:
         if entry is None:
             self.stale(group, version)
         else:
+            for resource in entry.get("resources") or ():
+                for each in (resource, *(resource.get("subresources") or ())):
+                    if not each.get("responseKind"):
+                        each["responseKind"] = {"group": "", "version": "", "kind": ""}
             self._versions[group, version] = {**entry, "version": version, "freshness": "Current"}
         changed = before != self._versions.get((group, version))
         return await self._fetch_openapi(service, group, version) or changed
