@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import uuid
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from kubewright.apiserver.objects import current_timestamp, deep_copy
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
-from kubewright.storage.contract import KeyExists, RevisionMismatch
+from kubewright.storage.contract import KeyExists, RevisionMismatch, StorageError
 
 from . import bootstrap_roles
 from .bootstrap_roles import RBAC
+
+logger = logging.getLogger("kubewright.controlplane")
 
 Object = dict[str, Any]
 FLOW = "flowcontrol.apiserver.k8s.io"
@@ -85,16 +87,21 @@ async def _write_endpoints(server: APIServer, address: str, port: int) -> None:
         store = server.store(group, plural)
         assert store is not None
         item = await store.storage.get(store.key("default", "kubernetes"))
-        if item is None:
+        if item is None or not store.decodable([item]):
             continue
         stored = store.codec.unpack(item.value, item.mod_revision)
         changed = {field: value for field, value in wanted.items() if field != "metadata"}
         if any(stored.get(field) != value for field, value in changed.items()):
             stored.update(changed)
-            with suppress(RevisionMismatch):
+            try:
                 store.written = await store.storage.update(
                     item.key, store.codec.pack(stored), expected=item.mod_revision
                 )
+            except RevisionMismatch:
+                pass  # Another server has written its own address.
+            except StorageError as error:
+                # A server on a read-only store serves reads.
+                logger.warning("cannot write own endpoints", extra={"resource": plural, "error": str(error)})
 
 
 async def bootstrap(server: APIServer, *, service_range: str, address: str, port: int, rbac: bool) -> None:

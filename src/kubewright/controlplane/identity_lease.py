@@ -12,9 +12,11 @@ import hashlib
 import logging
 import socket
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kubewright.api.errors import APIError
 from kubewright.api.times import now, parse_time
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
@@ -46,8 +48,8 @@ class IdentityLease:
 
     async def start(self) -> None:
         """Write the lease, and renew it until `stop`."""
-        await self.renew()
-        await self.delete_expired()
+        await self._try(self.renew)
+        await self._try(self.delete_expired)
         self._task = asyncio.create_task(self._run(), name="identity lease")
 
     async def stop(self) -> None:
@@ -62,12 +64,16 @@ class IdentityLease:
         while True:
             await asyncio.sleep(RENEW_INTERVAL)
             renewals += 1
-            try:
-                await self.renew()
-                if renewals % int(DURATION / RENEW_INTERVAL) == 0:
-                    await self.delete_expired()
-            except StorageError as error:
-                logger.warning("cannot renew identity lease", extra={"lease": self.name, "error": str(error)})
+            await self._try(self.renew)
+            if renewals % int(DURATION / RENEW_INTERVAL) == 0:
+                await self._try(self.delete_expired)
+
+    async def _try(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Call a step; a storage that cannot be written now is tried again after the interval."""
+        try:
+            await step()
+        except (APIError, StorageError) as error:
+            logger.warning("cannot renew identity lease", extra={"lease": self.name, "error": str(error)})
 
     async def renew(self) -> None:
         """Set the renew time and the holder; create the lease if it does not exist."""
@@ -95,7 +101,7 @@ class IdentityLease:
     async def delete_expired(self) -> None:
         """Delete identity leases of servers that have stopped."""
         store = self._store()
-        for item in (await store.storage.list(store.range(_NAMESPACE))).items:
+        for item in store.decodable((await store.storage.list(store.range(_NAMESPACE))).items):
             if self._is_expired(store, item):
                 with contextlib.suppress(RevisionMismatch):
                     store.written = await store.storage.delete(item.key, expected=item.mod_revision)

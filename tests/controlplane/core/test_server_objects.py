@@ -12,6 +12,7 @@ import yaml
 from tests.controlplane.path_client import PathClient
 
 from kubewright.api.times import parse_time
+from kubewright.apiserver import HTTPRequest
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.server import free_port
 from kubewright.apiserver.http.tls import CertificateAuthority
@@ -91,3 +92,25 @@ async def test_the_kubeconfig_verifies_a_foreign_serving_certificate(tmp_path: P
         context = ssl.create_default_context(cadata=pem.decode())
         _, writer = await asyncio.open_connection("127.0.0.1", plane.port, ssl=context)
         writer.close()
+
+
+async def test_a_start_with_undecodable_objects_succeeds(tmp_path: Path) -> None:
+    """Damaged values in the store do not keep the control plane from starting; other objects are served."""
+    store = f"sqlite:{tmp_path}/state.db"
+    async with ControlPlane(store=store, port=None) as plane:
+        for key in (
+            "leases/kube-system/damaged",
+            "secrets/default/damaged",
+            "services/specs/default/damaged",
+        ):
+            await plane.storage.create(f"{plane.server.prefix}{key}", b"\xff not JSON")
+        resource = plane.server.store("", "configmaps")
+        assert resource is not None
+        await plane.storage.create(resource.key("default", "damaged"), b"[]")
+    async with ControlPlane(store=store, port=None) as plane:
+        client = PathClient(plane.server, SYSTEM)
+        await plane.wait_until_idle()
+        found = await client.get("/api/v1/namespaces/default/configmaps?labelSelector=!x")
+        assert [each["metadata"]["name"] for each in found["items"]] == ["kube-root-ca.crt"]
+        ready = await plane.server.handle(HTTPRequest("GET", "/readyz", user=SYSTEM))
+        assert ready.status == 200

@@ -115,7 +115,11 @@ class QuotaController(Component):
         found = known.get(store.prefix)
         if found is None:
             page = await store.storage.list(store.range(namespace))
-            found = known[store.prefix] = [_decode(item.value) for item in page.items]
+            try:
+                found = [_decode(item.value) for item in page.items]
+            except msgspec.DecodeError:
+                found = [_decode(item.value) for item in store.decodable(page.items)]
+            known[store.prefix] = found
         return found
 
     async def _write_status(self, quota: Object, hard: Object, used: usage.Amounts) -> None:
