@@ -170,3 +170,9 @@ async def test_a_client_that_disconnects_during_a_list_is_not_logged_as_an_error
     assert [
         record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")
     ] == []
+
+
+async def test_a_valid_certificate_succeeds_with_an_invalid_token(client):
+    await client.send(REVIEW.replace(b"Host: x\r\n", b"Host: x\r\nAuthorization: Bearer invalid\r\n"))
+    status, _, body = await client.response()
+    assert (status, json.loads(body)["user"]) == (200, "tester")
