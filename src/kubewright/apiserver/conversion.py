@@ -11,7 +11,11 @@ from .objects import Object
 
 
 class VersionConverter(Protocol):
-    """Converts objects between versions of one resource. `convert` is a plain or an async function."""
+    """Converts objects between versions of one resource. `convert` is a plain or an async function.
+
+    Objects are validated before they are converted, unless the converter has an attribute
+    `accepts_invalid_objects` that is true.
+    """
 
     def convert(
         self, objects: list[Object], from_version: str, to_version: str
@@ -21,6 +25,8 @@ class VersionConverter(Protocol):
 
 class NoConversion:
     """Converter of versions with equal schemas: only `apiVersion` differs."""
+
+    accepts_invalid_objects = True
 
     def __init__(self, group: str) -> None:
         self.group = group

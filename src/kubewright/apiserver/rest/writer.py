@@ -9,7 +9,6 @@ from kubewright.api.errors import APIError, conflict, invalid
 from kubewright.api.field_errors import FieldError
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionResource
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.apiserver.conversion import HubConverter, NoConversion
 from kubewright.apiserver.object_schema import apply_defaults, prune, schema_errors
 from kubewright.apiserver.objects import Object
 from kubewright.apiserver.resource import Version
@@ -105,15 +104,8 @@ class ObjectWriter:
         )
 
     def check_convertible(self, op: Operation, obj: Object, old: Object | None) -> None:
-        """Validate against the schema before conversion: the converters of typed resources rely on it.
-
-        Custom resources without functions of a hub are validated only after mutating admission, as in
-        kube-apiserver.
-        """
-        converter = self.resource.converter
-        if isinstance(converter, HubConverter) or (
-            not self.resource.custom and not isinstance(converter, NoConversion)
-        ):
+        """Validate against the schema before conversion, if the converter requires valid objects."""
+        if not getattr(self.resource.converter, "accepts_invalid_objects", False):
             errors = schema_errors(obj, old, op.version, op)
             if errors:
                 raise self.invalid(obj, errors)
