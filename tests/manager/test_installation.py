@@ -427,7 +427,7 @@ def begin() -> None:
 async def test_the_first_installation_in_another_cluster_is_confirmed(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(PROGRAM)
     async with start_test_server("tls", None, controllers=False) as server:
-        server.plane.server.version = VersionInfo(git_version="v1.36.0")
+        server.plane.server.version = VersionInfo(git_commit="")
         kubeconfig = server.plane.kubeconfig
         client = server.client()
         code, output = await run(tmp_path, kubeconfig)
