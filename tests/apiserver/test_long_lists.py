@@ -57,7 +57,8 @@ async def test_other_tasks_run_during_a_long_list(many, server, talk, base, quer
     if accept == TABLE:
         assert [row["cells"][0] for row in rows] == ["first", *(f"w{number:05}" for number in range(COUNT))]
         short = await talk.ok("GET", f"{base}?limit=100", Accept=accept)
-        assert rows[:100] == short["rows"]
+        assert [row["object"] for row in rows[:100]] == [row["object"] for row in short["rows"]]
+        assert [row["cells"][0] for row in rows[:100]] == [row["cells"][0] for row in short["rows"]]
         assert listed.keys() == short.keys()
         assert listed["columnDefinitions"] == short["columnDefinitions"]
 
