@@ -63,18 +63,22 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         registry: CollectorRegistry | None = None,
         tracing: bool = False,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        compress_watch_lists: bool = False,
     ) -> Self:
         """Return a client for the cluster that kubectl would use, or for a kubeconfig or configuration.
 
         Connections are opened when they are needed. Metrics are registered in the default Prometheus registry
         unless another is given; `tracing` creates OpenTelemetry spans. A response longer than
         `max_response_bytes` raises `ResponseTooLarge`; watches and logs are not limited.
+        `compress_watch_lists` accepts gzip for watches with initial events; Kubernetes 1.37 compresses them.
         """
         config = (
             kubeconfig if isinstance(kubeconfig, ClusterConfig) else load_config(kubeconfig, context=context)
         )
         return cls.from_transport(
-            HTTPTransport(config, max_response_bytes=max_response_bytes),
+            HTTPTransport(
+                config, max_response_bytes=max_response_bytes, compress_watch_lists=compress_watch_lists
+            ),
             namespace=config.namespace,
             server=config.server,
             retries=retries,

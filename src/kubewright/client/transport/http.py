@@ -43,6 +43,7 @@ class HTTPTransport:
         connect_timeout: float = CONNECT_TIMEOUT,
         idle_timeout: float = IDLE_TIMEOUT,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        compress_watch_lists: bool = False,
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -68,6 +69,8 @@ class HTTPTransport:
             "gzip\r\n" if compressed else "identity\r\n"
         )
         self._stream_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: identity\r\n"
+        self._watch_list_head = f"Host: {target.netloc.rpartition('@')[2]}\r\nAccept-Encoding: gzip\r\n"
+        self._compress_watch_lists = compress_watch_lists and not config.disable_compression
         self._proxy_contexts: tuple[ssl.SSLContext | None, ssl.SSLContext | None] | None = None
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
@@ -104,11 +107,17 @@ class HTTPTransport:
         idle_timeout: float | None = None,
     ) -> ResponseStream:
         """Send a request with a streamed response."""
-        request = await self._request(method, path, query, headers, body, self._stream_head)
+        compressed = self._compress_watch_lists and "sendInitialEvents=true" in query
+        head = self._watch_list_head if compressed else self._stream_head
+        request = await self._request(method, path, query, headers, body, head)
         async with asyncio.timeout(timeout):
             connection, stream = await self._exchange(Connection.stream, method, request)
         stream.idle_timeout = idle_timeout
         stream.on_close = lambda: self._release(connection)
+        if compressed and stream.headers.get("Content-Encoding") == "gzip":
+            from .gzip_stream import GzipStream
+
+            return GzipStream(stream)
         return stream
 
     async def _exchange(
