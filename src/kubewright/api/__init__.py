@@ -10,7 +10,8 @@
 Modules, each of which only uses modules before it:
 
 - `gvk`, `objects`, `meta`, `times`, `quantity`, `raw_object`, `int_or_string`: parts of objects
-- `codec`: JSON to objects and back; `unstructured`, `partial_objects`: objects without a class of their own
+- `codec`: JSON to objects and back; `cbor`: CBOR to plain data and back
+- `unstructured`, `partial_objects`: objects without a class of their own
 - `markers`, `declarations`, `keywords`, `class_checks`: declaring custom resources
 - `scheme`: Python types by kind
 - `names`, `label_selectors`, `field_selectors`, `jsonpath`, `field_paths`: names, selectors and paths

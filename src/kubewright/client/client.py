@@ -64,6 +64,7 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         tracing: bool = False,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         compress_watch_lists: bool = False,
+        cbor: bool = False,
     ) -> Self:
         """Return a client for the cluster that kubectl would use, or for a kubeconfig or configuration.
 
@@ -71,14 +72,20 @@ class Client(ReadVerbs, WriteVerbs, PodVerbs):
         unless another is given; `tracing` creates OpenTelemetry spans. A response longer than
         `max_response_bytes` raises `ResponseTooLarge`; watches and logs are not limited.
         `compress_watch_lists` accepts gzip for watches with initial events; Kubernetes 1.37 compresses them.
+        `cbor` uses CBOR instead of JSON on the connection where the server offers it.
         """
         config = (
             kubeconfig if isinstance(kubeconfig, ClusterConfig) else load_config(kubeconfig, context=context)
         )
+        transport: Transport = HTTPTransport(
+            config, max_response_bytes=max_response_bytes, compress_watch_lists=compress_watch_lists
+        )
+        if cbor:
+            from .transport.cbor import CBORTransport
+
+            transport = CBORTransport(transport)
         return cls.from_transport(
-            HTTPTransport(
-                config, max_response_bytes=max_response_bytes, compress_watch_lists=compress_watch_lists
-            ),
+            transport,
             namespace=config.namespace,
             server=config.server,
             retries=retries,
