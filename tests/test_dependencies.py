@@ -16,6 +16,7 @@ MODULES = {
     "prometheus-client": "prometheus_client",
     "grpcio": "grpc",
     "opentelemetry-api": "opentelemetry",
+    "pytest-asyncio": "pytest_asyncio",
 }
 
 
@@ -35,7 +36,7 @@ def _imported() -> dict[str, set[str]]:
                 names = [node.module or ""]
             for name in names:
                 top = name.partition(".")[0]
-                if top not in sys.stdlib_module_names and top != "kubewright":
+                if top not in {*sys.stdlib_module_names, "kubewright", "_typeshed"}:
                     found.setdefault(top, set()).add(str(path.relative_to(ROOT)))
     return found
 
@@ -43,7 +44,7 @@ def _imported() -> dict[str, set[str]]:
 def test_imports_are_declared_and_declarations_are_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = _modules([*project["dependencies"], *extras["etcd"], *extras["tracing"]])
+    declared = _modules([*project["dependencies"], *extras["etcd"], *extras["tracing"], *extras["testing"]])
     imported = _imported()
     assert {name: imported[name] for name in imported.keys() - declared} == {}
     assert declared - imported.keys() == set()

@@ -94,7 +94,7 @@ def test_required_fields_are_always_present(kind: GroupVersionKind, sent: Any, f
 
 def test_times_and_bytes_become_canonical() -> None:
     secret = builtin_resources.as_typed(core("Secret"), {"data": {"a": "aGk=\n", "b": None}})
-    assert secret["data"] == {"a": "aGk=", "b": None}
+    assert secret["data"] == {"a": "aGk=", "b": ""}
     lease = GroupVersionKind("coordination.k8s.io", "v1", "Lease")
     typed = builtin_resources.as_typed(
         lease,

@@ -129,7 +129,7 @@ async def test_repeated_keys_of_an_apply_are_warned_about(cluster: Any) -> None:
         user=SYSTEM,
     )
     assert (await cluster.server.handle(request)).status == 201
-    assert request.warnings == ['line 4: key "a" already set in map']
+    assert list(request.warnings) == ['line 4: key "a" already set in map']
 
 
 async def test_a_list_at_any_version_is_complete(cluster: Any) -> None:
