@@ -20,6 +20,7 @@ FAKE_TIME = (
     "test_causes",
     "test_manager",
     "test_leader_election",
+    "test_coordinated_election",
     "test_events",
     "test_operator",
     "test_production",

@@ -56,6 +56,11 @@ _POLL_SECONDS = 0.5
 )
 @click.option("--leader-elect", is_flag=True, help="Enable leader election among replicas.")
 @click.option(
+    "--leader-elect-coordinated",
+    is_flag=True,
+    help="Enable leader election in which the API server chooses the leader (LeaseCandidate).",
+)
+@click.option(
     "--leader-election-namespace",
     default="",
     help="Namespace of the leader election Lease.  [default: the namespace of the pod]",
@@ -126,7 +131,9 @@ def _configure(operator: Operator, options: dict[str, Any]) -> None:
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     settings.adopt_crds = settings.adopt_crds or options["adopt_crds"]
-    settings.leader_election = settings.leader_election or options["leader_elect"]
+    coordinated = settings.leader_election_coordinated or options["leader_elect_coordinated"]
+    settings.leader_election_coordinated = coordinated
+    settings.leader_election = settings.leader_election or options["leader_elect"] or coordinated
     settings.metrics_secure = settings.metrics_secure and not options["metrics_insecure"]
     given = {
         "namespaces": options["namespaces"] or None,

@@ -6,7 +6,7 @@
     async def reconcile(shop: Shop, ctx: Context) -> None: ...
 
 - `manager`: `Manager`, which starts and stops components; `cluster`: client and cache; `signals`
-- `leader_election`: leader election with a Lease
+- `leader_election`: leader election with a Lease; `coordinated_election`: with LeaseCandidates
 - `events`: event recorder; `probes`, `http`: health probes and metrics server; `logs`: log formatting
 - `operator`: `Operator`; `declared_functions`, `registration`, `injection`: its decorated functions;
   `operator_runtime`, `operator_webhooks`: the manager and the webhook server that are built from it
@@ -23,6 +23,7 @@ from kubewright.controller.manager_protocol import Runnable
 from .change_handlers import Diff, DiffItem
 from .cluster import Cluster
 from .context import Context, ObjectLogger
+from .coordinated_election import CoordinatedLeaderElector
 from .events import EventRecorder
 from .injection import InjectionError
 from .installation import InstallationError
@@ -37,6 +38,7 @@ from .unawaited import UnawaitedCoroutineError
 __all__ = [
     "Cluster",
     "Context",
+    "CoordinatedLeaderElector",
     "Diff",
     "DiffItem",
     "EventRecorder",

@@ -30,12 +30,12 @@ from kubewright.client.errors import ConnectionFailed
 from .settings import SettingsError
 
 if TYPE_CHECKING:
-    from kubewright.api.coordination.v1 import Lease
+    from kubewright.api.coordination.v1 import Lease, LeaseSpec
     from kubewright.client import Client
 
 logger = logging.getLogger(__name__)
 
-_NEVER = float("-inf")
+NEVER = float("-inf")
 
 
 class LeadershipLost(Exception):
@@ -96,7 +96,7 @@ class LeaderElector:
         self.clock = clock
         """Seconds, for deadlines and expiry."""
         self._rng = rng or random.Random()  # noqa: S311 - not used for security
-        self._renewed_at = _NEVER
+        self._renewed_at = NEVER
         self._observed: tuple[object, ...] | None = None
         self._observed_at = 0.0
         self._uncertain = False
@@ -116,7 +116,7 @@ class LeaderElector:
 
     def check_health(self) -> None:
         """Health check: fail if the Lease has expired and the process is still running."""
-        if self._renewed_at != _NEVER and self.clock() - self._renewed_at > self.lease_duration:
+        if self._renewed_at != NEVER and self.clock() - self._renewed_at > self.lease_duration:
             raise LeadershipLost(
                 f"the lease {self.namespace}/{self.name} has expired and the process is still running"
             )
@@ -148,15 +148,15 @@ class LeaderElector:
                         f"{self.renew_deadline:g} s"
                     )
                 if self.leader and self.leader != self.identity:
-                    self._renewed_at = _NEVER
+                    self._renewed_at = NEVER
                     raise LeadershipLost(f"{self.leader} acquired the lease {self.namespace}/{self.name}")
                 await asyncio.sleep(min(self.retry_period, max(0.0, deadline - self.clock())))
 
     async def release(self) -> None:
         """Release the Lease, so that another replica can acquire it without waiting until it expires."""
         # An attempt that was cancelled before its response may have acquired the lease.
-        held = self._renewed_at != _NEVER or self._uncertain
-        self._renewed_at = _NEVER
+        held = self._renewed_at != NEVER or self._uncertain
+        self._renewed_at = NEVER
         self._held = None
         if not (held and self.release_on_stop):
             return
@@ -219,18 +219,11 @@ class LeaderElector:
             )
             return True
         spec = lease.spec or LeaseSpec()
-        holder = spec.holder_identity or ""
-        seen = (holder, spec.renew_time, spec.acquire_time, spec.lease_transitions)
-        # The time of the response, not of the request: the lease may have been renewed in between.
-        seen_at = self.clock()
-        if seen != self._observed:
-            self._observed, self._observed_at = seen, seen_at
-        if holder and holder != self.leader:
-            logger.info("observed leader", extra={**self._log_fields(), "leader": holder})
-        self.leader = holder
+        unchanged = self._observe(spec)
+        holder = self.leader
         if holder and holder != self.identity:
             duration = max(float(spec.lease_duration_seconds or 0), self.lease_duration)
-            if seen_at - self._observed_at < duration:
+            if unchanged < duration:
                 return False
         if holder != self.identity:
             spec.acquire_time = now
@@ -241,6 +234,19 @@ class LeaderElector:
         lease.spec = spec
         self._held = await self._client.update(lease)
         return True
+
+    def _observe(self, spec: LeaseSpec) -> float:
+        """Record the Lease and its holder; return the seconds since this process saw it change."""
+        holder = spec.holder_identity or ""
+        seen = (holder, spec.renew_time, spec.acquire_time, spec.lease_transitions)
+        # The time of the response, not of the request: the lease may have been renewed in between.
+        seen_at = self.clock()
+        if seen != self._observed:
+            self._observed, self._observed_at = seen, seen_at
+        if holder and holder != self.leader:
+            logger.info("observed leader", extra={**self._log_fields(), "leader": holder})
+        self.leader = holder
+        return seen_at - self._observed_at
 
     async def _renew_held(self) -> bool:
         """Renew the Lease that this process wrote, with one request; return `False` if it has changed."""

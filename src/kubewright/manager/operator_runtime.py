@@ -30,6 +30,7 @@ from kubewright.webhook.server import CertificateProvider
 
 from .cluster import Cluster
 from .context import Context, ObjectLogger
+from .coordinated_election import CoordinatedLeaderElector
 from .events import EventRecorder
 from .failure_events import FailureEvents
 from .http import MetricsAuthorizer, metrics_server, probe_server
@@ -75,7 +76,12 @@ class OperatorRuntime:
         )
         elector = None
         if settings.leader_election:
-            elector = LeaderElector(
+            elector_class: Callable[..., LeaderElector] = LeaderElector
+            if settings.leader_election_coordinated:
+                elector_class = functools.partial(
+                    CoordinatedLeaderElector, version=settings.leader_election_version
+                )
+            elector = elector_class(
                 client,
                 settings.leader_election_name or operator.name,
                 namespace=settings.leader_election_namespace

@@ -51,6 +51,8 @@ def rules_of(operator: Operator) -> Iterable[Rbac]:
         yield from _in_namespaces(operator, [for_events()], *kinds)
     if settings.leader_election:
         yield for_leader_election(settings.leader_election_namespace or SYSTEM)
+        if settings.leader_election_coordinated:
+            yield for_lease_candidates(settings.leader_election_namespace or SYSTEM)
     if settings.metrics_port is not None and settings.metrics_secure:
         yield from for_reviews()
     if not settings.webhook_certificates and (
@@ -134,6 +136,18 @@ def for_leader_election(namespace: str) -> Rbac:
         groups=("coordination.k8s.io",),
         resources=("leases",),
         verbs=("create", "get", "patch", "update"),
+        namespace=namespace,
+        role="leader-election-role",
+        where="",
+    )
+
+
+def for_lease_candidates(namespace: str) -> Rbac:
+    """Create and renew a LeaseCandidate."""
+    return Rbac(
+        groups=("coordination.k8s.io",),
+        resources=("leasecandidates",),
+        verbs=("create", "get", "list", "update", "watch"),
         namespace=namespace,
         role="leader-election-role",
         where="",

@@ -36,6 +36,10 @@ class Settings:
     """Namespace of the Lease; by default the namespace of the pod."""
     leader_election_name: str = ""
     """Name of the Lease; by default the name of the operator."""
+    leader_election_coordinated: bool = False
+    """Let kube-apiserver choose the leader among LeaseCandidates, where it serves them."""
+    leader_election_version: str = "1.0.0"
+    """Semantic version of the program for coordinated leader election; the lowest becomes the leader."""
     lease_duration: float = 15.0
     """Seconds without a renewal after which another replica can become the leader."""
     renew_deadline: float = 10.0

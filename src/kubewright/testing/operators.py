@@ -38,6 +38,8 @@ class SettingOverrides(TypedDict, total=False):
     leader_election: bool
     leader_election_namespace: str
     leader_election_name: str
+    leader_election_coordinated: bool
+    leader_election_version: str
     lease_duration: float
     renew_deadline: float
     retry_period: float
