@@ -1,7 +1,7 @@
 """`CBORTransport`: negotiate CBOR with the server; the client above it sends and receives JSON.
 
 Responses are decoded by their Content-Type (`application/cbor`, for watches `application/cbor-seq`). Bodies
-of creates and updates are sent as CBOR after the first response in CBOR, and as JSON again after a 415.
+of POST and PUT are sent as CBOR after the first response in CBOR, and as JSON again after a 415.
 Patches are always JSON.
 """
 
