@@ -16,6 +16,7 @@ from kubewright.api.coordination.v1 import Lease, LeaseSpec
 from kubewright.api.coordination.v1beta1 import LeaseCandidate
 from kubewright.api.errors import from_response
 from kubewright.api.times import now_micro
+from kubewright.cli.run import _configure, run_command
 from kubewright.client import Client
 from kubewright.client.rest.request import APIRequest, CallNext
 from kubewright.controlplane.kinds.coordination.lease import LeaseStrategy
@@ -173,3 +174,11 @@ def test_permissions_for_lease_candidates() -> None:
         each.resources: each.verbs for each in operator.declarations() if getattr(each, "resources", None)
     }
     assert granted[("leasecandidates",)] == ("create", "get", "list", "update", "watch")
+
+
+def test_the_flag_enables_leader_election() -> None:
+    operator = Operator("crates")
+    options: dict[str, Any] = {parameter.name or "": None for parameter in run_command.params}
+    _configure(operator, {**options, "leader_elect_coordinated": True})
+    assert operator.settings.leader_election
+    assert operator.settings.leader_election_coordinated
