@@ -43,7 +43,10 @@ lint: $(VENV)/.dev-ready ## Format check, lint, types, layers, spelling and voca
 	$(BIN)/codespell src docs examples tests bench tools README.md CONTRIBUTING.md
 	$(BIN)/python tools/check_language.py
 
-test: lint ## Lint, then every test, with coverage
+test: lint ## Lint, then every test
+	$(BIN)/pytest -n $(JOBS) $(PYTEST_ARGS)
+
+coverage: $(VENV)/.dev-ready ## Every test, with line and branch coverage
 	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term $(PYTEST_ARGS)
 
 demo: $(VENV)/.run-ready ## Run an operator on the embedded control plane
@@ -66,4 +69,4 @@ format: $(VENV)/.dev-ready ## Format the code and apply automatic fixes
 clean: ## Remove build artifacts and the virtual environment
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .coverage build dist
 
-.PHONY: help lint test demo bench scale docs format clean
+.PHONY: help lint test coverage demo bench scale docs format clean
