@@ -64,7 +64,8 @@ async def test_operator_that_stops(running_operator):
     await running_operator(operator)
 """
 SOURCE = Path(__file__).parents[2]
-PLUGIN = ("-p", "kubewright.testing.pytest_plugin", "-p", "no:cacheprovider")
+OPTIONS = ("-p", "no:cacheprovider")
+"""The installed package registers the plug-in by its entry point."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +75,7 @@ def _import_this_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_fixtures_need_no_set_up(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(greeter=GREETER, test_greeter=TEST, test_more=MORE)
-    result = pytester.runpytest_subprocess(*PLUGIN, "-o", "asyncio_mode=strict", "--strict-markers")
+    result = pytester.runpytest_subprocess(*OPTIONS, "-o", "asyncio_mode=strict", "--strict-markers")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["*LookupError: no backend*"])
 
@@ -91,7 +92,7 @@ def test_other_projects_import_nothing(pytester: pytest.Pytester) -> None:
 
         """
     )
-    result = pytester.runpytest_subprocess(*PLUGIN, "-o", "asyncio_mode=strict", "-k", "imports")
+    result = pytester.runpytest_subprocess(*OPTIONS, "-o", "asyncio_mode=strict", "-k", "imports")
     result.assert_outcomes(passed=1)
 
 
@@ -110,7 +111,7 @@ def test_a_client_fixture_of_a_web_framework_takes_precedence(pytester: pytest.P
         """
     )
     pytester.makepyfile("def test_client(client):\n    assert client == 'web client'\n")
-    pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
 def test_pytest_finds_the_plugin() -> None:
