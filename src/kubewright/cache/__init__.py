@@ -17,43 +17,6 @@ Modules, lowest first; each works without those after it:
 - `cached_client`: `CachedClient`, which reads from a cache; `write_through`: its writes update the cache
 """
 
-from .cache import Cache, CacheListArguments, KindUsage
-from .cached_client import CachedClient
-from .errors import CacheError, CachingNotAllowed, NoInformer, NotCached, NotSynced
-from .indexes import Index, by_field, by_function, by_label, by_owner
-from .informer import Informer, ResourceEventHandler, Transform
-from .kind_options import KindOptions
-from .list_watch import ListWatch
-from .metrics import CacheCollector
-from .reflector import ListerWatcher, Reflector
-from .store import CacheEntry, ObjectChange, ObjectKey, Store, strip_managed_fields
+from kubewright.lazy import attach_stub
 
-__all__ = [
-    "Cache",
-    "CacheCollector",
-    "CacheEntry",
-    "CacheError",
-    "CacheListArguments",
-    "CachedClient",
-    "CachingNotAllowed",
-    "Index",
-    "Informer",
-    "KindOptions",
-    "KindUsage",
-    "ListWatch",
-    "ListerWatcher",
-    "NoInformer",
-    "NotCached",
-    "NotSynced",
-    "ObjectChange",
-    "ObjectKey",
-    "Reflector",
-    "ResourceEventHandler",
-    "Store",
-    "Transform",
-    "by_field",
-    "by_function",
-    "by_label",
-    "by_owner",
-    "strip_managed_fields",
-]
+__getattr__, __dir__ = attach_stub(__name__)
