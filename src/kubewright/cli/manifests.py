@@ -12,7 +12,7 @@ Options that are not on the command line come from `[tool.kubewright]` in `pypro
 
 from __future__ import annotations
 
-import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +21,19 @@ import click
 from kubewright.manifests import (
     DeclarationError,
     Manifests,
+    ManifestSettings,
     Options,
     ProjectError,
+    ProjectSettings,
+    ProjectSettingsError,
     compare,
     generate,
     leftovers,
     load_project,
     write,
 )
-from kubewright.manifests.rbac import DEFAULT_ROLE
 
 from .project_modules import add_project_to_path, relative_paths
-
-_SETTINGS = {
-    "output": str,
-    "max-description": int,
-    "allow-floats": bool,
-    "embedded-object-meta": bool,
-    "role-name": str,
-    "header": str,
-}
 
 
 @click.command("manifests")
@@ -71,19 +64,18 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
     MODULES are importable modules, or packages including their submodules. The default is `modules` of
     [tool.kubewright] in pyproject.toml.
     """
-    table, settings = _read_settings()
-    for name in _SETTINGS:
-        given = options[name.replace("-", "_")]
-        if given is not None:
-            settings[name] = given
-    names = list(modules) or table.get("modules")
+    project = _read_settings()
+    settings = replace(
+        project.manifests, **{name: value for name, value in options.items() if value is not None}
+    )
+    names = list(modules or project.modules)
     if not names:
         raise click.ClickException(
             "no modules; pass them as arguments (kubewright manifests mypackage), or set modules = [...] in "
             "[tool.kubewright] of pyproject.toml"
         )
     result = _generate(names, settings)
-    output = settings.get("output", "config")
+    output = settings.output
     for warning in result.warnings:
         click.echo(f"Warning: {warning}", err=True)
     if not result.files:
@@ -98,42 +90,23 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
         _write(result, Path(output))
 
 
-def _read_settings() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return `[tool.kubewright]` and `[tool.kubewright.manifests]` of the nearest `pyproject.toml`."""
-    here = Path.cwd()
-    path = next(
-        (up / "pyproject.toml" for up in (here, *here.parents) if (up / "pyproject.toml").is_file()), None
-    )
-    if path is None:
-        return {}, {}
+def _read_settings() -> ProjectSettings:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("kubewright", {})
-    except tomllib.TOMLDecodeError as error:
-        raise click.ClickException(f"{path}: {error}") from None
-    settings = dict(table.get("manifests", {}))
-    for name, value in settings.items():
-        wanted = _SETTINGS.get(name)
-        if wanted is None:
-            known = ", ".join(_SETTINGS)
-            raise click.ClickException(
-                f"{path}: [tool.kubewright.manifests] has no setting {name!r}; settings are: {known}"
-            )
-        if type(value) is not wanted:
-            raise click.ClickException(f"{path}: {name} = {value!r} must be of type {wanted.__name__}")
-    return table, settings
+        return ProjectSettings.find()
+    except ProjectSettingsError as error:
+        raise click.ClickException(relative_paths(error)) from None
 
 
-def _generate(names: list[str], settings: dict[str, Any]) -> Manifests:
+def _generate(names: list[str], settings: ManifestSettings) -> Manifests:
     add_project_to_path()
     options = Options(
-        allow_floats=settings.get("allow-floats", False),
-        embedded_object_meta=settings.get("embedded-object-meta", False),
-        max_description=settings.get("max-description"),
+        allow_floats=settings.allow_floats,
+        embedded_object_meta=settings.embedded_object_meta,
+        max_description=settings.max_description,
     )
     try:
-        header = Path(settings["header"]).read_text(encoding="utf-8") if "header" in settings else ""
-        role = settings.get("role-name", DEFAULT_ROLE)
-        return generate(load_project(names), options, role_name=role, header=header)
+        header = Path(settings.header).read_text(encoding="utf-8") if settings.header else ""
+        return generate(load_project(names), options, role_name=settings.role_name, header=header)
     except OSError as error:
         raise click.ClickException(f"cannot read header file: {error}") from None
     except ProjectError as error:

@@ -8,6 +8,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `project`: imports modules and collects their declarations
 - `generate`: all manifests of a project as files; `compare` and `write` them
 - `crd`, `rbac`, `webhooks`: single objects, by `crd()`, `roles()` and `webhook_configurations()`
+- `settings`: `ProjectSettings`, the settings in `pyproject.toml` or `kubewright.toml`
 - `path_checks`: checks of JSON paths against a schema
 - `yaml_output`: YAML with sorted keys
 """
@@ -21,16 +22,21 @@ from .crd import crd
 from .generate import Manifests, compare, generate, leftovers, write
 from .project import Project, ProjectError, import_module, load_project, read_project
 from .rbac import roles
+from .settings import DeploymentSettings, ManifestSettings, ProjectSettings, ProjectSettingsError
 from .webhooks import webhook_configurations
 from .yaml_output import to_yaml
 
 __all__ = [
     "DeclarationError",
+    "DeploymentSettings",
+    "ManifestSettings",
     "Manifests",
     "Options",
     "Problem",
     "Project",
     "ProjectError",
+    "ProjectSettings",
+    "ProjectSettingsError",
     "compare",
     "crd",
     "generate",
