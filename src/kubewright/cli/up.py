@@ -19,12 +19,22 @@ if TYPE_CHECKING:
     from kubewright.controlplane import ControlPlane
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+DEFAULT_NODES = "0"
 PROBE_SECONDS = 1.0
 """Timeout of the connection to the control plane of an existing kubeconfig."""
 
 
 def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for text in value for word in text.split(",") if word.strip())
+
+
+def _parse_nodes(ctx: click.Context, parameter: click.Parameter, value: str) -> int | Path:
+    if value.isdecimal():
+        return int(value)
+    path = Path(value)
+    if not path.is_file():
+        raise click.BadParameter(f"{value!r}: expected a number of nodes, or an existing file")
+    return path
 
 
 def _check_modes(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -106,6 +116,21 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     "--controllers/--no-controllers",
     default=True,
     help="Whether to run the controllers of the control plane.",
+)
+@click.option(
+    "--nodes",
+    default=DEFAULT_NODES,
+    show_default=True,
+    callback=_parse_nodes,
+    metavar="N|FILE",
+    help="Simulated nodes: their number, or a YAML file. With 0, no pod runs and no workload controller.",
+)
+@click.option(
+    "--disable-controllers",
+    multiple=True,
+    callback=_split_list,
+    metavar="A,B",
+    help="Controllers to disable, with the names of kube-controller-manager; * disables all.",
 )
 @click.option(
     "--disable-admission-plugins",
@@ -260,6 +285,8 @@ def _plane(options: dict[str, Any]) -> Any:
             "port",
             "auth",
             "controllers",
+            "nodes",
+            "disable_controllers",
             "disable_admission_plugins",
             "enable_admission_plugins",
             "cert_dir",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from kubewright.apiserver.authentication import AuthenticatorChain
-from kubewright.apiserver.authentication.user import MASTERS
+from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
 from kubewright.apiserver.authorization import AlwaysAllow, Authorizer, AuthorizerUnion, PrivilegedGroups
 from kubewright.apiserver.encoding.protobuf import builtin_codec
 from kubewright.apiserver.server import APIServer
@@ -42,6 +42,7 @@ from .access import (
 from .admission import check_names
 from .bootstrap import bootstrap
 from .builtins import builtin_resources
+from .controller_names import check_controller_names
 from .credentials import (
     CredentialStore,
     load_or_create_ca,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from kubewright.apiserver.authentication.tokens import StaticTokenAuthenticator
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
+    from kubewright.client import Client
+    from kubewright.workloads.workloads import Workloads
 
 SERVICE_NAMES = (
     "kubernetes",
@@ -90,6 +93,8 @@ class ControlPlane:
         store: str | Storage = "memory:",
         auth: str | Iterable[str] = "rbac",
         controllers: bool = True,
+        nodes: int | str | Path = 0,
+        disable_controllers: Iterable[str] = (),
         disable_admission_plugins: Iterable[str] = (),
         enable_admission_plugins: Iterable[str] = (),
         bind: str = "127.0.0.1",
@@ -117,6 +122,12 @@ class ControlPlane:
         self.storage = open_storage(store) if isinstance(store, str) else store
         self.auth = parse_modes(auth)
         self.runs_controllers = controllers
+        self.nodes = nodes
+        """Number of simulated nodes, or the file that describes them; 0 runs no workload components."""
+        self.disabled_controllers = frozenset(disable_controllers)
+        check_controller_names(self.disabled_controllers)
+        self.workloads: Workloads | None = None
+        """Workload controllers, scheduler and nodes, if there are nodes."""
         self.bind = bind
         self.port = port
         self.hosts = tuple(hosts)
@@ -180,6 +191,21 @@ class ControlPlane:
         if self.front is None:
             raise RuntimeError("this control plane does not listen; use server.handle")
         self.front.write_kubeconfig(path, client=self.authority.issue(user, groups=groups))
+
+    def client(
+        self, *, user: User | str | None = None, namespace: str = "default", user_agent: str = ""
+    ) -> Client:
+        """Return a client that calls the server in this process, without a network.
+
+        By default the user is an administrator; a user name has no groups but `system:authenticated`.
+        """
+        from kubewright.apiserver.in_process import ADMINISTRATOR, InProcessTransport
+        from kubewright.client.client import Client
+
+        if isinstance(user, str):
+            user = User(user, (AUTHENTICATED,))
+        transport = InProcessTransport(self.server, user or ADMINISTRATOR)
+        return Client.from_transport(transport, namespace=namespace, user_agent=user_agent)
 
     # Assembly
 
@@ -324,6 +350,7 @@ class ControlPlane:
                     sign=self.issuer.sign_legacy,
                     quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
                     remote_owner=self.aggregator.owner,
+                    disabled=self.disabled_controllers,
                 )
             )
 
@@ -335,6 +362,19 @@ class ControlPlane:
         await publish(self.server, self.client_authorities, self.front_proxy)
         await self.controllers.start()
         self._parts.append(self.controllers)
+        if self.nodes not in (0, "0"):
+            await self._run_workloads()
+
+    async def _run_workloads(self) -> None:
+        from kubewright.workloads.workloads import Workloads
+
+        from .controller_names import disabled_components
+        from .workload_connection import EmbeddedConnection
+
+        disabled = disabled_components(self.disabled_controllers, controllers=self.runs_controllers)
+        self.workloads = Workloads(EmbeddedConnection(self), nodes=self.nodes, disable=disabled)
+        self._parts.append(self.workloads)
+        await self.workloads.start()
 
     async def wait_until_idle(self) -> None:
         """Wait until the controllers have no request that is due."""

@@ -292,12 +292,12 @@ class EventRecorder:
             "metadata": {"name": name, "namespace": namespace},
             "type": type,
             "reason": reason,
-            "action": action,
-            "reportingInstance": self._instance,
         }
         if related is not None:
             body["related"] = to_plain(related)
         if self._api == "v1":
+            # As client-go: no action, an empty instance.
+            body["reportingInstance"] = ""
             body["involvedObject"] = to_plain(about)
             body["message"] = message
             body["source"] = {"component": self.component}
@@ -305,6 +305,8 @@ class EventRecorder:
             body["firstTimestamp"] = body["lastTimestamp"] = format_time(now)
             body["count"] = 1
         else:
+            body["action"] = action
+            body["reportingInstance"] = self._instance
             body["regarding"] = to_plain(about)
             body["note"] = message
             body["reportingController"] = self.component

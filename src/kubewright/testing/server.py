@@ -49,6 +49,8 @@ class ControlPlaneOptions(TypedDict, total=False):
     store: str | Storage
     auth: Literal["rbac", "always-allow"]
     controllers: bool
+    nodes: int | str | Path
+    disable_controllers: Iterable[str]
     disable_admission_plugins: Iterable[str]
     enable_admission_plugins: Iterable[str]
     anonymous: bool

@@ -17,11 +17,12 @@ them together; `wait_until_idle()` is for tests.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.controller.controller import Controller
 from kubewright.controller.rate_limiters import ExponentialFailureRateLimiter
+from kubewright.controlplane.controller_names import ALL
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -120,11 +121,13 @@ def default_components(
     sign: Callable[[str, str, str, str], str],
     quotas: Any = None,
     remote_owner: Any = None,
+    disabled: Container[str] = (),
 ) -> list[Component]:
     """Return the controllers of a control plane.
 
     `ca` returns the certificate authority (PEM), `sign` the token of a secret; `quotas` is the admission
-    plug-in that charges quotas, `remote_owner` reads owners from aggregated API servers.
+    plug-in that charges quotas, `remote_owner` reads owners from aggregated API servers. `disabled` has the
+    names of controllers that do not run.
     """
     from .garbage_collector import GarbageCollector
     from .namespaces import NamespaceController
@@ -134,17 +137,18 @@ def default_components(
     from .service_accounts import RootCAPublisher, ServiceAccountController, TokenController
     from .storage_protection import StorageProtectionController
 
-    return [
-        GarbageCollector(server, informers, remote=remote_owner),
-        NamespaceController(server, informers),
-        ServiceAccountController(server, informers),
-        RootCAPublisher(server, informers, ca),
-        TokenController(server, informers, sign=sign, ca=ca),
-        RoleAggregationController(server, informers),
-        PolicyStatusController(server, informers),
-        QuotaController(server, informers, quotas),
-        StorageProtectionController(server, informers),
-    ]
+    create: dict[str, Callable[[], Component]] = {
+        "garbage-collector-controller": lambda: GarbageCollector(server, informers, remote=remote_owner),
+        "namespace-controller": lambda: NamespaceController(server, informers),
+        "serviceaccount-controller": lambda: ServiceAccountController(server, informers),
+        "root-ca-certificate-publisher-controller": lambda: RootCAPublisher(server, informers, ca),
+        "serviceaccount-token-controller": lambda: TokenController(server, informers, sign=sign, ca=ca),
+        "clusterrole-aggregation-controller": lambda: RoleAggregationController(server, informers),
+        "validatingadmissionpolicy-status-controller": lambda: PolicyStatusController(server, informers),
+        "resourcequota-controller": lambda: QuotaController(server, informers, quotas),
+        "persistentvolumeclaim-protection-controller": lambda: StorageProtectionController(server, informers),
+    }
+    return [create[name]() for name in create if name not in disabled and ALL not in disabled]
 
 
 __all__ = ["Component", "ControllerManager", "default_components", "new_controller"]

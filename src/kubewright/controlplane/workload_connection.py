@@ -1,0 +1,75 @@
+"""Connection of the workload components to the control plane of this process, without a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
+
+from .loopback_client import LoopbackClient, controller_user
+
+if TYPE_CHECKING:
+    from kubewright.client import Client
+
+    from .informer import ResourceEvent
+    from .plane import ControlPlane
+
+USER_AGENTS = {"system:kube-scheduler": "kube-scheduler", "system:node": "kubelet"}
+"""User agents, which become field managers, by the first two parts of the user name."""
+DEFAULT_USER_AGENT = "kube-controller-manager"
+
+
+class EmbeddedConnection:
+    """A `kubewright.workloads.connection.ClusterConnection` to a `ControlPlane`."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._handlers: list[tuple[str, str, Callable[[ResourceEvent], object]]] = []
+
+    def client(self, user: str) -> Client:
+        """Return a client of a user."""
+        return self._plane.client(user=_user(user), user_agent=_user_agent(user))
+
+    def sender(self, user: str) -> LoopbackClient:
+        """Return a sender of a user."""
+        return LoopbackClient(self._plane.server, _user(user), user_agent=_user_agent(user))
+
+    def on_first_object(self, resource: str, callback: Callable[[], object]) -> None:
+        """Call `callback` once, as soon as an object of the resource exists."""
+        plural, _, group = resource.partition(".")
+        called = False
+
+        def handle(event: ResourceEvent) -> None:
+            nonlocal called
+            if called or event.type == "DELETED":
+                return
+            called = True
+            # The informer iterates its handlers now.
+            asyncio.get_running_loop().call_soon(self._remove, group, plural, handle)
+            callback()
+
+        self._handlers.append((group, plural, handle))
+        self._plane.informers.add_handler(group, plural, handle, needs="metadata")
+
+    def _remove(self, group: str, plural: str, handle: Callable[[ResourceEvent], object]) -> None:
+        if (group, plural, handle) in self._handlers:
+            self._handlers.remove((group, plural, handle))
+            self._plane.informers.remove_handler(group, plural, handle)
+
+    def close(self) -> None:
+        """Drop the callbacks."""
+        for handler in list(self._handlers):
+            self._remove(*handler)
+
+
+def _user(name: str) -> User:
+    return controller_user(name) if ":" not in name else User(name, (AUTHENTICATED, MASTERS))
+
+
+def _user_agent(name: str) -> str:
+    return USER_AGENTS.get(":".join(name.split(":")[:2]), DEFAULT_USER_AGENT)
+
+
+__all__ = ["EmbeddedConnection"]

@@ -1,0 +1,19 @@
+"""Workload controllers, scheduler and simulated nodes: what turns a Deployment into running Pods.
+
+    async with Workloads(ClientConnection(client), nodes=3):
+        ...
+
+The controllers are ordinary ones on `kubewright.controller` and run against any cluster. The embedded control
+plane (`ControlPlane(nodes=1)`, `kubewright up --nodes 1`) starts them without a network, and each one only
+when the first object of its kind exists.
+
+- `workloads`: `Workloads`, which starts and stops the components
+- `connection`: the cluster that they run against; `component_manager`: what a component gets
+- `controllers`: the table of components, and one module per controller
+- `pods`, `pod_control`, `controller_refs`: states of pods, pods from templates, adoption and release
+- `template_hash`, `revisions`: the hash of a pod template, ControllerRevisions
+"""
+
+from kubewright.lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__name__)

@@ -1,0 +1,55 @@
+"""The manager of the workload components, and the view of it that each component gets.
+
+The indexes that several components use are declared here, because an index has to exist once per kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kubewright.api.gvk import GroupVersionKind
+from kubewright.cache import CachedClient, KindOptions
+from kubewright.cache.indexes import by_field, by_label, by_owner
+from kubewright.manager.cluster import Cluster
+from kubewright.manager.events import EventRecorder
+from kubewright.manager.manager import Manager
+
+from .component_manager import ComponentManager
+
+if TYPE_CHECKING:
+    from kubewright.client import Client
+
+    from .controllers import Component
+    from .workloads import Workloads
+
+SHUTDOWN_TIMEOUT = 5.0
+
+INDEXES = {
+    GroupVersionKind("", "v1", "Pod"): (by_owner(), by_field("spec.nodeName")),
+    GroupVersionKind("apps", "v1", "ReplicaSet"): (by_owner(),),
+    GroupVersionKind("apps", "v1", "ControllerRevision"): (by_owner(),),
+    GroupVersionKind("batch", "v1", "Job"): (by_owner(),),
+    GroupVersionKind("discovery.k8s.io", "v1", "EndpointSlice"): (by_label("kubernetes.io/service-name"),),
+}
+"""Indexes by kind."""
+
+
+def create_manager(client: Client) -> Manager:
+    """Return the manager whose cache all components share."""
+    cluster = Cluster(client, kinds={kind: KindOptions(indexes=indexes) for kind, indexes in INDEXES.items()})
+    return Manager(cluster, handle_signals=False, graceful_shutdown_timeout=SHUTDOWN_TIMEOUT)
+
+
+def create_component_manager(workloads: Workloads, component: Component) -> ComponentManager:
+    """Return the manager of one component, with its client and event recorder."""
+    manager = workloads.manager
+    assert manager is not None
+    client = workloads.connection.client(component.user)
+    cached = CachedClient(client.rest, manager.client.mapper, client.options, cache=manager.cache)
+    source = component.event_source or component.name
+    recorder = EventRecorder(client, source, api="v1", now=workloads.now)
+    manager.add(recorder)
+    return ComponentManager(manager, cached, recorder, now=workloads.now, workloads=workloads)
+
+
+__all__ = ["INDEXES", "create_component_manager", "create_manager"]

@@ -1,0 +1,41 @@
+"""The table of components, and one module per controller.
+
+A component is a controller of kube-controller-manager, the scheduler, or another part that
+`kubewright.workloads.Workloads` starts. Its module is imported, and its function called with a
+`ComponentManager`, when the first object of one of its trigger resources exists. A new controller is a module
+with a function `add_<name>_controller(manager)` and a line in `COMPONENTS`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Component(NamedTuple):
+    """A component and the condition that starts it."""
+
+    name: str
+    """Name for `--disable-controllers`, as in kube-controller-manager."""
+    module: str
+    """Module that is imported when the component starts."""
+    function: str
+    """Function of the module that adds the component: plain or async, with a `ComponentManager`."""
+    triggers: tuple[str, ...]
+    """Resources, such as `deployments.apps`. The first object of any of them starts the component; a
+    component without triggers starts immediately."""
+    user: str
+    """Service account in `kube-system`, or a user name with a colon."""
+    event_source: str = ""
+    """Component name in events; by default the name of the component."""
+
+
+COMPONENTS: tuple[Component, ...] = ()
+"""All components."""
+
+
+def component_names() -> frozenset[str]:
+    """Return the names that can be disabled."""
+    return frozenset(component.name for component in COMPONENTS)
+
+
+__all__ = ["COMPONENTS", "Component", "component_names"]

@@ -1,0 +1,162 @@
+"""`Workloads`: starts the workload controllers, the scheduler and the nodes of a cluster.
+
+At the start nothing is imported but the table of components; each component is imported and started with the
+first object that it handles. All components share one `kubewright.manager.Manager` and one cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from .controllers import COMPONENTS, Component
+
+if TYPE_CHECKING:
+    from kubewright.manager.manager import Manager
+
+    from .component_manager import ComponentManager
+    from .connection import ClusterConnection
+
+logger = logging.getLogger(__name__)
+
+ALL = "*"
+"""Name that disables all components."""
+
+
+class Workloads:
+    """The components that turn workload objects into running pods. Start and stop it, or use `async with`."""
+
+    def __init__(
+        self,
+        connection: ClusterConnection,
+        *,
+        nodes: int | str | Path = 1,
+        disable: Iterable[str] = (),
+        components: Sequence[Component] = COMPONENTS,
+    ) -> None:
+        """`nodes`: the number of simulated nodes, or a file that describes them.
+
+        `disable`: names of components, as in kube-controller-manager, or `*` for all of them.
+        """
+        self.connection = connection
+        self.nodes = nodes
+        names = {component.name for component in components}
+        disabled = set(disable)
+        if unknown := disabled - names - {ALL}:
+            raise ValueError(
+                f"unknown controllers {', '.join(sorted(unknown))}; "
+                f"expected some of {', '.join(sorted(names))}"
+            )
+        self.components = tuple(
+            component for component in components if not disabled.intersection((component.name, ALL))
+        )
+        """The components that are not disabled."""
+        self.manager: Manager | None = None
+        """The manager of the components; `None` until the first one has been started."""
+        self._services: list[Any] = []
+        self._starting: set[asyncio.Task[None]] = set()
+        self._started: set[str] = set()
+        self._lock = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._epoch = (datetime.now(UTC), 0.0)
+
+    @property
+    def started(self) -> frozenset[str]:
+        """The names of the components that have been started."""
+        return frozenset(self._started)
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, from the clock of the event loop, so that tests can control it."""
+        wall, loop_time = self._epoch
+        return wall + timedelta(seconds=asyncio.get_running_loop().time() - loop_time)
+
+    async def start(self) -> None:
+        """Register the nodes and wait for the first objects; return when the nodes exist."""
+        self._epoch = (datetime.now(UTC), asyncio.get_running_loop().time())
+        for component in self.components:
+            if not component.triggers:
+                self._start_soon(component)
+            for resource in component.triggers:
+                self.connection.on_first_object(resource, partial(self._start_soon, component))
+
+    async def stop(self) -> None:
+        """Stop all components."""
+        self.connection.close()
+        for task in self._starting:
+            task.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        self._stop.set()
+        if self._running is not None:
+            await asyncio.wait([self._running])
+        while self._services:
+            await self._services.pop().stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def wait_until_started(self, *names: str) -> None:
+        """Wait until components have been started; without names, all that are starting now."""
+        while self._starting or not self._started.issuperset(names):
+            if self._starting:
+                await asyncio.gather(*self._starting)
+            else:
+                await asyncio.sleep(0.01)
+
+    # Components
+
+    def _start_soon(self, component: Component) -> None:
+        if component.name in self._started or self._stop.is_set():
+            return
+        self._started.add(component.name)
+        task = asyncio.ensure_future(self._start_component(component))
+        self._starting.add(task)
+        task.add_done_callback(self._start_ended)
+
+    def _start_ended(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("could not start component", exc_info=error)
+
+    async def _start_component(self, component: Component) -> None:
+        # Imports take tenths of a second; the server in this process goes on responding meanwhile.
+        module = await asyncio.to_thread(import_module, component.module)
+        async with self._lock:
+            if self.manager is None:
+                self.manager = await self._start_manager()
+        result = getattr(module, component.function)(self.component_manager(component))
+        if inspect.isawaitable(result):
+            await result
+        logger.info("started component", extra={"component": component.name})
+
+    async def _start_manager(self) -> Manager:
+        assembly = await asyncio.to_thread(import_module, "kubewright.workloads.assembly")
+        manager: Manager = assembly.create_manager(self.connection.client("system:kube-controller-manager"))
+        self._running = asyncio.create_task(manager.run(self._stop), name="workloads")
+        self._running.add_done_callback(_log_failure)
+        return manager
+
+    def component_manager(self, component: Component) -> ComponentManager:
+        """Return the manager of a component."""
+        from .assembly import create_component_manager
+
+        return create_component_manager(self, component)
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("workload components stopped", exc_info=error)
+
+
+__all__ = ["Workloads"]
