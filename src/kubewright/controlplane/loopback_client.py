@@ -4,13 +4,14 @@
     secret = await client.get(SECRETS, "token", namespace="default")
 
 Requests pass through the whole pipeline (admission, validation, conversion, storage) as the given user.
-Objects are dicts in the storage version of their resource. Errors are raised as `APIError`. It has the verbs
+Objects are dicts in the storage version of their resource. A request for a resource of an extension API
+server, given by its declaration, passes the aggregator. Errors are raised as `APIError`. It has the verbs
 of `kubewright.client.Client` and none of its imports: a control plane starts without them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -18,12 +19,15 @@ import msgspec
 from kubewright.api.errors import APIError, from_response, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.authentication.user import AUTHENTICATED, MASTERS, User
-from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.http.messages import HTTPRequest
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.server import APIServer
 
 Object = dict[str, Any]
+AnyResource: TypeAlias = "GroupResource | Resource"
+"""A stored resource by name, or the declaration of a resource of an extension API server."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -50,17 +54,21 @@ class LoopbackClient:
         self.user_agent = user_agent
 
     def path(
-        self, resource: GroupResource, name: str = "", *, namespace: str = "", subresource: str = ""
+        self, resource: AnyResource, name: str = "", *, namespace: str = "", subresource: str = ""
     ) -> str:
         """Return the URL path of an object or, without a name, of a collection; raises `NotFound`."""
-        store = self.server.store(resource.group, resource.resource)
-        if store is None:
-            raise not_found(resource, name)
-        group, version = resource.group, store.resource.storage_version
+        if isinstance(resource, GroupResource):
+            store = self.server.store(resource.group, resource.resource)
+            if store is None:
+                raise not_found(resource, name)
+            declared = store.resource
+        else:
+            declared = resource
+        group, version = declared.group, declared.storage_version
         parts = ["/apis", group, version] if group else ["/api", version]
-        if store.resource.namespaced and namespace:
+        if declared.namespaced and namespace:
             parts += ["namespaces", namespace]
-        parts.append(resource.resource)
+        parts.append(declared.plural)
         if name:
             parts.append(quote(name, safe=":"))
         if subresource:
@@ -86,27 +94,30 @@ class LoopbackClient:
             user=self.user,
         )
         response = await self.server.handle(request)
+        body = response.body
+        if response.stream is not None:  # of an extension API server
+            body = b"".join([chunk async for chunk in response.stream])
         if response.status >= 400:
-            raise error_of(response)
-        return _decode(response.body) if response.body else None
+            raise error_of(response.status, body)
+        return _decode(body) if body else None
 
-    async def get(self, resource: GroupResource, name: str, *, namespace: str = "") -> Object:
+    async def get(self, resource: AnyResource, name: str, *, namespace: str = "") -> Object:
         """Return an object."""
         found: Object = await self.send("GET", self.path(resource, name, namespace=namespace))
         return found
 
-    async def list(self, resource: GroupResource, *, namespace: str = "") -> list[Object]:
+    async def list(self, resource: AnyResource, *, namespace: str = "") -> list[Object]:
         """Return the objects of a namespace, or of all."""
         found = await self.send("GET", self.path(resource, namespace=namespace))
         items: list[Object] = found["items"]
         return items
 
-    async def create(self, resource: GroupResource, obj: Object, *, namespace: str = "") -> Object:
+    async def create(self, resource: AnyResource, obj: Object, *, namespace: str = "") -> Object:
         """Create an object."""
         created: Object = await self.send("POST", self.path(resource, namespace=namespace), obj)
         return created
 
-    async def update(self, resource: GroupResource, obj: Object, *, subresource: str = "") -> Object:
+    async def update(self, resource: AnyResource, obj: Object, *, subresource: str = "") -> Object:
         """Replace an object, or a subresource of it."""
         metadata = obj["metadata"]
         path = self.path(
@@ -116,7 +127,7 @@ class LoopbackClient:
         return updated
 
     async def merge_patch(
-        self, resource: GroupResource, name: str, patch: Object, *, namespace: str = ""
+        self, resource: AnyResource, name: str, patch: Object, *, namespace: str = ""
     ) -> Object:
         """Change an object by a merge patch."""
         path = self.path(resource, name, namespace=namespace)
@@ -124,7 +135,7 @@ class LoopbackClient:
         return patched
 
     async def apply(
-        self, resource: GroupResource, obj: Object, *, namespace: str = "", field_manager: str
+        self, resource: AnyResource, obj: Object, *, namespace: str = "", field_manager: str
     ) -> Object:
         """Apply an object on the server, taking over conflicting fields."""
         path = self.path(resource, obj["metadata"]["name"], namespace=namespace)
@@ -134,7 +145,7 @@ class LoopbackClient:
 
     async def delete(
         self,
-        resource: GroupResource,
+        resource: AnyResource,
         name: str,
         *,
         namespace: str = "",
@@ -152,7 +163,7 @@ class LoopbackClient:
         await self.send("DELETE", self.path(resource, name, namespace=namespace), options)
 
     async def delete_collection(
-        self, resource: GroupResource, *, namespace: str = "", propagation_policy: str = ""
+        self, resource: AnyResource, *, namespace: str = "", propagation_policy: str = ""
     ) -> None:
         """Delete all objects of a namespace."""
         path = self.path(resource, namespace=namespace)
@@ -166,15 +177,15 @@ def _delete_options(propagation_policy: str) -> Object:
     return options
 
 
-def error_of(response: HTTPResponse) -> APIError:
-    """Return the error of a response."""
+def error_of(code: int, body: bytes) -> APIError:
+    """Return the error of a response with this status code and body."""
     try:
-        status = _decode(response.body)
+        status = _decode(body)
     except msgspec.DecodeError:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status":
-        return APIError.from_status(status, response.status)
-    return from_response(response.status, response.body.decode(errors="replace"))
+        return APIError.from_status(status, code)
+    return from_response(code, body.decode(errors="replace"))
 
 
 __all__ = ["LoopbackClient", "controller_user", "error_of"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -44,4 +46,15 @@ def metadata_of(value: bytes, revision: int = 0) -> Metadata:
     return metadata
 
 
-__all__ = ["Metadata", "OwnerReference", "metadata_of"]
+def metadata_of_object(obj: dict[str, Any]) -> Metadata:
+    """Return the metadata of a decoded object of any server.
+
+    The revision is its resourceVersion, 0 if that is not a number. Raises `msgspec.ValidationError`.
+    """
+    metadata = msgspec.convert(obj["metadata"], Metadata, strict=False)
+    version = obj["metadata"].get("resourceVersion") or ""
+    metadata.revision = int(version) if version.isascii() and version.isdecimal() else 0
+    return metadata
+
+
+__all__ = ["Metadata", "OwnerReference", "metadata_of", "metadata_of_object"]

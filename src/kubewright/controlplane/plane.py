@@ -349,7 +349,7 @@ class ControlPlane:
                     ca=lambda: self.ca,
                     sign=self.issuer.sign_legacy,
                     quotas=next((each for each in plugins if each.name == "ResourceQuota"), None),
-                    remote_owner=self.aggregator.owner,
+                    aggregated=self.aggregator.informers,
                     disabled=self.disabled_controllers,
                 )
             )

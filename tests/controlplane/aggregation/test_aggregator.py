@@ -12,159 +12,21 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.controlplane.aggregation.toy_server import GROUP, SERVICES, register, until
 from tests.controlplane.path_client import PathClient
 
-from kubewright.api.errors import Forbidden, NotFound
+from kubewright.api.errors import NotFound
 from kubewright.apiserver import (
-    AlwaysAllow,
-    APIServer,
-    AuthenticatorChain,
     HTTPRequest,
-    HTTPResponse,
     Resource,
-    Subresource,
     User,
     Version,
 )
-from kubewright.apiserver.authentication.requestheader import RequestHeaderAuthenticator
 from kubewright.apiserver.authentication.user import SYSTEM
 from kubewright.apiserver.http.server import HTTPServer
 from kubewright.controlplane import ControlPlane
-from kubewright.storage import MemoryStorage
 
-GROUP = "toys.example.com"
-SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-async def whoami(asked: Any) -> dict[str, Any]:
-    user = asked.request.user
-    return {"kind": "WhoAmI", "apiVersion": f"{GROUP}/v1", "user": user.to_info()}
-
-
-async def echo(asked: Any) -> HTTPResponse:
-    async def handle_socket(socket: Any) -> None:
-        await socket.send(asked.request.headers.get("Sec-WebSocket-Protocol", ""))
-        while (message := await socket.receive()) is not None:
-            await socket.send(message)
-
-    return HTTPResponse(websocket=handle_socket, protocols=("echo",))
-
-
-async def shell(asked: Any) -> HTTPResponse:
-    """A tunnel handler that returns its input in upper case."""
-    if asked.request.headers.get("X-Deny"):
-        raise Forbidden("not today")
-    if asked.request.headers.get("Upgrade", "").lower() != "spdy/3.1":
-        return HTTPResponse(400, b"upgrade request required")
-    who = asked.request.user.name
-
-    async def handle_tunnel(tunnel: Any) -> None:
-        await tunnel.send(f"hello {who}\n".encode())
-        while data := await tunnel.receive():
-            await tunnel.send(data.upper())
-            if data.endswith(b"bye"):
-                return
-
-    headers: dict[str, str | list[str]] = {
-        "Connection": "Upgrade",
-        "Upgrade": "SPDY/3.1",
-        "X-Stream-Protocol-Version": asked.request.headers.get("X-Stream-Protocol-Version", ""),
-    }
-    return HTTPResponse(101, headers=headers, tunnel=handle_tunnel)
-
-
-@pytest.fixture
-async def plane() -> AsyncIterator[ControlPlane]:
-    async with ControlPlane() as made:
-        await made.wait_until_idle()
-        yield made
-
-
-@pytest.fixture
-async def toy(plane: ControlPlane) -> AsyncIterator[HTTPServer]:
-    """A server that authenticates only the front proxy of the control plane."""
-    assert plane.front_proxy is not None
-    proxy = plane.front_proxy
-    server = APIServer(
-        MemoryStorage(),
-        authenticator=AuthenticatorChain(
-            [RequestHeaderAuthenticator(proxy.client_ca, allowed_names=proxy.allowed_names)],
-            allow_anonymous=False,
-        ),
-        authorizer=AlwaysAllow(),
-    )
-    subresources = {
-        "whoami": Subresource(handler=whoami),
-        "echo": Subresource(handler=echo, connects=True),
-        "shell": Subresource(handler=shell, verbs=("create", "get"), connects=True, decodes=False),
-    }
-    server.add(
-        Resource(
-            group=GROUP,
-            kind="Toy",
-            plural="toys",
-            versions=[Version(name="v1", subresources=subresources)],
-        )
-    )
-    async with server:
-        front = HTTPServer(server, port=0, client_authorities=(proxy.client_ca,))
-        await front.start()
-        try:
-            yield front
-        finally:
-            await front.stop(0.1)
-
-
-@pytest.fixture
-def client(plane: ControlPlane) -> PathClient:
-    return PathClient(plane.server, SYSTEM)
-
-
-async def register(client: PathClient, **spec: Any) -> None:
-    base = {
-        "group": GROUP,
-        "version": "v1",
-        "groupPriorityMinimum": 1000,
-        "versionPriority": 15,
-        "service": {"namespace": "default", "name": "toy"},
-    }
-    await client.create(
-        SERVICES,
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": f"v1.{GROUP}"},
-            "spec": {**base, **spec},
-        },
-    )
-
-
-async def condition(client: PathClient) -> tuple[str, str, str]:
-    found = await client.get(f"{SERVICES}/v1.{GROUP}")
-    for each in (found.get("status") or {}).get("conditions") or ():
-        if each["type"] == "Available":
-            return each["status"], each["reason"], each["message"]
-    return "", "", ""
-
-
-async def until(client: PathClient, reason: str) -> str:
-    """Wait for a reason of the condition; returns its message."""
-    async with asyncio.timeout(10):
-        while True:
-            _, found, message = await condition(client)
-            if found == reason:
-                return message
-            await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-async def aggregated(plane: ControlPlane, toy: HTTPServer, client: PathClient) -> PathClient:
-    plane.service_resolver.overrides["toy.default"] = toy.url
-    await register(client, insecureSkipTLSVerify=True)
-    await until(client, "Passed")
-    await plane.wait_until_idle()
-    return client
 
 
 async def test_objects_of_the_extension_server_are_served(aggregated: PathClient) -> None:

@@ -13,11 +13,10 @@ from kubewright.api.gvk import version_priority
 from kubewright.apiserver.encoding.negotiation import encode, negotiate, respond
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse, page_not_found
 from kubewright.controlplane.controllers import Component
-from kubewright.controlplane.controllers.garbage_collector import UnknownKind
-from kubewright.controlplane.object_metadata import Metadata, OwnerReference
 
 from .availability import Availability
 from .documents import Documents
+from .informers import AggregatedInformers
 from .local import GROUP, LocalServices
 from .proxy import Proxy
 from .remote import Remote, Service
@@ -45,6 +44,7 @@ class Aggregator(Component):
         self.remote = Remote(resolver, client)
         self.documents = Documents(self.remote)
         self.local = LocalServices(server, informers)
+        self.informers = AggregatedInformers(server, informers)
         self._resolver = resolver
         self._specs: dict[tuple[str, str], Object] = {}
         self._proxies: dict[tuple[str, str], Proxy] = {}
@@ -58,7 +58,8 @@ class Aggregator(Component):
         server.openapi.external_v2 = self.documents.swagger
 
     async def stop(self) -> None:
-        """Close the connections to extension API servers."""
+        """Stop the informers and close the connections to extension API servers."""
+        await self.informers.stop()
         await self.remote.close()
 
     def _is_overridden(self, service: Service) -> bool:
@@ -87,6 +88,7 @@ class Aggregator(Component):
         proxy.available = any(
             each.get("type") == "Available" and each.get("status") == "True" for each in conditions
         )
+        self._update_informers()
 
     def _withdraw(self, key: tuple[str, str]) -> None:
         if self._proxies.pop(key, None) is None:
@@ -102,6 +104,16 @@ class Aggregator(Component):
     def _shown_anew(self) -> None:
         self.server.discovery.invalidate()
         self.server.openapi.invalidate()
+        self._update_informers()
+
+    def _update_informers(self) -> None:
+        found = []
+        for group, versions in self._sorted_versions().items():
+            for version in versions:
+                entry = self.documents.entry(group, version)
+                available = self._proxies[group, version].available and entry["freshness"] == "Current"
+                found.append((group, entry, available))
+        self.informers.update(found)
 
     async def _became(self, api_service: Object, available: bool) -> None:
         """Update discovery after an availability check."""
@@ -114,6 +126,8 @@ class Aggregator(Component):
         if available:
             if await self.documents.fetch(proxy.service, *key):
                 self._shown_anew()
+            else:
+                self._update_informers()
         else:
             self.documents.stale(*key)
             self._shown_anew()
@@ -122,18 +136,28 @@ class Aggregator(Component):
 
     def _groups(self) -> Iterable[Object]:
         """Return groups of extension API servers as aggregated discovery."""
-        groups: dict[str, list[tuple[int, str]]] = {}
         priorities: dict[str, int] = {}
-        for (group, version), spec in self._specs.items():
-            groups.setdefault(group, []).append((spec.get("versionPriority") or 0, version))
+        for (group, _), spec in self._specs.items():
             priorities[group] = max(priorities.get(group, 0), spec.get("groupPriorityMinimum") or 0)
-        for group, versions in groups.items():
-            versions.sort(key=lambda entry: (-entry[0], version_priority(entry[1])))
+        for group, versions in self._sorted_versions().items():
             yield {
                 "metadata": {"name": group},
-                "versions": [self.documents.entry(group, version) for _, version in versions],
+                "versions": [self.documents.entry(group, version) for version in versions],
                 "_priority": priorities[group],
             }
+
+    def _sorted_versions(self) -> dict[str, list[str]]:
+        """Return the versions of each group, in the order of preference."""
+        groups: dict[str, list[tuple[int, str]]] = {}
+        for (group, version), spec in self._specs.items():
+            groups.setdefault(group, []).append((spec.get("versionPriority") or 0, version))
+        return {
+            group: [
+                version
+                for _, version in sorted(versions, key=lambda each: (-each[0], version_priority(each[1])))
+            ]
+            for group, versions in groups.items()
+        }
 
     async def _group(self, request: HTTPRequest) -> HTTPResponse:
         """Return `/apis/<group>` for a group that an extension API server serves at least in part."""
@@ -154,40 +178,6 @@ class Aggregator(Component):
                 path = f"apis/{group}/{version}"
                 found[path] = f"/openapi/v3/{path}?hash={digest}"
         return found
-
-    # Lookups for controllers
-
-    def resource(self, group: str, version: str, kind: str) -> tuple[str, bool] | None:
-        """Return plural name and scope of a kind that an extension API server serves."""
-        if (group, version) not in self._proxies:
-            return None
-        for entry in self.documents.entry(group, version).get("resources") or ():
-            if (entry.get("responseKind") or {}).get("kind") == kind:
-                return entry["resource"], entry.get("scope") == "Namespaced"
-        return None
-
-    async def owner(self, reference: OwnerReference, namespace: str) -> Metadata | None:
-        """Return the metadata of an owner on an extension API server; raise `UnknownKind` or an
-        `APIError`."""
-        import msgspec
-
-        from kubewright.api.errors import NotFound
-        from kubewright.apiserver.authentication.user import SYSTEM
-        from kubewright.controlplane.loopback_client import LoopbackClient
-
-        group, _, version = reference.api_version.rpartition("/")
-        found = self.resource(group, version, reference.kind)
-        if found is None:
-            raise UnknownKind(reference.kind)
-        plural, namespaced = found
-        where = f"namespaces/{namespace}/" if namespaced else ""
-        try:
-            obj = await LoopbackClient(self.server, SYSTEM).send(
-                "GET", f"/apis/{group}/{version}/{where}{plural}/{reference.name}"
-            )
-        except NotFound:
-            return None
-        return msgspec.convert(obj["metadata"], Metadata, strict=False)
 
 
 def _paths(key: tuple[str, str]) -> tuple[str, str]:

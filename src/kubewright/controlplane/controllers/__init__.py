@@ -26,6 +26,7 @@ from kubewright.controlplane.controller_names import ALL
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers
 
 MAX_RETRY_DELAY = 30.0
@@ -120,14 +121,14 @@ def default_components(
     ca: Callable[[], bytes],
     sign: Callable[[str, str, str, str], str],
     quotas: Any = None,
-    remote_owner: Any = None,
+    aggregated: AggregatedInformers | None = None,
     disabled: Container[str] = (),
 ) -> list[Component]:
     """Return the controllers of a control plane.
 
     `ca` returns the certificate authority (PEM), `sign` the token of a secret; `quotas` is the admission
-    plug-in that charges quotas, `remote_owner` reads owners from aggregated API servers. `disabled` has the
-    names of controllers that do not run.
+    plug-in that charges quotas, `aggregated` the informers of extension API servers. `disabled` has
+    the names of controllers that do not run.
     """
     from .garbage_collector import GarbageCollector
     from .namespaces import NamespaceController
@@ -138,8 +139,8 @@ def default_components(
     from .storage_protection import StorageProtectionController
 
     create: dict[str, Callable[[], Component]] = {
-        "garbage-collector-controller": lambda: GarbageCollector(server, informers, remote=remote_owner),
-        "namespace-controller": lambda: NamespaceController(server, informers),
+        "garbage-collector-controller": lambda: GarbageCollector(server, informers, aggregated=aggregated),
+        "namespace-controller": lambda: NamespaceController(server, informers, aggregated=aggregated),
         "serviceaccount-controller": lambda: ServiceAccountController(server, informers),
         "root-ca-certificate-publisher-controller": lambda: RootCAPublisher(server, informers, ca),
         "serviceaccount-token-controller": lambda: TokenController(server, informers, sign=sign, ca=ca),

@@ -13,6 +13,9 @@ Deletions carry the uid and resourceVersion of the decision as preconditions. An
 meanwhile is processed again. An owner whose kind is not served does not count as missing unless its deletion
 was observed (a definition is deleted right after its last object). An owner that was never observed counts
 as missing only after a delay, because the client that wrote the reference may be about to create the owner.
+
+Objects of extension API servers are part of the graph. They are read and deleted through the aggregator;
+while their server is unavailable, decisions that depend on them are retried.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +31,16 @@ from kubewright.api.errors import APIError, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.api.times import format_time
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
-from kubewright.controlplane.object_metadata import Metadata, OwnerReference, metadata_of
+from kubewright.controlplane.object_metadata import Metadata, OwnerReference, metadata_of, metadata_of_object
 
 from . import Component, new_controller
 from .owner_graph import FOREGROUND, ORPHAN, Node, OwnerGraph, Step
-from .source import InformerSource
+from .source import AggregatedSource, InformerSource
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.rest.store import ResourceStore
+    from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers, ResourceEvent
 
 EVENTS = GroupResource("", "events")
@@ -48,9 +52,6 @@ VIRTUAL_OWNER_DELAY = 0.25
 
 MAX_DELETED = 500
 """How many observed deletions are remembered."""
-
-RemoteOwner = Callable[[OwnerReference, str], Awaitable["Metadata | None"]]
-"""Reads an owner from an aggregated API server; raises `UnknownKind`."""
 
 
 class UnknownKind(Exception):
@@ -64,14 +65,19 @@ class _NamespacedOwner(Exception):
 class GarbageCollector(Component):
     """Deletes dependents of deleted owners; requests are uids."""
 
-    def __init__(self, server: APIServer, informers: Informers, *, remote: RemoteOwner | None = None) -> None:
+    def __init__(
+        self, server: APIServer, informers: Informers, *, aggregated: AggregatedInformers | None = None
+    ) -> None:
         self.server = server
         self.graph = OwnerGraph()
-        self.remote = remote
+        self.aggregated = aggregated
         self.client = LoopbackClient(server, controller_user("generic-garbage-collector"))
         self._deletions = new_controller("garbage-collector", self._reconcile, workers=4)
         self._orphanings = new_controller("garbage-collector-orphans", self._orphan_dependents, workers=4)
         self._deletions.watch(InformerSource(informers, None, self._object_changed))
+        if aggregated is not None:
+            self._deletions.watch(AggregatedSource(aggregated, self._object_changed))
+            aggregated.add_resource_callback(self._check_resources)
         self.controllers = (self._orphanings, self._deletions)
         self._unknown_kind: set[str] = set()
         """Objects with an owner of a kind that is not served."""
@@ -126,11 +132,14 @@ class GarbageCollector(Component):
             orphanings.add(uid)
 
     def _resources_changed(self, resources: Set[GroupResource]) -> None:
+        self._check_resources(removed=any(self.server.store(*resource) is None for resource in resources))
+
+    def _check_resources(self, removed: bool = True) -> None:
         queue = self._deletions.queue
         if queue is None:
             return
-        if any(self.server.store(*resource) is None for resource in resources):
-            for uid in [node.uid for node in self.graph.nodes.values() if self._store(node) is None]:
+        if removed:
+            for uid in [node.uid for node in self.graph.nodes.values() if not self._is_served(node)]:
                 self._enqueue(self.graph.remove(uid))  # listed again if its resource is served again
         waiting, self._unknown_kind = self._unknown_kind, set()
         for uid in waiting:
@@ -153,10 +162,9 @@ class GarbageCollector(Component):
         node = self.graph.nodes.get(uid)
         if node is None:
             return
-        store = self._store(node)
-        if store is None:
+        if not self._is_served(node):
             return
-        metadata = await self._read(store, node.namespace, node.name)
+        metadata = await self._read(node.resource, node.namespace, node.name)
         if metadata is None or metadata.uid != uid:
             self._remove(uid)
             return
@@ -193,12 +201,26 @@ class GarbageCollector(Component):
         )
         await self._delete(node, policy, revision)
 
-    def _store(self, node: Node) -> ResourceStore | None:
-        return self.server.store(node.resource.group, node.resource.plural)
+    def _is_served(self, node: Node) -> bool:
+        resource = node.resource
+        if self.server.store(resource.group, resource.plural) is not None:
+            return True
+        return self.aggregated is not None and self.aggregated.serves(resource)
 
-    async def _read(self, store: ResourceStore, namespace: str, name: str) -> Metadata | None:
-        item = await store.storage.get(store.key(namespace, name))
-        return metadata_of(item.value, item.mod_revision) if item is not None else None
+    def _address(self, resource: Resource) -> GroupResource | Resource:
+        """Return how the client addresses a resource: stored ones by name, in their current version."""
+        stored = self.server.store(resource.group, resource.plural) is not None
+        return resource.group_resource if stored else resource
+
+    async def _read(self, resource: Resource, namespace: str, name: str) -> Metadata | None:
+        store = self.server.store(resource.group, resource.plural)
+        if store is not None:
+            item = await store.storage.get(store.key(namespace, name))
+            return metadata_of(item.value, item.mod_revision) if item is not None else None
+        try:
+            return metadata_of_object(await self.client.get(resource, name, namespace=namespace))
+        except NotFound:
+            return None
 
     async def _classify(
         self, node: Node, references: list[OwnerReference]
@@ -228,10 +250,15 @@ class GarbageCollector(Component):
                     continue
                 if resource.namespaced and not node.namespace:
                     raise _NamespacedOwner
-                return await self._read(store, node.namespace if resource.namespaced else "", reference.name)
-        if self.remote is not None:
-            return await self.remote(reference, node.namespace)
-        raise UnknownKind(reference.kind)
+                return await self._read(
+                    resource, node.namespace if resource.namespaced else "", reference.name
+                )
+        found = self.aggregated.find(group, version, reference.kind) if self.aggregated is not None else None
+        if found is None:
+            raise UnknownKind(reference.kind)
+        if found.namespaced and not node.namespace:
+            raise _NamespacedOwner
+        return await self._read(found, node.namespace if found.namespaced else "", reference.name)
 
     async def _finish_foreground(self, node: Node) -> None:
         blocking = list(self.graph.blocking(node.uid))
@@ -252,7 +279,7 @@ class GarbageCollector(Component):
 
     async def _patch(self, node: Node, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
         """Change the metadata of an object, with its uid and resourceVersion as preconditions."""
-        resource = node.resource.group_resource
+        resource = self._address(node.resource)
         try:
             current = (await self.client.get(resource, node.name, namespace=node.namespace))["metadata"]
             patch = change(current) if current.get("uid") == node.uid else None
@@ -293,7 +320,7 @@ class GarbageCollector(Component):
     async def _delete(self, node: Node, policy: str, revision: int) -> None:
         try:
             await self.client.delete(
-                node.resource.group_resource,
+                self._address(node.resource),
                 node.name,
                 namespace=node.namespace,
                 propagation_policy=policy,

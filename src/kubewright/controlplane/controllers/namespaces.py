@@ -3,32 +3,40 @@
 Pods are deleted first, then everything else. Conditions of the namespace report what remains; when nothing
 does, the controller removes the `kubernetes` finalizer from its spec. It reconciles again when an object in
 the namespace is changed or deleted.
+
+Objects of extension API servers are deleted through the aggregator. An APIService that is not available stops
+the deletion (NamespaceDeletionDiscoveryFailure): its objects are not known.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import APIError, Conflict, MethodNotAllowed, NotFound
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.objects import current_timestamp
+from kubewright.controller.request import Result
 from kubewright.controlplane.loopback_client import LoopbackClient, controller_user
-from kubewright.controlplane.object_metadata import metadata_of
+from kubewright.controlplane.object_metadata import Metadata, metadata_of
 
 from . import Component, new_controller
-from .source import InformerSource
+from .source import AggregatedSource, InformerSource
 
 if TYPE_CHECKING:
+    from kubewright.apiserver.resource import Resource
     from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
+    from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers, ResourceEvent
 
 Object = dict[str, Any]
 
 NAMESPACES = GroupResource("", "namespaces")
 FINALIZER = "kubernetes"
+AGGREGATED_RECHECK_SECONDS = 5.0
+"""When a namespace with objects of extension API servers is reconciled again, if they cannot be watched."""
 
 _CONDITIONS = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
@@ -54,6 +62,14 @@ class RemainingContent:
         self.finalizers: Counter[str] = Counter()
         self.errors: list[str] = []
         self.discovery: list[str] = []
+        self.aggregated = False
+        """Whether objects of extension API servers remain."""
+
+    def add(self, resource: Resource, finalizers: Sequence[Iterable[str]]) -> None:
+        """Record the objects of a resource that remain, by the finalizers of each."""
+        self.objects[f"{resource.plural}.{resource.group}"] = len(finalizers)
+        for each in finalizers:
+            self.finalizers.update(each)
 
     def problems(self) -> dict[str, tuple[str, str]]:
         """Return the condition types with status True, with reason and message."""
@@ -93,13 +109,19 @@ class RemainingContent:
 class NamespaceController(Component):
     """Deletes the content of namespaces that are being deleted; a request is the name of a namespace."""
 
-    def __init__(self, server: APIServer, informers: Informers) -> None:
+    def __init__(
+        self, server: APIServer, informers: Informers, *, aggregated: AggregatedInformers | None = None
+    ) -> None:
         self.server = server
+        self.aggregated = aggregated
         self.client = LoopbackClient(server, controller_user("namespace-controller"))
         self._terminating: set[str] = set()
         controller = new_controller("namespace-controller", self._reconcile, workers=4)
         controller.watch(InformerSource(informers, NAMESPACES, self._namespace_changed, needs="metadata"))
         controller.watch(InformerSource(informers, None, self._content_changed))
+        if aggregated is not None:
+            controller.watch(AggregatedSource(aggregated, self._content_changed))
+            aggregated.add_resource_callback(self._aggregated_resources_changed)
         self.controllers = (controller,)
 
     def _namespace_changed(self, event: ResourceEvent) -> Iterable[str]:
@@ -112,15 +134,21 @@ class NamespaceController(Component):
     def _content_changed(self, event: ResourceEvent) -> Iterable[str]:
         return (event.namespace,) if event.namespace in self._terminating else ()
 
-    async def _reconcile(self, name: str) -> None:
+    def _aggregated_resources_changed(self) -> None:
+        (controller,) = self.controllers
+        if controller.queue is not None:
+            for name in self._terminating:
+                controller.queue.add(name)
+
+    async def _reconcile(self, name: str) -> Result | None:
         try:
             namespace = await self.client.get(NAMESPACES, name)
         except NotFound:
-            return
+            return None
         if not namespace["metadata"].get("deletionTimestamp"):
-            return
+            return None
         if FINALIZER not in (namespace.get("spec", {}).get("finalizers") or ()):
-            return
+            return None
         remaining = RemainingContent()
         await self._delete_content(name, remaining)
         conditions = updated_conditions(
@@ -135,11 +163,11 @@ class NamespaceController(Component):
             try:
                 namespace = await self.client.update(NAMESPACES, namespace, subresource="status")
             except NotFound:
-                return
+                return None
         if remaining.errors or remaining.discovery:
             raise APIError("; ".join(remaining.errors + remaining.discovery))
         if remaining.objects:
-            return
+            return Result(requeue_after=AGGREGATED_RECHECK_SECONDS) if remaining.aggregated else None
         spec = namespace.get("spec", {})
         namespace["spec"] = {
             **spec,
@@ -148,7 +176,8 @@ class NamespaceController(Component):
         try:
             await self.client.update(NAMESPACES, namespace, subresource="finalize")
         except NotFound:
-            return
+            pass
+        return None
 
     async def _delete_content(self, namespace: str, remaining: RemainingContent) -> None:
         """Delete everything in a namespace and record what remains."""
@@ -160,36 +189,58 @@ class NamespaceController(Component):
         for store in list(self.server.stores):
             if store is not pods and store.resource.namespaced and "delete" in store.resource.verbs:
                 await self._delete_resource(store, namespace, remaining)
+        if self.aggregated is not None:
+            remaining.discovery += [
+                f"{each}: stale GroupVersion discovery: {each}" for each in self.aggregated.unavailable()
+            ]
+            for resource in self.aggregated.resources():
+                if resource.namespaced and {"delete", "list"}.issubset(resource.verbs):
+                    await self._delete_aggregated(resource, namespace, remaining)
+
+    async def _delete_aggregated(
+        self, resource: Resource, namespace: str, remaining: RemainingContent
+    ) -> None:
+        try:
+            left = await self.client.list(resource, namespace=namespace)
+            if left:
+                names = [each["metadata"]["name"] for each in left]
+                await self._delete_objects(resource, namespace, names)
+                left = await self.client.list(resource, namespace=namespace)
+        except APIError as error:
+            remaining.errors.append(error.message)
+            return
+        if left:
+            remaining.aggregated = True
+            finalizers = [each["metadata"].get("finalizers") or () for each in left]
+            remaining.add(resource, finalizers)
 
     async def _delete_resource(
         self, store: ResourceStore, namespace: str, remaining: RemainingContent
     ) -> None:
-        resource = store.resource
-        page = await store.storage.list(store.range(namespace), limit=1)
-        if not page.items:
+        found = await self._stored_objects(store, namespace)
+        if not found:
             return
         try:
-            await self._delete_objects(store, namespace)
+            await self._delete_objects(store.resource, namespace, [each.name for each in found])
         except APIError as error:
             remaining.errors.append(error.message)
-        left = [metadata_of(item.value) for item in (await store.storage.list(store.range(namespace))).items]
-        if not left:
-            return
-        remaining.objects[f"{resource.plural}.{resource.group}"] = len(left)
-        for metadata in left:
-            remaining.finalizers.update(metadata.finalizers or ())
+        left = await self._stored_objects(store, namespace)
+        if left:
+            remaining.add(store.resource, [each.finalizers or () for each in left])
 
-    async def _delete_objects(self, store: ResourceStore, namespace: str) -> None:
-        resource = store.resource.group_resource
+    async def _stored_objects(self, store: ResourceStore, namespace: str) -> list[Metadata]:
+        page = await store.storage.list(store.range(namespace))
+        return [metadata_of(item.value) for item in page.items]
+
+    async def _delete_objects(self, resource: Resource, namespace: str, names: Iterable[str]) -> None:
         policy = "Background"
-        if "deletecollection" in store.resource.verbs:
+        if "deletecollection" in resource.verbs:
             try:
                 await self.client.delete_collection(resource, namespace=namespace, propagation_policy=policy)
                 return
             except MethodNotAllowed:
                 pass
-        for item in (await store.storage.list(store.range(namespace))).items:
-            name = metadata_of(item.value).name
+        for name in names:
             try:
                 await self.client.delete(resource, name, namespace=namespace, propagation_policy=policy)
             except (NotFound, Conflict):

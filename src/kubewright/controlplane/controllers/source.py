@@ -1,4 +1,4 @@
-"""Source of a controller's requests: events of the control plane's informers."""
+"""Sources of a controller's requests: events of the control plane's informers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kubewright.controller.queue import LOW_PRIORITY
 if TYPE_CHECKING:
     from kubewright.api.gvk import GroupResource
     from kubewright.controller.queue import WorkQueue
+    from kubewright.controlplane.aggregation.informers import AggregatedInformers
     from kubewright.controlplane.informers import Informers, Needs, ResourceEvent
 
 R = TypeVar("R", bound=Hashable)
@@ -65,3 +66,35 @@ class InformerSource(Generic[R]):
         priority = LOW_PRIORITY if event.initial else 0
         for request in self._handler(event):
             queue.add(request, priority=priority)
+
+
+class AggregatedSource(Generic[R]):
+    """Requests that `handler` returns for each object of the extension API servers.
+
+    It starts when the APIServices are known; the objects of their servers are received later.
+    """
+
+    name = "aggregated resources"
+    last_error: BaseException | None = None
+
+    def __init__(
+        self, informers: AggregatedInformers, handler: Callable[[ResourceEvent], Iterable[R]]
+    ) -> None:
+        self._informers = informers
+        self._handler = handler
+        self._queue: WorkQueue[R] | None = None
+
+    async def start(self, queue: WorkQueue[R]) -> None:
+        """Begin to receive events."""
+        self._queue = queue
+        await self._informers.wait_for_sync()
+        self._informers.add_handler_for_all(self._handle)
+
+    async def stop(self) -> None:
+        """Stop receiving events."""
+        self._informers.remove_handler_for_all(self._handle)
+
+    def _handle(self, event: ResourceEvent) -> None:
+        assert self._queue is not None
+        for request in self._handler(event):
+            self._queue.add(request, priority=LOW_PRIORITY if event.initial else 0)
