@@ -1,3 +1,6 @@
+from .applyset import AppliedChange as AppliedChange
+from .applyset import ApplySet as ApplySet
+from .applyset import ApplySetError as ApplySetError
 from .arguments import ApplyArguments as ApplyArguments
 from .arguments import DeleteArguments as DeleteArguments
 from .arguments import FieldValidation as FieldValidation
@@ -48,6 +51,8 @@ from .patches import strategic_merge_patch as strategic_merge_patch
 from .protocols import Reader as Reader
 from .protocols import ReaderWriter as ReaderWriter
 from .protocols import Writer as Writer
+from .readiness import Readiness as Readiness
+from .readiness import readiness_of as readiness_of
 from .rest.rate_limit import TokenBucket as TokenBucket
 from .rest.request import APIRequest as APIRequest
 from .rest.request import CallNext as CallNext

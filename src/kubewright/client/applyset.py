@@ -1,0 +1,485 @@
+"""`ApplySet`: objects that are applied, pruned and deleted together.
+
+    shop = ApplySet(client, "shop", namespace="shop-system")
+    async for change in shop.apply(objects):       # objects of earlier calls that are missing now are deleted
+        print(change)                              # deployment.apps/shop-controller-manager configured
+    await shop.wait_until_ready(timeout=120)
+
+The inventory follows the ApplySet specification (KEP-3659), as `kubectl apply --prune --applyset` does: the
+parent, a ConfigMap, has the label `applyset.kubernetes.io/id` and annotations with the kinds and namespaces
+of the members; each member has the label `applyset.kubernetes.io/part-of`. Tools that implement the
+specification can list the members; they do not change sets of other tools.
+
+Permissions: get, patch and list of all kinds of the set and of ConfigMaps in the namespace of the parent;
+delete to prune.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from kubewright.api.errors import APIError, Conflict, NotFound
+from kubewright.api.gvk import GroupKind, GroupVersionKind
+from kubewright.api.meta import Preconditions
+from kubewright.api.objects import copy_value
+from kubewright.api.unstructured import Unstructured
+
+from .apply_order import NAMESPACES, in_apply_order, phase_of
+from .errors import NoKindMatch
+from .kind_types import metadata_of
+from .readiness import Readiness, readiness_of
+from .wait import condition, is_deleted
+
+if TYPE_CHECKING:
+    from .client import Client
+
+ID_LABEL: Final = "applyset.kubernetes.io/id"
+PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
+TOOLING_ANNOTATION: Final = "applyset.kubernetes.io/tooling"
+KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
+NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
+
+CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+CRD_TIMEOUT: Final = 30.0
+_PARENT: Final = GroupVersionKind("", "v1", "ConfigMap")
+_VOLATILE: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
+
+Action = Literal["created", "configured", "unchanged", "deleted", "kept"]
+
+
+class ApplySetError(Exception):
+    """A set cannot be applied or deleted; the message is one line with the object and the reason."""
+
+
+@dataclass(frozen=True)
+class AppliedChange:
+    """What was done with an object of a set, or would be done in a dry run."""
+
+    action: Action
+    kind: GroupKind
+    name: str
+    namespace: str = ""
+    before: dict[str, Any] | None = None
+    """The stored object before it was applied."""
+    after: dict[str, Any] | None = None
+    """The stored object after it was applied."""
+    reason: str = ""
+    """Why an object was not deleted."""
+
+    @property
+    def reference(self) -> str:
+        """Kind and name, as kubectl prints them: `deployment.apps/web`."""
+        group = f".{self.kind.group}" if self.kind.group else ""
+        return f"{self.kind.kind.lower()}{group}/{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.reference} {self.action}{f' ({self.reason})' if self.reason else ''}"
+
+
+class SetMember(NamedTuple):
+    """Reference to a stored object of a set."""
+
+    gvk: GroupVersionKind
+    name: str
+    namespace: str
+    uid: str
+
+
+@dataclass(frozen=True)
+class _Inventory:
+    kinds: frozenset[GroupKind] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+
+
+def apply_set_id(name: str, *, namespace: str, kind: GroupKind = _PARENT.group_kind) -> str:
+    """Return the value of the labels for a set with this parent."""
+    digest = hashlib.sha256(f"{name}.{namespace}.{kind.kind}.{kind.group}".encode()).digest()
+    return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
+
+
+class ApplySet:
+    """A set of objects whose inventory is a ConfigMap."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        *,
+        namespace: str,
+        tooling: str = "kubewright/v1",
+        field_owner: str = "kubewright",
+        replaced_owners: Collection[str] = (),
+    ) -> None:
+        """`tooling` is `<name>/<version>`: a set of another tool is not changed. Fields that only managers in
+        `replaced_owners` have applied are taken over without `force`."""
+        self.client = client.with_field_owner(field_owner)
+        self.name = name
+        self.namespace = namespace
+        self.id = apply_set_id(name, namespace=namespace)
+        self._tooling = tooling
+        self._replaced_owners = frozenset(replaced_owners)
+        self._applied: list[Unstructured] = []
+
+    # Applying
+
+    async def apply(
+        self,
+        objects: Iterable[Mapping[str, Any]],
+        *,
+        prune: bool = True,
+        kinds: Collection[GroupKind] | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        delete_custom_objects: bool = False,
+    ) -> AsyncIterator[AppliedChange]:
+        """Apply objects in the order of their dependencies, and yield each change.
+
+        With `prune`, members that are not in `objects` are deleted at the end, in the reverse order; a CRD
+        with custom objects is kept unless `delete_custom_objects`. With `kinds`, only members of these kinds
+        are pruned: `objects` is then a part of the set. With `dry_run` nothing is stored.
+        """
+        wanted = [self._labelled(each) for each in in_apply_order(objects)]
+        before = await self._read_inventory()
+        target = _Inventory(
+            frozenset(_group_kind(each) for each in wanted),
+            frozenset(filter(None, (each["metadata"].get("namespace") for each in wanted))),
+        )
+        superset = _Inventory(before.kinds | target.kinds, before.namespaces | target.namespaces)
+        self._applied = []
+        recorded = dry_run
+        for number, manifest in enumerate(wanted):
+            # The namespace of the parent can be a member, so that it must be applied before the parent.
+            if not recorded and phase_of(manifest["apiVersion"], manifest["kind"]) > NAMESPACES:
+                await self._write_inventory(superset)
+                recorded = True
+            try:
+                change = await self._apply(manifest, force=force, dry_run=dry_run)
+                assert change.after is not None
+                applied = Unstructured(change.after)
+                if _group_kind(manifest) == CRD and not dry_run:
+                    await self.client.wait(applied, until=condition("Established"), timeout=CRD_TIMEOUT)
+                    self.client.mapper.invalidate()
+            except (APIError, NoKindMatch, TimeoutError) as error:
+                error.add_note(
+                    f"while applying {_describe(manifest)}; {number} of {len(wanted)} objects were applied"
+                )
+                raise
+            self._applied.append(applied)
+            yield change
+        if not recorded:
+            await self._write_inventory(superset)
+        kept: list[AppliedChange] = []
+        if prune:
+            keys = {_key(each) for each in wanted}
+            members = [
+                each
+                for each in await self._members(superset)
+                if (kinds is None or each.gvk.group_kind in kinds) and _member_key(each) not in keys
+            ]
+            async for change in self._delete(
+                members, dry_run=dry_run, delete_custom_objects=delete_custom_objects, wait=None
+            ):
+                if change.action == "kept":
+                    kept.append(change)
+                yield change
+        if not dry_run:
+            if prune and kinds is None:
+                target = _Inventory(
+                    target.kinds | {each.kind for each in kept},
+                    target.namespaces | {each.namespace for each in kept if each.namespace},
+                )
+            else:
+                target = superset
+            if target != superset:
+                await self._write_inventory(target)
+
+    def _labelled(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        labelled: dict[str, Any] = copy_value(dict(manifest))
+        metadata = labelled.setdefault("metadata", {})
+        metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF_LABEL: self.id}
+        return labelled
+
+    async def _apply(self, manifest: dict[str, Any], *, force: bool, dry_run: bool) -> AppliedChange:
+        metadata = manifest["metadata"]
+        name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+        gvk = GroupVersionKind.from_api_version(manifest["apiVersion"], manifest["kind"])
+        try:
+            before = await self.client.get_or_none(gvk, name, namespace=namespace or None)
+        except NoKindMatch:
+            if not dry_run:
+                self.client.mapper.invalidate()
+            before = None
+        if before is not None:
+            self._require_unowned(before)
+        try:
+            after = await self._server_side_apply(manifest, force=force, dry_run=dry_run)
+        except (NotFound, NoKindMatch):
+            if not dry_run:
+                raise
+            after = manifest  # the namespace or the CRD does not exist yet
+        action: Action = "created"
+        if before is not None:
+            action = "unchanged" if comparable(before.raw) == comparable(after) else "configured"
+        found = before.raw if before is not None else None
+        return AppliedChange(action, gvk.group_kind, name, namespace, found, after)
+
+    async def _server_side_apply(
+        self, manifest: dict[str, Any], *, force: bool, dry_run: bool
+    ) -> dict[str, Any]:
+        try:
+            applied = await self.client.apply(Unstructured(manifest), force=force, dry_run=dry_run)
+        except Conflict as error:
+            owners = {
+                found.group(1)
+                for cause in error.causes
+                if (found := re.match(r'conflict with "([^"]+)"', str(cause.get("message", ""))))
+            }
+            if not owners or not owners <= self._replaced_owners:
+                raise
+            applied = await self.client.apply(Unstructured(manifest), force=True, dry_run=dry_run)
+        return applied.raw
+
+    def _require_unowned(self, found: Unstructured) -> None:
+        """Raise an error if an object is a member of another set."""
+        owner = (found.metadata.labels or {}).get(PART_OF_LABEL)
+        if owner is not None and owner != self.id:
+            raise ApplySetError(
+                f"{_describe(found.raw)} is part of another ApplySet ({owner}); remove it from that set, or "
+                f"remove its label {PART_OF_LABEL}"
+            )
+
+    # Waiting
+
+    async def wait_until_ready(
+        self,
+        *,
+        timeout: float,
+        progress: Callable[[AppliedChange, Readiness], None] | None = None,
+        rule: Callable[[dict[str, Any]], Readiness] = readiness_of,
+    ) -> None:
+        """Wait until all applied objects are ready; raise `ApplySetError` if one fails or time runs out.
+
+        `progress` is called for each object that is not ready, and when its state changes.
+        """
+        states: dict[str, tuple[AppliedChange, Readiness]] = {}
+        try:
+            async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
+                for obj in self._applied:
+                    group.create_task(self._wait_for(obj, states, progress, rule))
+        except TimeoutError:
+            missing = [f"{change.reference}: {state}" for change, state in states.values()]
+            raise ApplySetError(
+                f"not ready after {timeout:g} s: {'; '.join(sorted(missing)) or 'no state was reported'}"
+            ) from None
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    async def _wait_for(
+        self,
+        obj: Unstructured,
+        states: dict[str, tuple[AppliedChange, Readiness]],
+        progress: Callable[[AppliedChange, Readiness], None] | None,
+        rule: Callable[[dict[str, Any]], Readiness],
+    ) -> None:
+        change = AppliedChange("unchanged", obj.gvk.group_kind, obj.name, obj.namespace)
+        key = f"{change.reference} {obj.namespace}"
+        if rule(obj.raw).is_ready and "status" not in obj.raw:
+            return  # kinds without a status, such as roles, need no watch
+
+        def is_ready(found: Unstructured | None) -> bool:
+            state = rule(found.raw) if found is not None else Readiness("InProgress", "does not exist")
+            known = states.get(key)
+            if known is None and state.is_ready:
+                return True
+            if known is None or known[1] != state:
+                states[key] = (change, state)
+                if progress is not None:
+                    progress(change, state)
+            if state.is_failed:
+                raise ApplySetError(f"{change.reference} failed: {state.message}")
+            return state.is_ready
+
+        await self.client.wait(
+            obj.gvk, obj.name, namespace=obj.namespace or None, until=is_ready, timeout=None
+        )
+        states.pop(key, None)
+
+    # Deleting
+
+    async def members(self) -> list[SetMember]:
+        """Return the metadata of all members, by the kinds and namespaces of the inventory."""
+        return await self._members(await self._read_inventory())
+
+    async def delete(
+        self,
+        *,
+        kinds: Collection[GroupKind] | None = None,
+        keep: Callable[[SetMember], str] = lambda member: "",
+        delete_custom_objects: bool = False,
+        dry_run: bool = False,
+        timeout: float = 60.0,
+    ) -> AsyncIterator[AppliedChange]:
+        """Delete the members in the reverse order, and the inventory if no members are kept.
+
+        `keep` returns the reason why a member is kept, or an empty string. A CRD with custom objects is kept
+        unless `delete_custom_objects`; the objects are then deleted first, while their controller still runs.
+        """
+        inventory = await self._read_inventory()
+        members = [
+            each for each in await self._members(inventory) if kinds is None or each.gvk.group_kind in kinds
+        ]
+        kept = kinds is not None
+        async for change in self._delete(
+            members, keep=keep, delete_custom_objects=delete_custom_objects, dry_run=dry_run, wait=timeout
+        ):
+            kept = kept or change.action == "kept"
+            yield change
+        if not kept and not dry_run:
+            await self.client.delete(_PARENT, self.name, namespace=self.namespace, missing_ok=True)
+
+    async def _delete(
+        self,
+        members: list[SetMember],
+        *,
+        delete_custom_objects: bool,
+        dry_run: bool,
+        wait: float | None,
+        keep: Callable[[SetMember], str] = lambda member: "",
+    ) -> AsyncIterator[AppliedChange]:
+        ordered = sorted(members, key=lambda each: -phase_of(str(each.gvk.group_version), each.gvk.kind))
+        if delete_custom_objects:
+            # Finalizers of custom objects need the controller, which is deleted below.
+            ordered.sort(key=lambda each: each.gvk.group_kind != CRD)
+        for member in ordered:
+            kind, name, namespace = member.gvk.group_kind, member.name, member.namespace
+            reason = keep(member)
+            if not reason and kind == CRD and not delete_custom_objects:
+                count = await self.count_custom_objects(name)
+                reason = f"{count} object{'s' if count > 1 else ''} of this kind exist" if count else ""
+            if reason:
+                yield AppliedChange("kept", kind, name, namespace, reason=reason)
+                continue
+            if not dry_run:
+                await self._delete_member(member, wait)
+            yield AppliedChange("deleted", kind, name, namespace)
+
+    async def _delete_member(self, member: SetMember, wait: float | None) -> None:
+        await self.client.delete(
+            member.gvk,
+            member.name,
+            namespace=member.namespace or None,
+            propagation="Background",
+            preconditions=Preconditions(uid=member.uid),
+            missing_ok=True,
+        )
+        if wait is not None and member.gvk.group_kind == CRD:
+            await self.client.wait(member.gvk, member.name, until=is_deleted, timeout=wait)
+
+    async def count_custom_objects(self, definition: str) -> int:
+        """Return the number of objects of the kind that a CRD defines; 0 if the CRD does not exist."""
+        plural, _, group = definition.partition(".")
+        try:
+            return len([each async for each in self.client.list(metadata_of(f"{plural}.{group}"))])
+        except (NoKindMatch, NotFound):
+            return 0
+
+    # Inventory
+
+    async def _read_inventory(self) -> _Inventory:
+        parent = await self.client.get_or_none(_PARENT, self.name, namespace=self.namespace)
+        if parent is None:
+            # Members of an inventory that was deleted with its namespace; only the CRDs are left then.
+            return _Inventory(frozenset((CRD,)))
+        annotations, labels = parent.metadata.annotations or {}, parent.metadata.labels or {}
+        where = f"ConfigMap {self.namespace}/{self.name}"
+        tool, _, _ = annotations.get(TOOLING_ANNOTATION, "").rpartition("/")
+        if tool != self._tooling.rpartition("/")[0]:
+            raise ApplySetError(f"{where} is not an ApplySet of this tool (tooling: {tool or 'not set'})")
+        if labels.get(ID_LABEL) != self.id:
+            raise ApplySetError(f"{where} has the label {ID_LABEL}={labels.get(ID_LABEL)}, not {self.id}")
+        return _Inventory(
+            frozenset(GroupKind.parse(each) for each in _split(annotations.get(KINDS_ANNOTATION))),
+            frozenset((self.namespace, *_split(annotations.get(NAMESPACES_ANNOTATION)))),
+        )
+
+    async def _write_inventory(self, inventory: _Inventory) -> None:
+        namespaces = sorted(inventory.namespaces - {self.namespace})
+        parent = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "labels": {ID_LABEL: self.id},
+                "annotations": {
+                    TOOLING_ANNOTATION: self._tooling,
+                    KINDS_ANNOTATION: ",".join(sorted(str(each) for each in inventory.kinds)),
+                    NAMESPACES_ANNOTATION: ",".join(namespaces),
+                },
+            },
+        }
+        await self.client.apply(Unstructured(parent), force=True)
+
+    async def _members(self, inventory: _Inventory) -> list[SetMember]:
+        found: list[SetMember] = []
+        for kind in sorted(inventory.kinds):
+            versions = await self.client.mapper.versions_for(kind)
+            if not versions:
+                continue  # the CRD of this kind was deleted, and its objects with it
+            gvk = kind.with_version(versions[0])
+            resource = await self.client.mapper.resource_for(gvk)
+            scopes = sorted(inventory.namespaces | {self.namespace}) if resource.namespaced else [None]
+            for namespace in scopes:
+                pager = self.client.list(
+                    metadata_of(gvk), namespace=namespace, labels={PART_OF_LABEL: self.id}
+                )
+                async for each in pager:
+                    found.append(SetMember(gvk, each.name, each.namespace, each.metadata.uid or ""))
+        return found
+
+
+def comparable(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object without the status and the metadata that every write changes."""
+    metadata = {name: value for name, value in (data.get("metadata") or {}).items() if name not in _VOLATILE}
+    return {**{name: value for name, value in data.items() if name != "status"}, "metadata": metadata}
+
+
+def _split(text: str | None) -> list[str]:
+    return [part for part in (text or "").split(",") if part]
+
+
+def _group_kind(manifest: Mapping[str, Any]) -> GroupKind:
+    return GroupKind(manifest["apiVersion"].rpartition("/")[0], manifest["kind"])
+
+
+def _key(manifest: Mapping[str, Any]) -> tuple[GroupKind, str, str]:
+    metadata = manifest["metadata"]
+    return _group_kind(manifest), metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def _member_key(member: SetMember) -> tuple[GroupKind, str, str]:
+    return member.gvk.group_kind, member.namespace, member.name
+
+
+def _describe(manifest: Mapping[str, Any]) -> str:
+    kind, namespace, name = _key(manifest)
+    return f"{kind} {f'{namespace}/' if namespace else ''}{name}"
+
+
+__all__ = [
+    "CRD",
+    "ID_LABEL",
+    "PART_OF_LABEL",
+    "AppliedChange",
+    "ApplySet",
+    "ApplySetError",
+    "SetMember",
+    "apply_set_id",
+    "comparable",
+]
