@@ -11,6 +11,7 @@ from .indexes import Index as Index
 from .indexes import by_field as by_field
 from .indexes import by_function as by_function
 from .indexes import by_label as by_label
+from .indexes import by_labels as by_labels
 from .indexes import by_owner as by_owner
 from .informer import Informer as Informer
 from .informer import ResourceEventHandler as ResourceEventHandler

@@ -10,7 +10,8 @@ name:
     cache.add_index(Pod, by_function("image", Pod, lambda pod: {c.image for c in pod.spec.containers}))
     cache.list(Pod, fields={"image": "nginx"})
 
-A label index is used by every list with an exact requirement for that label, an owner index by `owner=`.
+A label index is used by every list with an exact requirement for that label, `by_labels()` by every list with
+an exact requirement for any label, an owner index by `owner=`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .store import CacheEntry, Indexer, labels_of
 logger = logging.getLogger(__name__)
 
 OWNER = "owner"
+LABELS = "labels"
 
 
 class Index(NamedTuple):
@@ -109,6 +111,15 @@ def label_index(key: str) -> str:
     return f"label {key}"
 
 
+def by_labels() -> Index:
+    """Index objects by every label, for kinds that are selected by labels that are not known in advance."""
+
+    def indexer(entry: CacheEntry) -> Iterable[str]:
+        return [f"{key}={value}" for key, value in labels_of(entry).items()]
+
+    return Index(LABELS, indexer, metadata_only=True)
+
+
 def by_owner() -> Index:
     """Index objects by the uids of all their owners."""
 
@@ -118,4 +129,4 @@ def by_owner() -> Index:
     return Index(OWNER, indexer, metadata_only=True)
 
 
-__all__ = ["Index", "by_field", "by_function", "by_label", "by_owner"]
+__all__ = ["Index", "by_field", "by_function", "by_label", "by_labels", "by_owner"]

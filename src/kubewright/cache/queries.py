@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubewright.client.selectors import Fields, Labels, parse_fields, parse_labels
 
 from .errors import NotCached
-from .indexes import OWNER, label_index
+from .indexes import LABELS, OWNER, label_index
 from .informer import Informer
 from .store import CacheEntry, ObjectKey, labels_of
 
@@ -53,10 +53,14 @@ def select_entries(
         for requirement in label_selector.requirements:
             name = label_index(requirement.key)
             exact = label_selector.exact(requirement.key)
-            if exact is not None and store.has_index(name):
+            if exact is None:
+                continue
+            if store.has_index(name):
                 indexed.append((name, exact))
+            elif store.has_index(LABELS):
+                indexed.append((LABELS, f"{requirement.key}={exact}"))
     if indexed:
-        (first, value), *others = indexed
+        (first, value), *others = sorted(indexed, key=lambda each: store.count(*each))
         entries = list(store.indexed(first, value, namespace))
         for name, value in others:
             entries = [each for each in entries if store.has_value(name, each[0], value)]

@@ -155,6 +155,10 @@ class Store:
                 if entry is not None:
                     yield key, entry
 
+    def count(self, name: str, value: str) -> int:
+        """Return the number of objects with one value of an index."""
+        return len(self._indexes[name].get(value, ()))
+
     def has_value(self, name: str, key: ObjectKey, value: str) -> bool:
         """Whether an object has a value in an index."""
         return value in self._values_of(name, key)

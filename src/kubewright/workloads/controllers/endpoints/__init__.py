@@ -1,0 +1,21 @@
+"""Controllers that publish the addresses of the pods behind services.
+
+- `slice_controller`: EndpointSlices of services with a selector (`endpointslice-controller`)
+- `endpoints_controller`: Endpoints of services with a selector (`endpoints-controller`)
+- `mirroring_controller`: EndpointSlices for Endpoints that users manage
+  (`endpointslice-mirroring-controller`)
+- `service_pods`: which pods belong to which service, and their addresses and ports
+- `slice_packing`: distribution of endpoints over slices with a limited size
+- `subsets`: the canonical form of the subsets of Endpoints
+- `trigger_times`, `write_intervals`: the last-change annotation, the minimum time between writes
+"""
+
+from .endpoints_controller import add_endpoints_controller
+from .mirroring_controller import add_endpointslice_mirroring_controller
+from .slice_controller import add_endpointslice_controller
+
+__all__ = [
+    "add_endpoints_controller",
+    "add_endpointslice_controller",
+    "add_endpointslice_mirroring_controller",
+]

@@ -1,0 +1,190 @@
+"""Endpoints of services with a selector (`endpoints-controller`).
+
+Endpoints have the name and the labels of their service. They list at most 1,000 addresses; an annotation
+reports that some were left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from kubewright.api.core.v1 import (
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+    Pod,
+    Service,
+)
+from kubewright.api.errors import APIError
+from kubewright.api.meta import ObjectMeta, ObjectReference
+from kubewright.api.objects import copy_value
+from kubewright.cache import by_labels
+from kubewright.controller import ControllerBuilder, Request, Result, enqueue_object
+from kubewright.workloads.component_manager import ComponentManager
+
+from .service_pods import (
+    ServiceSelectors,
+    find_port,
+    has_endpoints,
+    is_headless,
+    is_in_endpoints,
+    is_pod_ready,
+    pod_addresses,
+    pod_hostname,
+)
+from .slice_controller import HEADLESS, is_namespace_terminating
+from .subsets import repack_subsets
+from .trigger_times import TriggerTimes, set_trigger_time
+from .write_intervals import WriteIntervals
+
+MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+CONTROLLER_NAME = "endpoint-controller"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+MAX_ADDRESSES = 1000
+WRITE_INTERVAL = 1.0
+"""Minimum seconds between writes for a service whose pods change continuously."""
+
+
+def add_endpoints_controller(manager: ComponentManager) -> None:
+    """Add the controller of the Endpoints of services."""
+    manager.cache.add_index(Pod, by_labels())
+    selectors = ServiceSelectors()
+    (
+        ControllerBuilder[Request](manager, "endpoints-controller")
+        .watches(Service, handler=selectors.update)
+        .for_(Service)
+        .watches(Pod, handler=selectors.services_of_pod)
+        .watches(Endpoints, handler=enqueue_object)
+        .with_options(workers=5)
+        .complete(EndpointsReconciler(manager))
+    )
+
+
+class EndpointsReconciler:
+    """Reconciles the Endpoints of one service."""
+
+    def __init__(self, manager: ComponentManager) -> None:
+        self._manager = manager
+        self._client = manager.client
+        self._triggers = TriggerTimes()
+        self._intervals = WriteIntervals(WRITE_INTERVAL)
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Bring the Endpoints of a service into their desired state."""
+        namespace, name = request
+        service = await self._client.get_or_none(Service, name, namespace=namespace)
+        current = await self._client.get_or_none(Endpoints, name, namespace=namespace)
+        if service is None:
+            self._triggers.forget(request)
+            if current is not None and LEADER not in (current.metadata.annotations or {}):
+                await self._client.delete(current, missing_ok=True)
+            return None
+        if not has_endpoints(service):
+            return None
+        wait = self._intervals.remaining(request)
+        if wait > 0:
+            return Result(requeue_after=wait)
+        assert service.spec is not None
+        pods = await self._client.list(Pod, namespace=namespace, labels=service.spec.selector or {})
+        trigger = self._triggers.observe(service, pods)
+        desired = Endpoints(metadata=ObjectMeta(name=name, namespace=namespace)) if current is None else current
+        before = copy_value((desired.subsets or [], desired.metadata.labels or {}, desired.metadata.annotations))
+        desired.subsets = repack_subsets(_subsets(service, pods)) or None
+        annotations = dict(desired.metadata.annotations or {})
+        annotations.pop(OVER_CAPACITY, None)
+        if _truncate(desired.subsets or []):
+            annotations[OVER_CAPACITY] = "truncated"
+        labels = dict(service.metadata.labels or {})
+        labels.pop(HEADLESS, None)
+        if is_headless(service):
+            labels[HEADLESS] = ""
+        labels[MANAGED_BY] = CONTROLLER_NAME
+        desired.metadata.labels = labels
+        desired.metadata.annotations = annotations or None
+        if current is not None and before == (desired.subsets or [], labels, desired.metadata.annotations):
+            return None
+        set_trigger_time(desired.metadata, trigger)
+        self._intervals.record(request)
+        await self._write(service, desired, create=current is None)
+        return None
+
+    async def _write(self, service: Service, endpoints: Endpoints, *, create: bool) -> None:
+        place = f"{service.namespace}/{service.name}"
+        try:
+            await (self._client.create(endpoints) if create else self._client.update(endpoints))
+        except APIError as error:
+            if create and is_namespace_terminating(error):
+                return
+            reason, text = (
+                ("FailedToCreateEndpoint", f"Failed to create endpoint for service {place}: {error}")
+                if create
+                else ("FailedToUpdateEndpoint", f"Failed to update endpoint {place}: {error}")
+            )
+            self._manager.recorder.event(endpoints, "Warning", reason, text)
+            raise
+
+
+def _subsets(service: Service, pods: Iterable[Pod]) -> Iterable[EndpointSubset]:
+    spec = service.spec
+    assert spec is not None
+    publish = bool(spec.publish_not_ready_addresses)
+    families = spec.ip_families or (["IPv6"] if ":" in (spec.cluster_ip or "") else ["IPv4"])
+    for pod in pods:
+        addresses = pod_addresses(pod, families[0])
+        if not addresses or not is_in_endpoints(pod, include_terminating=publish):
+            continue
+        address = EndpointAddress(
+            ip=addresses[0],
+            hostname=pod_hostname(pod, service),
+            node_name=(pod.spec.node_name if pod.spec is not None else None) or None,
+            target_ref=ObjectReference(
+                kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid
+            ),
+        )
+        ports: list[EndpointPort | None] = []
+        for port in spec.ports or ():
+            number = find_port(pod, port)
+            if number is not None:
+                ports.append(
+                    EndpointPort(
+                        name=port.name,
+                        port=number,
+                        protocol=port.protocol or "TCP",
+                        app_protocol=port.app_protocol,
+                    )
+                )
+        if not spec.ports and spec.cluster_ip == "None":
+            ports.append(None)
+        ready = publish or is_pod_ready(pod)
+        for endpoint_port in ports:
+            yield EndpointSubset(
+                addresses=[address] if ready else None,
+                not_ready_addresses=None if ready else [address],
+                ports=None if endpoint_port is None else [endpoint_port],
+            )
+
+
+def _truncate(subsets: list[EndpointSubset]) -> bool:
+    """Limit the number of addresses, ready ones first; return whether any was removed.
+
+    The addresses that remain are distributed over the subsets in proportion to their sizes.
+    """
+    ready = sum(len(each.addresses or ()) for each in subsets)
+    not_ready = sum(len(each.not_ready_addresses or ()) for each in subsets)
+    if ready + not_ready <= MAX_ADDRESSES:
+        return False
+    too_many_ready = ready > MAX_ADDRESSES
+    allowed = MAX_ADDRESSES if too_many_ready else MAX_ADDRESSES - ready
+    total, left = (ready if too_many_ready else not_ready), allowed
+    for subset in subsets:
+        listed = (subset.addresses if too_many_ready else subset.not_ready_addresses) or []
+        kept = listed[: min(left, math.ceil(len(listed) / total * allowed))]
+        left -= len(kept)
+        if too_many_ready:
+            subset.addresses, subset.not_ready_addresses = kept or None, None
+        else:
+            subset.not_ready_addresses = kept or None
+    return True
