@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 USER_AGENTS = {"system:kube-scheduler": "kube-scheduler", "system:node": "kubelet"}
 """User agents, which become field managers, by the first two parts of the user name."""
 DEFAULT_USER_AGENT = "kube-controller-manager"
+OWN_OBJECTS = {("", "services"): ("default", "kubernetes"), ("", "endpoints"): ("default", "kubernetes")}
+"""Objects that the control plane creates when it starts; they need no workload component."""
 
 
 class EmbeddedConnection:
@@ -40,10 +42,11 @@ class EmbeddedConnection:
         """Call `callback` once, as soon as an object of the resource exists."""
         plural, _, group = resource.partition(".")
         called = False
+        own = OWN_OBJECTS.get((group, plural))
 
         def handle(event: ResourceEvent) -> None:
             nonlocal called
-            if called or event.type == "DELETED":
+            if called or event.type == "DELETED" or own == (event.namespace, event.name):
                 return
             called = True
             # The informer iterates its handlers now.

@@ -29,7 +29,32 @@ class Component(NamedTuple):
     """Component name in events; by default the name of the component."""
 
 
-COMPONENTS: tuple[Component, ...] = ()
+COMPONENTS: tuple[Component, ...] = (
+    Component(
+        "endpointslice-controller",
+        "kubewright.workloads.controllers.endpoints",
+        "add_endpointslice_controller",
+        ("services",),
+        "endpointslice-controller",
+        "endpoint-slice-controller",
+    ),
+    Component(
+        "endpoints-controller",
+        "kubewright.workloads.controllers.endpoints",
+        "add_endpoints_controller",
+        ("services",),
+        "endpoint-controller",
+        "endpoint-controller",
+    ),
+    Component(
+        "endpointslice-mirroring-controller",
+        "kubewright.workloads.controllers.endpoints",
+        "add_endpointslice_mirroring_controller",
+        ("endpoints",),
+        "endpointslicemirroring-controller",
+        "endpoint-slice-mirroring-controller",
+    ),
+)
 """All components."""
 
 

@@ -90,8 +90,12 @@ class EndpointsReconciler:
         assert service.spec is not None
         pods = await self._client.list(Pod, namespace=namespace, labels=service.spec.selector or {})
         trigger = self._triggers.observe(service, pods)
-        desired = Endpoints(metadata=ObjectMeta(name=name, namespace=namespace)) if current is None else current
-        before = copy_value((desired.subsets or [], desired.metadata.labels or {}, desired.metadata.annotations))
+        desired = (
+            Endpoints(metadata=ObjectMeta(name=name, namespace=namespace)) if current is None else current
+        )
+        before = copy_value(
+            (desired.subsets or [], desired.metadata.labels or {}, desired.metadata.annotations)
+        )
         desired.subsets = repack_subsets(_subsets(service, pods)) or None
         annotations = dict(desired.metadata.annotations or {})
         annotations.pop(OVER_CAPACITY, None)

@@ -270,9 +270,7 @@ def _endpoint(service: Service, pod: Pod, family: str, zone: str | None) -> Endp
         conditions=EndpointConditions(ready=ready, serving=serving, terminating=terminating),
         hostname=pod_hostname(pod, service),
         node_name=(pod.spec.node_name if pod.spec is not None else None) or None,
-        target_ref=ObjectReference(
-            kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid
-        ),
+        target_ref=ObjectReference(kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid),
         zone=zone or None,
     )
 
@@ -311,9 +309,7 @@ def _is_owned(slice_: EndpointSlice, service: Service) -> bool:
 
 
 def _is_placeholder(slice_: EndpointSlice, placeholder: EndpointSlice) -> bool:
-    return (
-        not slice_.endpoints and not slice_.ports and slice_.metadata.labels == placeholder.metadata.labels
-    )
+    return not slice_.endpoints and not slice_.ports and slice_.metadata.labels == placeholder.metadata.labels
 
 
 def _set_slice_hints(slice_: EndpointSlice, policy: str | None) -> bool:

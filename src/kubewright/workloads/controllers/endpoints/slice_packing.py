@@ -1,7 +1,7 @@
 """Distribution of endpoints over EndpointSlices, with few writes.
 
 Slices have a limited size. Endpoints stay in the slice that contains them; new ones fill the slices that have
-to be written anyway, then one slice that has room for all of them, then new slices. Slices are never
+to be written anyway, then one slice that can hold all of them, then new slices. Slices are never
 rebalanced, because every write is sent to every node.
 """
 
@@ -135,13 +135,13 @@ def pack_endpoints(
 def _fill(slice_: EndpointSlice, endpoints: list[Endpoint], maximum: int) -> list[Endpoint]:
     """Add endpoints to a slice; return those that do not fit."""
     current = list(slice_.endpoints or ())
-    room = maximum - len(current)
-    slice_.endpoints = [*current, *endpoints[:room]]
-    return endpoints[room:]
+    capacity = maximum - len(current)
+    slice_.endpoints = [*current, *endpoints[:capacity]]
+    return endpoints[capacity:]
 
 
 def _best_fit(slices: Iterable[EndpointSlice], count: int, maximum: int) -> EndpointSlice | None:
-    """Return the slice that is fullest after `count` endpoints are added; `None` if they do not fit in one."""
+    """Return the slice that is fullest after `count` endpoints are added; `None` if none has the capacity."""
     if count >= maximum:
         return None
     fitting = [each for each in slices if len(each.endpoints or ()) + count <= maximum]

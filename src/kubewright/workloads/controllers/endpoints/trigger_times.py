@@ -1,4 +1,4 @@
-"""Time of the change that caused an update of endpoints, for `endpoints.kubernetes.io/last-change-trigger-time`.
+"""Time of the change that caused an update of endpoints: `endpoints.kubernetes.io/last-change-trigger-time`.
 
 A change is the creation of a service, or a transition of the readiness of one of its pods. Of several changes
 since the last update the earliest counts, because the annotation is used to measure programming latency.
