@@ -16,9 +16,9 @@ from kubewright.api.gvk import GroupVersionResource
 from kubewright.api.label_selectors import Selector, selector_of
 from kubewright.api.meta import LabelSelector
 from kubewright.apiserver.admission import AdmissionAttributes
-from kubewright.controlplane.informers import Informers
 
 from .equivalents import Match, equivalents
+from .sources import ObjectSource
 
 Object = dict[str, Any]
 
@@ -52,7 +52,7 @@ def exempt(request: AdmissionAttributes) -> bool:
 
 
 async def matches(
-    informers: Informers, request: AdmissionAttributes, constraints: Mapping[str, Any]
+    informers: ObjectSource, request: AdmissionAttributes, constraints: Mapping[str, Any]
 ) -> Match | None:
     """Return how `matchConstraints` or `matchResources` match a request, or `None`."""
     if not await _namespace_selected(informers, request, constraints.get("namespaceSelector")):
@@ -68,7 +68,7 @@ async def matches(
     return _by_rules(request, rules, policy)
 
 
-async def _namespace_selected(informers: Informers, request: AdmissionAttributes, selector: Any) -> bool:
+async def _namespace_selected(informers: ObjectSource, request: AdmissionAttributes, selector: Any) -> bool:
     if not selector:
         return True
     chosen = label_selector(selector)

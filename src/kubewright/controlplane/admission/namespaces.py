@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from kubewright.api.errors import AlreadyExists, forbidden, not_found
 from kubewright.api.gvk import GroupResource
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
-from kubewright.controlplane.informers import Informers
 
 from .rejection import reject
+from .sources import ObjectSource
 
 if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
@@ -28,7 +28,7 @@ class NamespaceLifecycle(AdmissionPlugin):
     name = "NamespaceLifecycle"
     mutating = True
 
-    def __init__(self, informers: Informers) -> None:
+    def __init__(self, informers: ObjectSource) -> None:
         self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -76,7 +76,7 @@ class NamespaceExists(AdmissionPlugin):
     name = "NamespaceExists"
     validating = True
 
-    def __init__(self, informers: Informers) -> None:
+    def __init__(self, informers: ObjectSource) -> None:
         self._informers = informers
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -95,7 +95,7 @@ class NamespaceAutoProvision(AdmissionPlugin):
     name = "NamespaceAutoProvision"
     mutating = True
 
-    def __init__(self, server: APIServer, informers: Informers) -> None:
+    def __init__(self, server: APIServer, informers: ObjectSource) -> None:
         self._server = server
         self._informers = informers
 

@@ -7,13 +7,12 @@ again when they change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from kubewright import cel
 from kubewright.api.label_selectors import SelectorError
 from kubewright.apiserver.admission import AdmissionAttributes, AdmissionPlugin
-from kubewright.controlplane.informers import Informers
 
 from .equivalents import Match
 from .expressions import (
@@ -28,9 +27,9 @@ from .expressions import (
 )
 from .matching import exempt, label_selector, matches
 from .request_value import request_value
+from .sources import ObjectSource, ParamResource, ParamSource, StoredParams
 
 if TYPE_CHECKING:
-    from kubewright.apiserver.rest.store import ResourceStore
     from kubewright.apiserver.server import APIServer
 
 Object = dict[str, Any]
@@ -102,9 +101,12 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
     bindings = ""
     compile: type[CompiledT]
 
-    def __init__(self, server: APIServer, informers: Informers) -> None:
+    def __init__(
+        self, server: APIServer, informers: ObjectSource, *, params: ParamSource | None = None
+    ) -> None:
         self.server = server
         self.informers = informers
+        self._param_source = params or StoredParams(server)
         self._compiled: dict[str, tuple[Object, CompiledT]] = {}
 
     def handles(self, request: AdmissionAttributes) -> bool:
@@ -142,7 +144,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
             if match is None:
                 return
             kind = policy["spec"].get("paramKind")
-            store = self._param_store(kind) if kind else None
+            resource = await self._param_resource(kind) if kind else None
         except (SelectorError, ConfigurationError) as error:
             failures.append(Failure(ready, None, f"failed to configure policy: {error}"))
             return
@@ -151,7 +153,7 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
             try:
                 if await matches(self.informers, request, spec.get("matchResources") or {}) is None:
                     continue
-                for param in await self._params(kind, store, spec.get("paramRef"), request.namespace):
+                for param in await self._params(resource, spec.get("paramRef"), request.namespace):
                     found.append(Invocation(ready, binding, match, param))
             except (SelectorError, ConfigurationError) as error:
                 failures.append(Failure(ready, binding, f"failed to configure binding: {error}"))
@@ -165,26 +167,19 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
         self._compiled[name] = (policy, made)
         return made
 
-    def _param_store(self, kind: Object) -> tuple[ResourceStore, str]:
-        group, _, version = kind["apiVersion"].rpartition("/")
-        for store in self.server.stores:
-            resource = store.resource
-            if resource.group == group and resource.kind == kind["kind"] and resource.version(version):
-                return store, version
-        raise ConfigurationError(f"failed to find resource referenced by paramKind: '{_gvk(kind)}'")
+    async def _param_resource(self, kind: Object) -> ParamResource:
+        found = await self._param_source.find(kind["apiVersion"], kind["kind"])
+        if found is None:
+            raise ConfigurationError(f"failed to find resource referenced by paramKind: '{_gvk(kind)}'")
+        return found
 
     async def _params(
-        self,
-        kind: Object | None,
-        found: tuple[ResourceStore, str] | None,
-        reference: Object | None,
-        namespace: str,
-    ) -> list[Object | None]:
-        if kind is None or found is None or reference is None:
+        self, resource: ParamResource | None, reference: Object | None, namespace: str
+    ) -> Sequence[Object | None]:
+        if resource is None or reference is None:
             return [None]
-        store, version = found
         where = ""
-        if store.resource.namespaced:
+        if resource.namespaced:
             where = reference.get("namespace") or namespace
             if not where:
                 raise ConfigurationError(
@@ -194,21 +189,17 @@ class Policies(AdmissionPlugin, Generic[CompiledT]):
             raise ConfigurationError(
                 "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
             )
-        params: list[Object | None] = []
+        params: list[Object] = []
         if reference.get("name"):
-            item = await store.storage.get(store.key(where, reference["name"]))
-            items = [item] if item is not None else []
+            found = await resource.get(where, reference["name"])
+            params = [found] if found is not None else []
         elif reference.get("selector") is not None:
             selector = label_selector(reference["selector"])
-            items = list((await store.storage.list(store.range(where))).items)
+            params = [
+                obj for obj in await resource.list(where) if selector.matches(obj["metadata"].get("labels"))
+            ]
         else:
             raise ConfigurationError("one of name or selector must be provided")
-        served = store.resource.version(version)
-        assert served is not None
-        for item in items:
-            obj = await store.load(item, served)
-            if reference.get("name") or selector.matches(obj["metadata"].get("labels")):
-                params.append(obj)
         if not params and reference.get("parameterNotFoundAction") == "Deny":
             raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
         return params

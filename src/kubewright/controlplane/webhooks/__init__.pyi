@@ -4,4 +4,5 @@ from .client import Target as Target
 from .client import WebhookClient as WebhookClient
 from .dispatch import MutatingWebhooks as MutatingWebhooks
 from .dispatch import ValidatingWebhooks as ValidatingWebhooks
+from .resolver import DNSResolver as DNSResolver
 from .resolver import ServiceResolver as ServiceResolver

@@ -38,7 +38,7 @@ from .review import BadPatch, Undecodable, WebhookResponse, admission_review, pa
 if TYPE_CHECKING:
     from kubewright.apiserver import APIServer
     from kubewright.controlplane.admission.expressions import Evaluation
-    from kubewright.controlplane.informers import Informers
+    from kubewright.controlplane.admission.sources import ObjectSource
 
 logger = logging.getLogger("kubewright.controlplane")
 
@@ -106,7 +106,7 @@ class _Webhooks(AdmissionPlugin):
 
     plural = ""
 
-    def __init__(self, server: APIServer, client: WebhookClient, informers: Informers) -> None:
+    def __init__(self, server: APIServer, client: WebhookClient, informers: ObjectSource) -> None:
         self._server = server
         self._client = client
         self._informers = informers

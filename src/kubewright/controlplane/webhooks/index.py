@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from .hook import Hook
 
 if TYPE_CHECKING:
-    from kubewright.controlplane.informers import Informer, Informers, Object
+    from kubewright.controlplane.admission.sources import Object, ObjectInformer, ObjectSource
 
 _GROUP: Final = "admissionregistration.k8s.io"
 
@@ -19,10 +19,10 @@ _GROUP: Final = "admissionregistration.k8s.io"
 class HookIndex:
     """Every webhook of one configuration resource, in the order in which they are called."""
 
-    def __init__(self, informers: Informers, plural: str) -> None:
+    def __init__(self, informers: ObjectSource, plural: str) -> None:
         self._informers = informers
         self._plural = plural
-        self._informer: Informer | None = None
+        self._informer: ObjectInformer | None = None
         self._generation = -1
         self._hooks: Sequence[Hook] = ()
         self._parsed: dict[str, tuple[str, Sequence[Hook]]] = {}

@@ -42,9 +42,9 @@ class ServiceResolver:
 
     async def __call__(self, namespace: str, name: str, port: int) -> Address:
         """Return an address for a port of a service; raise `ServiceNotResolved`."""
-        given = self.overrides.get(f"{name}.{namespace}:{port}") or self.overrides.get(f"{name}.{namespace}")
-        if given:
-            return _address(given, f"{name}.{namespace}")
+        given = _override(self.overrides, namespace, name, port)
+        if given is not None:
+            return given
         service = await self._read("", "services", namespace, name)
         if service is None:
             raise ServiceNotResolved(f'service "{name}" not found')
@@ -98,6 +98,25 @@ class ServiceResolver:
             if number:
                 found += [(each["ip"], number) for each in subset.get("addresses") or ()]
         return found
+
+
+class DNSResolver:
+    """Resolves services to their DNS names, for servers whose host uses the DNS of the cluster.
+
+    `overrides` are those of `ServiceResolver`.
+    """
+
+    def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
+        self.overrides = dict(overrides or {})
+
+    async def __call__(self, namespace: str, name: str, port: int) -> Address:
+        """Return the DNS name of a service, or its override."""
+        return _override(self.overrides, namespace, name, port) or (f"{name}.{namespace}.svc", port)
+
+
+def _override(overrides: Mapping[str, str], namespace: str, name: str, port: int) -> Address | None:
+    given = overrides.get(f"{name}.{namespace}:{port}") or overrides.get(f"{name}.{namespace}")
+    return _address(given, f"{name}.{namespace}") if given else None
 
 
 def _address(given: str, service: str) -> Address:
