@@ -12,7 +12,7 @@ import pytest
 
 from kubewright.api import CustomResource, ObjectMeta, Spec, resource
 from kubewright.api.core.v1 import ConfigMap, Namespace
-from kubewright.api.errors import APIError, Forbidden, Invalid, NotFound
+from kubewright.api.errors import APIError, BadRequest, Forbidden, Invalid, NotFound
 from kubewright.api.unstructured import Unstructured
 from kubewright.apiserver import AlwaysAllow, APIServer, HTTPRequest, HTTPResponse, resource_of
 from kubewright.apiserver.http.server import HTTPServer
@@ -203,7 +203,7 @@ async def test_webhook_of_a_service_is_resolved(cluster: Client, server: APIServ
                 )
                 names = iter(range(10_000))
                 await eventually_raises(
-                    Forbidden,
+                    BadRequest,
                     'admission webhook "hours.example.com" denied the request: closed on Mondays',
                     lambda: pizzeria.create(pizza(f"p{next(names)}")),
                 )
