@@ -5,6 +5,9 @@
 
 Several classes are versions of one kind. They are converted through the hub: another class has the methods
 `convert_to(hub_class) -> hub object` and, as a class method, `convert_from(hub object) -> object`.
+
+The resources accept strategic merge patches: lists with the marker `ListMap` of one key are merged by that
+key, lists with `ListSet` by item.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from kubewright.schema.structural import Node
 
 from .conversion import HubConverter
 from .objects import Object
-from .resource import Resource, TableColumn, VerbFunction, Version
+from .resource import PATCH_TYPES, Resource, TableColumn, VerbFunction, Version
 from .strategy import Strategy
 from .subresource import ScaleSubresource, StatusSubresource, Subresource
 
@@ -62,6 +65,7 @@ def resource_of(
         storage = next((cls for cls, info in zip(classes, infos, strict=True) if info.storage), hub)
     versions = [_version(cls, info, subresources or {}) for cls, info in zip(classes, infos, strict=True)]
     converter = None
+    settings.setdefault("patch_types", PATCH_TYPES)
     if hub is not None and len(classes) > 1:
         converter = _converter(first.gvk.group, hub, classes, versions)
     return Resource(
@@ -99,7 +103,7 @@ def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) ->
     ]
     return Version(
         name=info.gvk.version,
-        schema=Node(schema_of(cls)),
+        schema=Node(with_patch_strategies(schema_of(cls))),
         type=cls,
         served=info.served,
         deprecated=info.deprecated,
@@ -108,6 +112,27 @@ def _version(cls: type, info: ResourceInfo, extra: Mapping[str, Subresource]) ->
         subresources=subresources,
         field_selectors={path.lstrip("."): path for path in info.selectable_fields},
     )
+
+
+def with_patch_strategies(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema whose sets and list-maps have the patch strategy `merge`.
+
+    A strategic merge patch merges by one key; list-maps with several are replaced.
+    """
+    result = dict(schema)
+    for name in ("items", "additionalProperties"):
+        if isinstance(result.get(name), dict):
+            result[name] = with_patch_strategies(result[name])
+    if "properties" in result:
+        result["properties"] = {
+            name: with_patch_strategies(each) for name, each in result["properties"].items()
+        }
+    keys: list[str] = result.get("x-kubernetes-list-map-keys") or []
+    if len(keys) == 1:
+        result["x-kubernetes-patch-merge-key"] = keys[0]
+    if len(keys) == 1 or result.get("x-kubernetes-list-type") == "set":
+        result.setdefault("x-kubernetes-patch-strategy", "merge")
+    return result
 
 
 def _converter(group: str, hub: type, classes: tuple[type, ...], versions: list[Version]) -> HubConverter:

@@ -38,6 +38,27 @@ BAD_SET_ORDER: Final = "invalid patch format of setElementOrder list"
 ElementKind = Literal["map", "scalar"]
 _ABSENT: Final = object()
 
+OBJECT_META: Final = Node(
+    {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            "finalizers": {
+                "type": "array",
+                "items": {"type": "string"},
+                "x-kubernetes-patch-strategy": "merge",
+            },
+            "ownerReferences": {
+                "type": "array",
+                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "x-kubernetes-patch-strategy": "merge",
+                "x-kubernetes-patch-merge-key": "uid",
+            },
+        },
+    }
+)
+"""The strategies of `metadata`, for schemas that do not describe it."""
+
 
 class ListOfLists(PatchDoesNotApply):
     """A list that must be merged contains lists."""

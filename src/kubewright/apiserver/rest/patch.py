@@ -27,6 +27,7 @@ from kubewright.apiserver.encoding.request_body import (
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object, deep_copy
+from kubewright.apiserver.resource import Resource
 from kubewright.apiserver.strategy import Operation
 
 from .options import WriteOptions, parse_write_options
@@ -42,6 +43,16 @@ from .patch_body import (
 from .scope import EndpointScope
 
 
+def patch_media_type(request: HTTPRequest, resource: Resource) -> str:
+    """Return the type of a patch; raises `UnsupportedMediaType`."""
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip()
+    if media not in resource.patch_types:
+        if not resource.custom:
+            raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+        raise unsupported_patch(resource.patch_types)
+    return media
+
+
 class PatchHandler:
     """Serves PATCH of an object, or of a subresource that is stored with it."""
 
@@ -52,18 +63,14 @@ class PatchHandler:
         """Patch the object; an apply configuration creates it if it does not exist."""
         scope = self._scope
         response_format = scope.negotiate(request)
-        media = request.headers.get("Content-Type", "").partition(";")[0].strip()
-        if media not in scope.resource.patch_types:
-            if not scope.resource.custom:
-                raise UnsupportedMediaType("415: Unsupported Media Type", details={})
-            raise unsupported_patch(scope.resource.patch_types)
+        media = patch_media_type(request, scope.resource)
         is_apply = media == APPLY_PATCH
         options = parse_write_options(request, "PatchOptions", apply=is_apply)
         patch = await self._decode(request, info, media)
         op = scope.write_operation(request, info, "patch", options, "PatchOptions")
         obj, created = await scope.store.updater.update(
             op,
-            _Patching(scope, request, op, patch, options).compute,
+            Patching(scope, request, op, patch, options).compute,
             allow_create=is_apply and not info.subresource,
             authorize_create=scope.authorize(request, info, "create"),
             track_fields=not is_apply,
@@ -84,8 +91,8 @@ class PatchHandler:
         return patch
 
 
-class _Patching:
-    """One PATCH request: computes the patched object, again for each attempt of the update."""
+class Patching:
+    """One PATCH request of an object: computes the patched object, again for each attempt of the update."""
 
     def __init__(
         self,
@@ -106,12 +113,13 @@ class _Patching:
     async def compute(self, live: Object | None) -> Object:
         """Return the patched object, decoded and checked."""
         if self.is_apply:
-            new = await self._apply_configuration(live)
+            new = deep_copy(await self._apply_configuration(live))
             self._report_duplicate_keys()
+            if self.scope.version.type is not None:
+                _restore_empty(new, self.patch.body)
         else:
             assert live is not None
-            new = self.patch.apply(live)
-        new = deep_copy(new)
+            new = deep_copy(self.patch.apply(live))
         self._check_type(new)
         self._decode_result(new)
         check_name(new, self.op.name)
@@ -184,7 +192,7 @@ class _Patching:
                 resource,
                 scope.version,
                 resource.kind,
-                keep_nulls=self.is_apply and resource.custom,
+                keep_nulls=self.is_apply and resource.custom and scope.version.type is None,
             )
         except BadRequest as error:
             raise self._undecodable(new, error) from None
@@ -236,6 +244,23 @@ class _Patching:
         gvk = GroupVersionKind(self.resource.group, self.scope.version.name, self.resource.kind)
         ordered = self.patch.in_message_order(dict(sorted(in_type_order(gvk, new).items())))
         return encode(ordered).decode()
+
+
+def _restore_empty(new: Object, config: Object) -> None:
+    """Replace nulls by the empty objects and lists of an apply configuration.
+
+    Removing all fields of an object by apply leaves null, which custom resources keep; a typed object has an
+    empty struct there.
+    """
+    for name, wanted in config.items():
+        current = new.get(name)
+        if type(wanted) is dict and name != "metadata":
+            if current is None:
+                current = new[name] = {}
+            if type(current) is dict:
+                _restore_empty(current, wanted)
+        elif wanted == [] and current is None:
+            new[name] = []
 
 
 def _with_whole_numbers(value: Any) -> Any:

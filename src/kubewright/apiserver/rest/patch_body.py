@@ -109,6 +109,11 @@ class PatchBody:
             from kubewright.patch import strategic_merge_patch
 
             patched = strategic_merge_patch.apply(live, self.body, self.node)
+            metadata = self.body.get("metadata")
+            if _has_plain_metadata(self.node) and type(metadata) is dict and not _has_directive(self.body):
+                patched["metadata"] = strategic_merge_patch.apply(
+                    live["metadata"], metadata, strategic_merge_patch.OBJECT_META
+                )
         if type(patched) is not dict:
             raise BadRequest("the patch does not result in an object")
         return patched
@@ -127,6 +132,16 @@ class PatchBody:
                         trace = {part.replace("~1", "/").replace("~0", "~"): trace}
                     patched = _sorted_along(patched, trace)
         return patched
+
+
+def _has_plain_metadata(node: Node | None) -> bool:
+    """Whether a schema does not describe metadata, as those of custom resources."""
+    child = node.child("metadata") if node is not None else None
+    return child is None or not child.properties
+
+
+def _has_directive(patch: Object) -> bool:
+    return any(name.startswith("$") for name in patch)
 
 
 def _sorted_along(value: Any, trace: Any) -> Any:
