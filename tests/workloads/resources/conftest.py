@@ -62,10 +62,11 @@ class Components:
     ) -> None:
         """Set the status of a pod."""
         ready = phase == "Running" if ready is None else ready
+        moment = self.workloads.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         body: dict[str, Any] = {"phase": phase, **status}
         body["conditions"] = [
             *(status.get("conditions") or ()),
-            {"type": "Ready", "status": str(ready), "lastTransitionTime": "2030-01-01T00:00:00Z"},
+            {"type": "Ready", "status": str(ready), "lastTransitionTime": moment},
         ]
         if ip:
             body["podIP"] = ip

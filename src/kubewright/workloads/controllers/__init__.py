@@ -54,6 +54,13 @@ COMPONENTS: tuple[Component, ...] = (
         "endpointslicemirroring-controller",
         "endpoint-slice-mirroring-controller",
     ),
+    Component(
+        "job-controller",
+        "kubewright.workloads.controllers.job",
+        "add_job_controller",
+        ("jobs.batch",),
+        "job-controller",
+    ),
 )
 """All components."""
 

@@ -7,7 +7,7 @@
 - `service_pods`: which pods belong to which service, and their addresses and ports
 - `slice_packing`: distribution of endpoints over slices with a limited size
 - `subsets`: the canonical form of the subsets of Endpoints
-- `trigger_times`, `write_intervals`: the last-change annotation, the minimum time between writes
+- `trigger_times`: the annotation with the time of the last change
 """
 
 from .endpoints_controller import add_endpoints_controller

@@ -23,6 +23,7 @@ from kubewright.api.objects import copy_value
 from kubewright.cache import by_labels
 from kubewright.controller import ControllerBuilder, Request, Result, enqueue_object
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.write_intervals import WriteIntervals
 
 from .service_pods import (
     ServiceSelectors,
@@ -37,7 +38,6 @@ from .service_pods import (
 from .slice_controller import HEADLESS, is_namespace_terminating
 from .subsets import repack_subsets
 from .trigger_times import TriggerTimes, set_trigger_time
-from .write_intervals import WriteIntervals
 
 MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 CONTROLLER_NAME = "endpoint-controller"

@@ -27,6 +27,7 @@ from kubewright.api.owners import owner_reference
 from kubewright.cache import ObjectChange, by_label, by_labels
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.write_intervals import WriteIntervals
 
 from .service_pods import (
     ServiceSelectors,
@@ -40,7 +41,6 @@ from .service_pods import (
 )
 from .slice_packing import EndpointKey, PortsKey, SliceChanges, endpoint_key, pack_endpoints, ports_key
 from .trigger_times import TriggerTimes, set_trigger_time
-from .write_intervals import WriteIntervals
 
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE_NAME = "kubernetes.io/service-name"
