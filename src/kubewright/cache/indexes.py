@@ -120,11 +120,18 @@ def by_labels() -> Index:
     return Index(LABELS, indexer, metadata_only=True)
 
 
-def by_owner() -> Index:
-    """Index objects by the uids of all their owners."""
+def by_owner(*, orphans: bool = False) -> Index:
+    """Index objects by the uids of all their owners.
+
+    With `orphans`, objects without a controller, which a controller could adopt, have the value `""`.
+    """
 
     def indexer(entry: CacheEntry) -> Iterable[str]:
-        return [owner.uid for owner in entry.header().metadata.owner_references or ()]
+        owners = entry.header().metadata.owner_references or ()
+        found = [owner.uid for owner in owners]
+        if orphans and not any(owner.controller for owner in owners):
+            found.append("")
+        return found
 
     return Index(OWNER, indexer, metadata_only=True)
 

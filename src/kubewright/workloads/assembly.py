@@ -15,6 +15,7 @@ from kubewright.manager.events import EventRecorder
 from kubewright.manager.manager import Manager
 
 from .component_manager import ComponentManager
+from .pods import PodLister
 
 if TYPE_CHECKING:
     from kubewright.client import Client
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 SHUTDOWN_TIMEOUT = 5.0
 
 INDEXES = {
-    GroupVersionKind("", "v1", "Pod"): (by_owner(), by_field("spec.nodeName")),
-    GroupVersionKind("apps", "v1", "ReplicaSet"): (by_owner(),),
-    GroupVersionKind("apps", "v1", "ControllerRevision"): (by_owner(),),
+    GroupVersionKind("", "v1", "Pod"): (by_owner(orphans=True), by_field("spec.nodeName")),
+    GroupVersionKind("apps", "v1", "ReplicaSet"): (by_owner(orphans=True),),
+    GroupVersionKind("apps", "v1", "ControllerRevision"): (by_owner(orphans=True),),
     GroupVersionKind("batch", "v1", "Job"): (by_owner(),),
     GroupVersionKind("discovery.k8s.io", "v1", "EndpointSlice"): (by_label("kubernetes.io/service-name"),),
 }
@@ -49,7 +50,11 @@ def create_component_manager(workloads: Workloads, component: Component) -> Comp
     source = component.event_source or component.name
     recorder = EventRecorder(client, source, api="v1", now=workloads.now)
     manager.add(recorder)
-    return ComponentManager(manager, cached, recorder, now=workloads.now, workloads=workloads)
+    if workloads.pods is None:
+        workloads.pods = PodLister(manager.cache)
+    return ComponentManager(
+        manager, cached, recorder, pods=workloads.pods, now=workloads.now, workloads=workloads
+    )
 
 
 __all__ = ["INDEXES", "create_component_manager", "create_manager"]

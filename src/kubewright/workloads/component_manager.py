@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kubewright.controller.manager_protocol import Runnable
     from kubewright.manager.manager import Manager
 
+    from .pods import PodLister
     from .workloads import Workloads
 
 
@@ -28,6 +29,7 @@ class ComponentManager:
         client: CachedClient,
         recorder: EventRecorder,
         *,
+        pods: PodLister,
         now: Callable[[], datetime],
         workloads: Workloads,
     ) -> None:
@@ -36,6 +38,8 @@ class ComponentManager:
         """Reads from the shared cache, including own writes; writes as the user of the component."""
         self.recorder = recorder
         """Records events in the name of the component."""
+        self.pods = pods
+        """Lists of cached pods, decoded once for all components."""
         self.now = now
         """Returns the current time in UTC, from the clock of the event loop."""
         self.workloads = workloads

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .component_manager import ComponentManager
     from .connection import ClusterConnection
+    from .pods import PodLister
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class Workloads:
         """The components that are not disabled."""
         self.manager: Manager | None = None
         """The manager of the components; `None` until the first one has been started."""
+        self.pods: PodLister | None = None
+        """Cached pods, for all components."""
         self._services: list[Any] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()

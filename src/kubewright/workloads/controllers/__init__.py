@@ -31,6 +31,21 @@ class Component(NamedTuple):
 
 COMPONENTS: tuple[Component, ...] = (
     Component(
+        "replicaset-controller",
+        "kubewright.workloads.controllers.replica_set",
+        "add_replica_set_controller",
+        ("replicasets.apps",),
+        "replicaset-controller",
+    ),
+    Component(
+        "replicationcontroller-controller",
+        "kubewright.workloads.controllers.replica_set",
+        "add_replication_controller_controller",
+        ("replicationcontrollers",),
+        "replication-controller",
+        "replication-controller",
+    ),
+    Component(
         "endpointslice-controller",
         "kubewright.workloads.controllers.endpoints",
         "add_endpointslice_controller",
