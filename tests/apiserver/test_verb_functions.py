@@ -25,11 +25,12 @@ SCHEMA = {
         }
     },
 }
+MERGE = {"Content_Type": "application/merge-patch+json"}
 PATH = "/apis/example.com/v1/namespaces/default/orders"
 
 
 class Plugin(AdmissionPlugin):
-    """Labels created objects, and rejects sizes of 7 and deletions of `kept`."""
+    """Labels written objects; rejects sizes of 7, deletions of `kept`, and a size below the old one."""
 
     name = "TestPlugin"
     mutating = True
@@ -42,6 +43,10 @@ class Plugin(AdmissionPlugin):
         size = ((request.object or {}).get("spec") or {}).get("size")
         if size == 7 or request.name == "kept":
             raise Forbidden("rejected by TestPlugin")
+        if request.operation != "CREATE":
+            old = request.old_object["spec"]["size"]
+            if size is not None and size < old:
+                raise Forbidden(f"{size} is less than {old}")
 
 
 @pytest.fixture
@@ -53,8 +58,9 @@ def calls() -> list[tuple[str, Any]]:
 async def orders(talk_to, calls):
     def record(verb: str, result: Any = None) -> Any:
         async def function(call: Any) -> Any:
-            calls.append((verb, call.body))
-            return result if result is not None else call.body
+            if verb != "get":
+                calls.append((verb, call.body if call.object is None else call.object))
+            return result if result is not None else call.object
 
         return function
 
@@ -73,7 +79,7 @@ async def orders(talk_to, calls):
         "list": record("list", listed),
         "create": record("create"),
         "update": record("update"),
-        "patch": record("patch", stored),
+        "patch": record("patch"),
         "delete": record("delete", stored),
         "watch": events,
     }
@@ -123,12 +129,47 @@ async def test_a_dry_run_does_not_call_the_function(orders, calls):
     created = await orders.ok("POST", f"{PATH}?dryRun=All", order(size=1))
     assert created["spec"]["color"] == "red"
     assert (await orders("DELETE", f"{PATH}/a?dryRun=All"))[0] == 400
-    patch = {"spec": {"size": 2}}
-    headers = {"Content_Type": "application/merge-patch+json"}
-    assert (await orders("PATCH", f"{PATH}/a?dryRun=All", patch, **headers))[0] == 400
+    patched = await orders.ok("PATCH", f"{PATH}/a?dryRun=All", {"spec": {"size": 2}}, **MERGE)
+    assert patched["spec"] == {"size": 2, "color": "red"}
     assert calls == []
-    await orders.ok("PATCH", f"{PATH}/a", patch, **headers)
-    assert calls == [("patch", patch)]
+
+
+async def test_patched_objects_are_admitted_and_validated_with_the_old_object(orders, calls):
+    patched = await orders.ok("PATCH", f"{PATH}/a", {"spec": {"size": 2, "other": 1}}, **MERGE)
+    assert patched["spec"] == {"size": 2, "color": "red"}
+    assert patched["metadata"]["labels"] == {"seen": "UPDATE"}
+    assert calls == [("patch", patched)]
+    status, error = await orders("PATCH", f"{PATH}/a", {"spec": {"size": 0}}, **MERGE)
+    assert (status, error["message"]) == (403, "0 is less than 1")
+    status, error = await orders("PATCH", f"{PATH}/a", {"spec": {"size": 11}}, **MERGE)
+    assert (status, error["details"]["causes"][0]["field"]) == (422, "spec.size")
+    operations = [{"op": "replace", "path": "/spec/size", "value": 7}]
+    assert (await orders("PATCH", f"{PATH}/a", operations, Content_Type="application/json-patch+json"))[
+        0
+    ] == 403
+    assert (await orders("PATCH", f"{PATH}/a", {}, Content_Type="text/plain"))[0] == 415
+    assert len(calls) == 1
+
+
+async def test_updates_see_the_old_object(orders, calls):
+    status, error = await orders("PUT", f"{PATH}/a", order(size=0))
+    assert (status, error["message"]) == (403, "0 is less than 1")
+    assert calls == []
+
+
+def test_a_patch_function_requires_the_verb_get():
+    async def function(call: Any) -> Any:
+        return call.object
+
+    with pytest.raises(ValueError, match=r"the patch function of orders\.example\.com requires the verb get"):
+        Resource(
+            group="example.com",
+            kind="Order",
+            plural="orders",
+            versions=[Version(name="v1")],
+            handlers={"patch": function},
+            verbs=("patch",),
+        )
 
 
 async def test_watch_functions_and_partial_metadata(orders):

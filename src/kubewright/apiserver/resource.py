@@ -154,12 +154,13 @@ class Resource:
     handlers: Mapping[str, VerbFunction] = field(default_factory=dict)
     """Functions that serve verbs instead of storage, such as `create` of a review: verb to function.
 
-    A verb must also be in `verbs`. The function receives a `SubresourceRequest`, without a body for `get` and
-    `list`, with the decoded body otherwise: the object of `create` and `update` is pruned, defaulted,
-    admitted and validated, deletions have their DeleteOptions. `patch` has the patch and applies it itself;
-    admission does not see the result. A dry run of `create` and `update` returns the object without a call;
-    other dry runs are rejected. It returns an object or an `HTTPResponse`; `watch` returns an async iterator
-    of `(type, object)`. Without a `watch` function, watches are served from storage."""
+    A verb must also be in `verbs`. The function receives a `SubresourceRequest`: `object` is what a `create`,
+    `update` or `patch` function stores, pruned, defaulted, admitted and validated, `old_object` the current
+    one, which the `get` function or, without one, storage returns. `body` is the decoded body: the object,
+    the patch, or the DeleteOptions of a deletion. A dry run of these verbs returns the object without a call;
+    dry runs of deletions are rejected. The function returns an object or an `HTTPResponse`; `watch` returns
+    an async iterator of `(type, object)`. Without a `watch` function, watches are served from storage. A
+    `patch` function requires the verb `get`."""
     body_limit: int = 0
     """Maximum size of a body in bytes; 0: the server's limit."""
     accepting_writes: Callable[[], Exception | None] | None = None
@@ -185,6 +186,11 @@ class Resource:
                 raise ValueError(
                     f"{role} version {name!r} of {self.plural}.{self.group} is not one of {names}"
                 )
+        if self.custom and "patch" in self.handlers and "get" not in self.verbs:
+            raise ValueError(
+                f"the patch function of {self.plural}.{self.group} requires the verb get: patches are "
+                "applied to the current object"
+            )
         if not self.storage_prefix:
             self.storage_prefix = f"{self.group}/{self.plural}" if self.group else self.plural
         self.message_prefix = self.message_prefix or self.storage_prefix

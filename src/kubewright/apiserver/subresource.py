@@ -33,8 +33,14 @@ class SubresourceRequest:
     path: str
     """The rest of the URL after the subresource, for proxies."""
     body: Object | None
-    """The decoded body of POST and PUT, unless `Subresource.decodes` is false."""
+    """The decoded body of POST, PUT and of a PATCH by a function, unless `Subresource.decodes` is false."""
     operation: Operation
+    object: Object | None = None
+    """The object to store of a `create`, `update` or `patch` function: after the patch, admission, defaults
+    and validation."""
+    old_object: Object | None = None
+    """The current object of an `update`, `patch` or `delete` function; `None` if it does not exist, or if the
+    resource has no verb `get`."""
 
     async def get(self) -> Object:
         """Return the object in the requested version; raises `NotFound`."""

@@ -1,16 +1,20 @@
 """Verbs and subresources that a function serves instead of storage.
 
 The function receives a `SubresourceRequest` with the decoded body, after admission, and returns an object or
-an `HTTPResponse`.
+an `HTTPResponse`. Admission and validation of an update or patch see the current object, which the `get`
+function or storage returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from kubewright.api.errors import BadRequest
+import msgspec
+
+from kubewright.api.errors import BadRequest, NotFound, not_found
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, respond
 from kubewright.apiserver.encoding.request_body import (
@@ -23,11 +27,12 @@ from kubewright.apiserver.encoding.tables import TablePrinter
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.object_schema import apply_defaults
-from kubewright.apiserver.objects import Object
+from kubewright.apiserver.objects import Object, deep_copy
 from kubewright.apiserver.subresource import Subresource, SubresourceRequest
 
 from .options import parse_write_options
-from .patch_body import PatchBody
+from .patch import Patching, patch_media_type
+from .patch_body import APPLY_PATCH, PatchBody
 from .scope import EndpointScope
 from .validation import validate_object
 
@@ -116,15 +121,18 @@ class FunctionVerbHandler(_FunctionHandler):
         """Call the function and encode its result."""
         scope, verb, resource = self._scope, self._verb, self._scope.resource
         response_format = scope.negotiate(request, tables=verb in ("get", "list") or resource.custom)
-        body = await self._body(request)
-        call = self._subresource_request(request, info, body, verb)
-        if resource.custom:
-            await self._prepare_custom(call)
-        elif verb == "create" and body is not None:
-            await self._prepare_create(call, body)
+        if resource.custom and verb == "patch":
+            call = await self._prepare_patch(request, info)
+        else:
+            body = await self._body(request)
+            call = self._subresource_request(request, info, body, verb)
+            if resource.custom:
+                await self._prepare_custom(call)
+            elif verb == "create" and body is not None:
+                await self._prepare_create(call, body)
         result: Any
         if resource.custom and call.operation.dry_run:
-            result = call.body or {}
+            result = call.object or {}
         else:
             result = await resource.handlers[verb](call)
         if isinstance(result, HTTPResponse):
@@ -144,25 +152,24 @@ class FunctionVerbHandler(_FunctionHandler):
         scope = self._scope
         if self._verb in ("get", "list", "watch"):
             return None
-        if scope.resource.custom and self._verb == "patch":
-            return PatchBody(media_type(request), await scope.read_body(request), scope.version.schema).body  # type: ignore[no-any-return]
         if scope.resource.custom and self._verb not in ("create", "update"):
             return await self._decode_any(request, "DeleteOptions", None)
         validation = parse_write_options(request, "CreateOptions").field_validation
         return await scope.decode_body(request, validation)
 
     async def _prepare_custom(self, call: SubresourceRequest) -> None:
-        """Admit and validate a write. A dry run of a create or update ends after this; others are rejected,
-        because the function would write."""
+        """Admit and validate a create, update or deletion. A dry run of a create or update ends after this;
+        others are rejected, because the function would write."""
         operation = _ADMISSION_OPERATIONS.get(self._verb)
         if operation is None:
             return
-        op, body, query = call.operation, call.body, call.request.query
-        if self._verb not in ("create", "update"):
-            if "dryRun" in query or (self._verb != "patch" and (body or {}).get("dryRun")):
+        body = call.body
+        if operation == "DELETE":
+            if "dryRun" in call.request.query or (body or {}).get("dryRun"):
                 raise BadRequest(f"{self._scope.resource.plural} do not support dry run of {self._verb}")
-            if self._verb != "patch":
-                await self._admit(call, operation, None)
+            if self._verb == "delete":
+                call.old_object = await self._read_current(call)
+            await self._admit(call, operation, None)
             return
         assert body is not None
         check_namespace(body, call.namespace)
@@ -170,11 +177,50 @@ class FunctionVerbHandler(_FunctionHandler):
             body["metadata"]["namespace"] = call.namespace
         else:
             body["metadata"].pop("namespace", None)
+        if operation == "UPDATE":
+            call.old_object = await self._read_current(call)
         await self._admit(call, operation, body)
-        assert call.body is not None
-        errors = await validate_object(op, call.body, None, self._scope.version.name)
+        call.body = call.object
+        await self._validate(call)
+
+    async def _prepare_patch(self, request: HTTPRequest, info: RequestInfo) -> SubresourceRequest:
+        """Apply a patch to the current object, admit and validate the result."""
+        scope = self._scope
+        media = patch_media_type(request, scope.resource)
+        options = parse_write_options(request, "PatchOptions", apply=media == APPLY_PATCH)
+        patch = PatchBody(media, await scope.read_body(request), scope.version.schema)
+        call = self._subresource_request(request, info, patch.body, "patch")
+        call.operation = scope.write_operation(request, info, "patch", options, "PatchOptions")
+        call.old_object = await self._read_current(call)
+        if call.old_object is None:
+            raise not_found(scope.resource.group_resource, call.name)
+        patching = Patching(scope, request, call.operation, patch, options)
+        await self._admit(call, "UPDATE", await patching.compute(call.old_object))
+        await self._validate(call)
+        return call
+
+    async def _read_current(self, call: SubresourceRequest) -> Object | None:
+        """Return the object of an update, patch or deletion."""
+        resource = self._scope.resource
+        function = resource.handlers.get("get")
+        try:
+            if function is None:
+                return await call.get() if "get" in resource.verbs else None
+            found = await function(replace(call, body=None))
+        except NotFound:
+            return None
+        if isinstance(found, HTTPResponse):
+            if found.status != 200 or not found.body:
+                return None
+            found = msgspec.json.decode(found.body)
+        current: Object = deep_copy(found)
+        return current
+
+    async def _validate(self, call: SubresourceRequest) -> None:
+        assert call.object is not None
+        errors = await validate_object(call.operation, call.object, call.old_object, self._scope.version.name)
         if errors:
-            raise self._scope.store.creator.invalid(call.body, errors)
+            raise self._scope.store.creator.invalid(call.object, errors)
 
     async def _admit(
         self,
@@ -182,17 +228,18 @@ class FunctionVerbHandler(_FunctionHandler):
         operation: Literal["CREATE", "UPDATE", "DELETE"],
         obj: Object | None,
     ) -> None:
-        """Run admission; the changed object replaces the body of a create or update."""
+        """Run admission; the result of mutation becomes the object of the call."""
         scope = self._scope
+        call.object = obj
         admission = scope.server.admission
         if not admission.enabled:
             return
-        attributes = scope.store.creator.admission_attributes(call.operation, operation, obj, None)
-        if self._verb in ("create", "update"):
+        attributes = scope.store.creator.admission_attributes(call.operation, operation, obj, call.old_object)
+        if obj is not None:
             if await admission.mutate(attributes) and attributes.object is not None:
-                call.body = attributes.object
-                apply_defaults(call.body, scope.version, scope.resource)
-            attributes.object = call.body
+                call.object = attributes.object
+                apply_defaults(call.object, scope.version, scope.resource)
+            attributes.object = call.object
         await admission.validate(attributes)
 
     async def _prepare_create(self, call: SubresourceRequest, body: Object) -> None:
