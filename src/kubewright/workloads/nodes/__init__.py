@@ -1,0 +1,21 @@
+"""Simulated nodes: kubelets that register nodes, run pods in memory and serve their logs and commands.
+
+    nodes = SimulatedNodes(manager, 3)
+    manager.add(nodes)
+    ...
+    nodes.fail("node-1")                  # no more heartbeats
+    nodes.pods.crash("app=web")           # the containers exit
+
+Modules:
+
+- `node_spec`: declarations of nodes; `node_object`: their Node objects and Leases; `node_state`: their
+  resources and addresses; `node_registration`: registration and heartbeats
+- `simulation`: `SimulatedNodes`, the kubelets of all nodes; `settings`: delays; `kubelet_events`: events
+- `pod_worker`: the lifecycle of one pod; `container_state`, `pod_status`, `probe_checks`, `resize`: its parts
+- `behaviour`: annotations and rules; `pod_control`: what tests call; `drain`
+- `runtime`: what runs containers, and the simulated runtime; `container_log`, `commands`: their content
+"""
+
+from kubewright.lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__name__)

@@ -1,0 +1,13 @@
+from .behaviour import ContainerBehaviour as ContainerBehaviour
+from .node_spec import NodeSpec as NodeSpec
+from .node_spec import NodeSpecError as NodeSpecError
+from .node_spec import load_nodes as load_nodes
+from .pod_control import PodControl as PodControl
+from .runtime import ContainerExit as ContainerExit
+from .runtime import ContainerRun as ContainerRun
+from .runtime import ContainerRuntime as ContainerRuntime
+from .runtime import ExecOutput as ExecOutput
+from .runtime import ExecRequest as ExecRequest
+from .runtime import SimulatedRuntime as SimulatedRuntime
+from .settings import SimulationSettings as SimulationSettings
+from .simulation import SimulatedNodes as SimulatedNodes

@@ -1,0 +1,261 @@
+"""What a simulated kubelet knows of its node: addresses, images, and the resources that pods use."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .objects import Object, amount_of
+
+
+class Rejection(NamedTuple):
+    """Why a kubelet does not run a pod."""
+
+    reason: str
+    message: str
+
+
+class AddressPool:
+    """Addresses of the pods of one node. A released address is reused after all others were used."""
+
+    def __init__(self, cidr: str) -> None:
+        network = ipaddress.ip_network(cidr, strict=False)
+        self._network = network
+        self._first = int(network.network_address)
+        # The first address is the network, the second the gateway.
+        self._next = 2
+        self._end = network.num_addresses - (1 if network.version == 4 else 0)
+        self._released: deque[int] = deque()
+        self._used: set[int] = set()
+
+    def allocate(self) -> str:
+        """Return an unused address; the pool wraps around when all are in use."""
+        while self._next < self._end:
+            number, self._next = self._next, self._next + 1
+            if number not in self._used:
+                break
+        else:
+            number = self._released.popleft() if self._released else 2
+        self._used.add(number)
+        return str(ipaddress.ip_address(self._first + number))
+
+    def reserve(self, address: str) -> None:
+        """Mark an address as used, such as that of a pod that existed before."""
+        number = self._number(address)
+        if number is not None:
+            self._used.add(number)
+
+    def release(self, address: str) -> None:
+        """Make an address available again."""
+        number = self._number(address)
+        if number is not None and number in self._used:
+            self._used.discard(number)
+            self._released.append(number)
+
+    def _number(self, address: str) -> int | None:
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:
+            return None
+        return int(found) - self._first if found in self._network else None
+
+
+class NodeState:
+    """One simulated node."""
+
+    def __init__(self, name: str, node: Object) -> None:
+        self.name = name
+        self.failed = False
+        """Whether the kubelet has stopped: it does not renew its Lease and does not act on pods."""
+        self.pressure: frozenset[str] = frozenset()
+        self.images: set[str] = set()
+        self.pods: set[str] = set()
+        """The uids of the pods on this node that are not finished."""
+        self.used: dict[str, int] = {}
+        self.deferred: dict[str, Callable[[], None]] = {}
+        """Functions by pod uid to call when another pod releases its resources."""
+        self.uid = ""
+        self.internal_ip = ""
+        self.labels: dict[str, str] = {}
+        self.taints: list[Object] = []
+        self.allocatable: dict[str, int] = {}
+        self.conditions: dict[str, Object] = {}
+        self.cidr = ""
+        self.pool: AddressPool | None = None
+        self.update(node)
+
+    def update(self, node: Object) -> None:
+        """Store a newer version of the Node object."""
+        metadata, spec, status = (node.get(part) or {} for part in ("metadata", "spec", "status"))
+        self.uid = str(metadata.get("uid") or "")
+        self.labels = metadata.get("labels") or {}
+        self.taints = spec.get("taints") or []
+        self.allocatable = {
+            name: amount_of(name, text) for name, text in (status.get("allocatable") or {}).items()
+        }
+        self.conditions = {one.get("type") or "": one for one in status.get("conditions") or ()}
+        for address in status.get("addresses") or ():
+            if address.get("type") == "InternalIP":
+                self.internal_ip = str(address.get("address") or "")
+        self.images.update(name for image in status.get("images") or () for name in image.get("names") or ())
+        cidr = str(spec.get("podCIDR") or "")
+        if cidr and cidr != self.cidr:
+            self.cidr, self.pool = cidr, AddressPool(cidr)
+
+    def allocate_address(self) -> str:
+        """Return an address for a pod."""
+        return self.pool.allocate() if self.pool is not None else self.internal_ip
+
+    def admit(self, pod: Object, requests: Mapping[str, int]) -> Rejection | None:
+        """Check a new pod as a kubelet does: affinity, NoExecute taints and resources."""
+        spec = pod.get("spec") or {}
+        if not _selected(spec, self.labels, self.name):
+            return Rejection(
+                "NodeAffinity",
+                "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+            )
+        if any(
+            taint.get("effect") == "NoExecute" and not is_tolerated(taint, spec.get("tolerations") or ())
+            for taint in self.taints
+        ):
+            return Rejection(
+                "TaintToleration",
+                "Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate",
+            )
+        return self.lacking(requests)
+
+    def lacking(self, requests: Mapping[str, int], *, pods: int = 1) -> Rejection | None:
+        """Return the rejection for the first resource of which the node does not have enough."""
+        limit = self.allocatable.get("pods")
+        if pods and limit is not None and len(self.pods) + pods > limit:
+            return _insufficient("pods", pods, len(self.pods), limit)
+        for name, amount in requests.items():
+            limit = self.allocatable.get(name)
+            if limit is None and "/" not in name and name not in ("cpu", "memory", "ephemeral-storage"):
+                continue
+            if (
+                amount
+                and self.used.get(name, 0) + amount > (limit or 0)
+                and (limit is not None or "/" in name)
+            ):
+                return _insufficient(name, amount, self.used.get(name, 0), limit or 0)
+        return None
+
+    def reserve(self, uid: str, requests: Mapping[str, int]) -> None:
+        """Count the resources of an admitted pod."""
+        self.pods.add(uid)
+        for name, amount in requests.items():
+            self.used[name] = self.used.get(name, 0) + amount
+
+    def release(self, uid: str, requests: Mapping[str, int]) -> None:
+        """Stop counting the resources of a pod that has finished."""
+        if uid in self.pods:
+            self.pods.discard(uid)
+            for name, amount in requests.items():
+                self.used[name] = self.used.get(name, 0) - amount
+            for retry in list(self.deferred.values()):
+                retry()
+
+
+def _insufficient(name: str, requested: int, used: int, capacity: int) -> Rejection:
+    return Rejection(
+        f"OutOf{name}",
+        f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, "
+        f"capacity: {capacity}",
+    )
+
+
+def pod_requests(spec: Object) -> dict[str, int]:
+    """Return the resources that a pod requests: the larger of init containers and containers together."""
+    total: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    largest: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        _add(total, _requests(container))
+    for container in spec.get("initContainers") or ():
+        requests = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            _add(total, requests)
+            _add(sidecars, requests)
+            peak = sidecars
+        else:
+            peak = dict(sidecars)
+            _add(peak, requests)
+        for name, amount in peak.items():
+            largest[name] = max(largest.get(name, 0), amount)
+    for name, amount in largest.items():
+        total[name] = max(total.get(name, 0), amount)
+    for name, text in ((spec.get("resources") or {}).get("requests") or {}).items():
+        total[name] = amount_of(name, text)
+    for name, text in (spec.get("overhead") or {}).items():
+        total[name] = total.get(name, 0) + amount_of(name, text)
+    return total
+
+
+def _requests(container: Object) -> dict[str, int]:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return {name: amount_of(name, text) for name, text in requests.items()}
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _selected(spec: Object, labels: Mapping[str, str], name: str) -> bool:
+    """Whether the node selector and the required node affinity of a pod match a node."""
+    for key, value in (spec.get("nodeSelector") or {}).items():
+        if labels.get(key) != value:
+            return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    fields = {"metadata.name": name}
+    return any(
+        (term.get("matchExpressions") or term.get("matchFields"))
+        and all(_expression_matches(one, labels) for one in term.get("matchExpressions") or ())
+        and all(_expression_matches(one, fields) for one in term.get("matchFields") or ())
+        for term in required.get("nodeSelectorTerms") or ()
+    )
+
+
+def _expression_matches(expression: Object, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(expression.get("key") or ""), expression.get("values") or []
+    match expression.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt" as operator:
+            try:
+                left, right = int(value or ""), int(values[0])
+            except (ValueError, IndexError):
+                return False
+            return left > right if operator == "Gt" else left < right
+    return False
+
+
+def is_tolerated(taint: Object, tolerations: list[Object] | tuple[Object, ...]) -> bool:
+    """Whether one of the tolerations matches a taint."""
+    return any(tolerates(one, taint) for one in tolerations)
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    """Whether a toleration matches a taint."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    if (toleration.get("operator") or "Equal") == "Exists":
+        return True
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+__all__ = ["AddressPool", "NodeState", "Rejection", "is_tolerated", "pod_requests", "tolerates"]

@@ -1,0 +1,414 @@
+"""`SimulatedNodes`: the kubelets of all simulated nodes, as one component of a manager.
+
+    manager.add(SimulatedNodes(manager, 3))
+
+It registers the nodes, sends their heartbeats, and runs the pods that are bound to them. All nodes share one
+watch of pods, one queue of status writes and one local port for logs, exec and port-forward. Node objects
+with the annotation `kwok.x-k8s.io/node: fake` are simulated as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+import random
+from collections.abc import Coroutine, Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from kubewright.api.codec import decode, decoder
+from kubewright.api.errors import APIError, NotFound
+from kubewright.api.meta import Preconditions
+from kubewright.api.objects import Struct
+from kubewright.cache import Informer
+from kubewright.cache.store import ObjectChange, ObjectKey
+from kubewright.client import patches
+from kubewright.client.errors import ConnectionFailed
+from kubewright.controller.manager_protocol import ManagerProtocol
+
+from .behaviour import BehaviourResolver
+from .kubelet_events import KubeletEvent, KubeletEvents
+from .node_object import MANAGED_BY_KWOK
+from .node_registration import NodeRegistration
+from .node_spec import NodeSpec, load_nodes
+from .node_state import NodeState
+from .objects import NODE, POD, LoopClock, Object
+from .pod_control import PodControl
+from .pod_worker import PodWorker
+from .runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
+from .settings import SimulationSettings
+
+logger = logging.getLogger(__name__)
+
+_BATCH: Final = 256
+"""Workers that are advanced before other callbacks of the loop run."""
+_RETRY_SECONDS: Final = 1.0
+_ERRORS: Final = (APIError, ConnectionFailed, OSError, TimeoutError)
+
+
+class _Metadata(Struct):
+    uid: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Gate(Struct):
+    condition_type: str = ""
+
+
+class _Spec(Struct):
+    node_name: str = ""
+    readiness_gates: list[_Gate] | None = None
+
+
+class _PodView(Struct):
+    """The parts of a pod that decide whether its worker has to be updated."""
+
+    metadata: _Metadata
+    spec: _Spec
+
+
+_decode_view = decoder(_PodView).decode
+
+
+class SimulatedNodes:
+    """The simulated nodes of a cluster. A runnable of a manager."""
+
+    name = "nodes"
+
+    def __init__(
+        self,
+        manager: ManagerProtocol,
+        nodes: int | str | Path | Iterable[NodeSpec | Object] = 1,
+        *,
+        settings: SimulationSettings | None = None,
+        runtime: ContainerRuntime | None = None,
+        rng: random.Random | None = None,
+        kubelet_port: int = 10250,
+    ) -> None:
+        """`nodes` is a number, a YAML file or a list of nodes (see `node_spec`)."""
+        self.specs = load_nodes(nodes)
+        self.settings = settings if settings is not None else SimulationSettings()
+        self.rng = rng if rng is not None else random.Random()  # noqa: S311
+        self.resolver = BehaviourResolver(self.settings)
+        self.nodes: dict[str, NodeState] = {}
+        """The simulated nodes by name."""
+        self.workers: dict[ObjectKey, PodWorker] = {}
+        """The pods on simulated nodes."""
+        self.client = manager.client
+        self.clock = LoopClock()
+        self.runtime: ContainerRuntime = runtime if runtime is not None else SimulatedRuntime(self.clock)
+        self.events = KubeletEvents(self.client, self.clock, self.settings)
+        self.registration = NodeRegistration(
+            self.client, self.clock, self.settings, self.nodes, lambda: self.kubelet_port
+        )
+        self.pods = PodControl(self)
+        """Steers pods: crash, complete, readiness, logs, exec."""
+        self.kubelet_port = kubelet_port
+        self._manager = manager
+        self._expected = {spec.name for spec in self.specs}
+        self._pod_informer: Informer | None = None
+        self._ready: dict[PodWorker, None] = {}
+        self._scheduled = False
+        self._heap: list[tuple[float, int, PodWorker]] = []
+        self._numbers = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writes: asyncio.Queue[PodWorker] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running = False
+        self._deletions: dict[str, asyncio.Event] = {}
+        self._started = asyncio.Event()
+
+    # Lifecycle
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Register the nodes and run their pods until `stop` is set."""
+        async with contextlib.AsyncExitStack() as stack:
+            await self._register()
+            node_informer = await self._manager.cache.informer(NODE)
+            self._pod_informer = pod_informer = await self._manager.cache.informer(POD)
+            await node_informer.wait_for_sync()
+            await pod_informer.wait_for_sync()
+            self._running = True
+            stack.callback(self._stop_timers)
+            for informer, handler in ((node_informer, self._on_node), (pod_informer, self._on_pod)):
+                informer.add_handler(handler)
+                stack.callback(informer.remove_handler, handler)
+            for task in [self._write_statuses() for _ in range(self.settings.writers)]:
+                self._spawn(task)
+            self._spawn(self.events.run())
+            self._spawn(self.registration.run())
+            stack.push_async_callback(self._cancel_tasks)
+            logger.info("started simulated nodes", extra={"nodes": len(self.nodes)})
+            self._started.set()
+            await stop.wait()
+
+    async def wait_until_registered(self) -> None:
+        """Wait until the declared nodes are registered and pods are watched."""
+        await self._started.wait()
+
+    async def _register(self) -> None:
+        while True:
+            try:
+                await self.registration.register(spec for spec in self.specs if spec.name not in self.nodes)
+                return
+            except _ERRORS as error:
+                logger.warning("could not register nodes, retrying", extra={"error": str(error)})
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("task of the simulated nodes failed", exc_info=error)
+
+    async def _cancel_tasks(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stop_timers(self) -> None:
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for worker in self.workers.values():
+            for container in worker.containers:
+                if container.run is not None and container.run.timer is not None:
+                    container.run.timer.cancel()
+
+    # Nodes
+
+    def _on_node(self, change: ObjectChange) -> None:
+        name = change.key.name
+        if change.new is None:
+            if self.nodes.pop(name, None) is not None:
+                self.registration.forget(name)
+            return
+        node: Object = decode(change.new.raw, dict)
+        known = self.nodes.get(name)
+        if known is not None:
+            known.update(node)
+            return
+        annotations = (node.get("metadata") or {}).get("annotations") or {}
+        if name not in self._expected and annotations.get(MANAGED_BY_KWOK) != "fake":
+            return
+        self.nodes[name] = NodeState(name, node)
+        self._spawn(self._initialize(name, node))
+
+    async def _initialize(self, name: str, node: Object) -> None:
+        """Set the status of a node that a user has created, and run its pods."""
+        while name in self.nodes:
+            try:
+                await self.registration.initialize(name, node)
+                break
+            except NotFound:
+                return
+            except _ERRORS as error:
+                logger.warning("could not initialize node", extra={"node": name, "error": str(error)})
+                await asyncio.sleep(_RETRY_SECONDS)
+        if self._pod_informer is not None:
+            for key, entry in list(self._pod_informer.store.entries()):
+                self._on_pod(ObjectChange(key, None, entry, initial=True))
+
+    def fail(self, node: str) -> None:
+        """Stop the kubelet of a node: no heartbeats, and its pods do not change until `recover`."""
+        self._node(node).failed = True
+
+    async def recover(self, node: str) -> None:
+        """Start the kubelet of a node again; it writes the status of the node and of all its pods."""
+        state = self._node(node)
+        state.failed = False
+        await self.registration.renew_lease(state)
+        await self.registration.write_status(state)
+        for worker in list(self.workers.values()):
+            if worker.node is state:
+                worker.dirty = worker.dirty or worker.stage != "new"
+                self.wake(worker)
+
+    async def set_pressure(self, node: str, *conditions: str) -> None:
+        """Set which of MemoryPressure, DiskPressure and PIDPressure are true."""
+        state = self._node(node)
+        state.pressure = frozenset(conditions)
+        await self.registration.write_status(state)
+
+    async def cordon(self, node: str, *, unschedulable: bool = True) -> None:
+        """Mark a node as unschedulable, as `kubectl cordon` does."""
+        await self.client.patch(
+            NODE, patches.merge_patch({"spec": {"unschedulable": unschedulable or None}}), name=node
+        )
+
+    async def drain(self, node: str) -> None:
+        """Cordon a node and evict its pods, as `kubectl drain` does; waits for disruption budgets."""
+        from .drain import drain
+
+        await self.cordon(node)
+        await drain(self, self._node(node))
+
+    def _node(self, name: str) -> NodeState:
+        state = self.nodes.get(name)
+        if state is None:
+            raise KeyError(
+                f"node {name!r} is not simulated; simulated nodes: {', '.join(sorted(self.nodes))}"
+            )
+        return state
+
+    # Pods
+
+    def _on_pod(self, change: ObjectChange) -> None:
+        key, entry = change.key, change.new
+        worker = self.workers.get(key)
+        if entry is None or (worker is not None and worker.identity.uid != entry.uid):
+            if worker is not None:
+                del self.workers[key]
+                worker.discard()
+                if deleted := self._deletions.pop(worker.identity.uid, None):
+                    deleted.set()
+            if entry is None:
+                return
+            worker = None
+        view = _decode_view(entry.raw)
+        node = self.nodes.get(view.spec.node_name)
+        if node is None:
+            return
+        metadata = view.metadata
+        signature = (
+            metadata.generation,
+            metadata.deletion_timestamp,
+            metadata.deletion_grace_period_seconds,
+            hash(frozenset((metadata.annotations or {}).items())),
+            entry.revision if view.spec.readiness_gates else 0,
+        )
+        if worker is not None and worker.signature == signature:
+            return
+        pod: Object = decode(entry.raw, dict)
+        if worker is None:
+            worker = self.workers[key] = PodWorker(self, node, pod, entry.raw)
+        else:
+            worker.update(pod, entry.raw)
+            if view.spec.readiness_gates and worker.stage == "running":
+                worker.dirty = worker.needs_write()
+        worker.signature = signature
+        self.wake(worker)
+
+    async def wait_for_deletion(self, pod: PodIdentity) -> None:
+        """Wait until the object of a pod is deleted."""
+        worker = self.workers.get(ObjectKey(pod.namespace, pod.name))
+        if worker is not None and worker.identity.uid == pod.uid:
+            deleted = self._deletions.setdefault(pod.uid, asyncio.Event())
+            await deleted.wait()
+
+    def wake(self, worker: PodWorker) -> None:
+        """Advance a worker soon."""
+        self._ready[worker] = None
+        if not self._scheduled and self._running:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._advance_ready)
+
+    def _advance_ready(self) -> None:
+        self._scheduled = False
+        if not self._running:
+            return
+        now = self.clock.time()
+        while self._heap and self._heap[0][0] <= now:
+            due, _, worker = heapq.heappop(self._heap)
+            if worker.due == due:
+                self._ready[worker] = None
+        for _ in range(min(_BATCH, len(self._ready))):
+            worker = next(iter(self._ready))
+            del self._ready[worker]
+            self._advance(worker, now)
+        if self._ready:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._advance_ready)
+        self._arm()
+
+    def _advance(self, worker: PodWorker, now: float) -> None:
+        if worker.node.failed:
+            return
+        try:
+            due = worker.advance(now)
+        except Exception:
+            logger.exception("could not advance pod", extra={"pod": worker.identity.name})
+            return
+        worker.due = due
+        if due is not None:
+            heapq.heappush(self._heap, (due, next(self._numbers), worker))
+        if (worker.dirty or worker.stage == "terminated") and not worker.writing:
+            worker.writing = True
+            self._writes.put_nowait(worker)
+        elif due is None and not worker.dirty:
+            worker.compact()
+
+    def _arm(self) -> None:
+        """Set the timer to the earliest transition."""
+        if not self._heap or self._scheduled:
+            return
+        due = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer.when() <= due and not self._timer.cancelled():
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._advance_ready()
+
+    # Writes
+
+    async def _write_statuses(self) -> None:
+        while True:
+            worker = await self._writes.get()
+            try:
+                await self._write(worker)
+            except NotFound:
+                pass
+            except _ERRORS as error:
+                logger.warning(
+                    "could not write pod status, retrying",
+                    extra={"pod": worker.identity.name, "error": str(error)},
+                )
+                worker.dirty = True
+                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake, worker)
+            finally:
+                worker.writing = False
+
+    async def _write(self, worker: PodWorker) -> None:
+        identity = worker.identity
+        key = ObjectKey(identity.namespace, identity.name)
+        while worker.dirty and not worker.node.failed and self.workers.get(key) is worker:
+            patch = patches.strategic_merge_patch(worker.status_patch())
+            await self.client.patch(
+                POD, patch, name=identity.name, namespace=identity.namespace, subresource="status"
+            )
+        if worker.stage == "terminated" and not worker.node.failed and self.workers.get(key) is worker:
+            await self.client.delete(
+                POD,
+                identity.name,
+                namespace=identity.namespace,
+                grace_period=0,
+                preconditions=Preconditions(uid=identity.uid),
+                missing_ok=True,
+            )
+        if worker.due is None and not worker.dirty:
+            worker.compact()
+
+    def event(self, worker: PodWorker, kind: str, reason: str, message: str, container: str = "") -> None:
+        """Record an event about a pod or one of its containers."""
+        identity = worker.identity
+        involved = ("v1", "Pod", identity.namespace, identity.name, identity.uid, container)
+        self.events.record(KubeletEvent(identity.node, involved, kind, reason, message))
+
+
+__all__ = ["SimulatedNodes"]
