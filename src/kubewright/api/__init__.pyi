@@ -90,6 +90,7 @@ from .label_selectors import requirement_of as requirement_of
 from .label_selectors import selector_from_labels as selector_from_labels
 from .label_selectors import selector_of as selector_of
 from .label_selectors import to_label_selector as to_label_selector
+from .markers import AllowFloat as AllowFloat
 from .markers import AsIntOrString as AsIntOrString
 from .markers import AtLeastOneOf as AtLeastOneOf
 from .markers import AtMostOneOf as AtMostOneOf
@@ -109,6 +110,7 @@ from .markers import Gt as Gt
 from .markers import Immutable as Immutable
 from .markers import Int32 as Int32
 from .markers import Int64 as Int64
+from .markers import Integer as Integer
 from .markers import Le as Le
 from .markers import ListMap as ListMap
 from .markers import ListSet as ListSet
@@ -127,9 +129,11 @@ from .markers import MinLen as MinLen
 from .markers import MinProperties as MinProperties
 from .markers import MultipleOf as MultipleOf
 from .markers import Nullable as Nullable
+from .markers import Number as Number
 from .markers import Pattern as Pattern
 from .markers import PreserveUnknownFields as PreserveUnknownFields
 from .markers import Required as Required
+from .markers import SchemaKeywords as SchemaKeywords
 from .markers import Schemaless as Schemaless
 from .markers import StructType as StructType
 from .markers import Title as Title

@@ -142,7 +142,7 @@ def _is_protected(group: str) -> bool:
 
 
 def _check_agreement(infos: Sequence[ResourceInfo], problems: list[Problem]) -> None:
-    for field in ("plural", "singular", "scope", "short_names", "categories", "conversion"):
+    for field in ("plural", "singular", "list_kind", "scope", "short_names", "categories", "conversion"):
         declared = [info for info in infos if field != "conversion" or info.conversion is not None]
         for info in declared[1:]:
             mine, theirs = getattr(info, field), getattr(declared[0], field)
@@ -200,7 +200,8 @@ def _version(
         "storage": info.storage or count == 1,
     }
     has_status = info.status if info.status is not None else "status" in schema.get("properties", {})
-    if has_status and "status" not in schema.get("properties", {}):
+    preserves = schema.get("x-kubernetes-preserve-unknown-fields", False)
+    if has_status and not preserves and "status" not in schema.get("properties", {}):
         problems.append(_problem(info, "status=True but the class has no status; declare one or remove it"))
     if info.deprecated:
         version["deprecated"] = True

@@ -19,6 +19,7 @@ that the marker does not support. The codec ignores markers: decoding an object 
 - `rules`: CEL rules, immutability, unions
 - `topology`: how server-side apply merges lists and maps
 - `documentation`: descriptions, titles, examples, links
+- `schema_keywords`: keywords without a marker of their own
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from __future__ import annotations
 from .base import Marker, MarkerError, Schema, class_markers, mark
 from .documentation import Description, Example, ExternalDocs, MaxDescription, Title
 from .rules import AtLeastOneOf, AtMostOneOf, Cel, ExactlyOneOf, Immutable, OneOf
+from .schema_keywords import SchemaKeywords
 from .topology import Atomic, ListMap, ListSet, ListType, MapType, StructType
 from .validation import (
+    AllowFloat,
     AsIntOrString,
     Default,
     EmbeddedResource,
@@ -38,6 +41,7 @@ from .validation import (
     Gt,
     Int32,
     Int64,
+    Integer,
     Le,
     LocalDefault,
     Lt,
@@ -49,6 +53,7 @@ from .validation import (
     MinProperties,
     MultipleOf,
     Nullable,
+    Number,
     Pattern,
     PreserveUnknownFields,
     Required,
@@ -58,6 +63,7 @@ from .validation import (
 )
 
 __all__ = [
+    "AllowFloat",
     "AsIntOrString",
     "AtLeastOneOf",
     "AtMostOneOf",
@@ -77,6 +83,7 @@ __all__ = [
     "Immutable",
     "Int32",
     "Int64",
+    "Integer",
     "Le",
     "ListMap",
     "ListSet",
@@ -95,11 +102,13 @@ __all__ = [
     "MinProperties",
     "MultipleOf",
     "Nullable",
+    "Number",
     "OneOf",
     "Pattern",
     "PreserveUnknownFields",
     "Required",
     "Schema",
+    "SchemaKeywords",
     "Schemaless",
     "StructType",
     "Title",

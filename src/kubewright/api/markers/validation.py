@@ -159,12 +159,18 @@ class Pattern(Marker):
 
 @dataclass(frozen=True)
 class Format(Marker):
-    """A format such as `date-time`, `ipv4` or `uri`; unknown formats are not validated."""
+    """A format such as `date-time`, `ipv4` or `uri`; unknown formats are not validated.
+
+    An empty name removes the format of the type: `Integer` is an `int` without the format int64.
+    """
 
     name: str
 
     def _write(self, schema: Schema) -> None:
-        schema["format"] = self.name
+        if self.name:
+            schema["format"] = self.name
+        else:
+            schema.pop("format", None)
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,10 @@ class _LocalDefault(_Required):
     pass
 
 
+class _AllowFloat(_Required):
+    """The schema builder reads it; see `AllowFloat`."""
+
+
 Nullable: Final = _Nullable()
 """`null` is allowed and stored; without this marker `null` means absent."""
 UniqueItems: Final = _UniqueItems()
@@ -264,6 +274,8 @@ Required: Final = _Required()
 """The field is required in the schema although it has a default in Python."""
 LocalDefault: Final = _LocalDefault()
 """The default is used in Python only; in the schema the field is optional without a default."""
+AllowFloat: Final = _AllowFloat()
+"""Allow `float` for this field without allowing it for the whole project; see `Number`."""
 
 
 @dataclass(frozen=True)
@@ -285,3 +297,7 @@ Int64 = Annotated[int, Format("int64")]
 """A 64-bit integer, the same as `int`."""
 Float = Annotated[float, Format("float")]
 """A single-precision float; floats must be allowed explicitly."""
+Integer = Annotated[int, Format("")]
+"""An integer without a format, as in schemas that were not generated from Go types."""
+Number = Annotated[float, AllowFloat]
+"""A number in a field that is allowed to be a float; prefer `Quantity` in new types."""

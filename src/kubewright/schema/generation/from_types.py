@@ -40,6 +40,7 @@ import msgspec
 
 from kubewright.api.codec import to_plain
 from kubewright.api.markers import (
+    AllowFloat,
     Description,
     Immutable,
     ListType,
@@ -132,6 +133,7 @@ class SchemaBuilder:
         self._path: list[str] = []
         self._where = ""
         self._above: list[Any] = []
+        self._float_allowed = self.options.allow_floats
 
     def schema(self, type_: Any) -> Schema:
         """Return the schema of a type, with descriptions shortened to the limit."""
@@ -224,10 +226,10 @@ class SchemaBuilder:
         return {}
 
     def _float(self) -> Schema:
-        if not self.options.allow_floats:
+        if not self._float_allowed:
             self.problem(
                 "float loses precision between languages; write Quantity or an int of a smaller unit, "
-                "or allow floats (--allow-floats)"
+                "or allow floats (Number for one field, --allow-floats for all)"
             )
         return {"type": "number"}
 
@@ -290,7 +292,12 @@ class SchemaBuilder:
             return {"additionalProperties": self._build(args[1]), "type": "object"}
 
     def _annotated(self, type_: Any) -> Schema:
+        before, self._float_allowed = (
+            self._float_allowed,
+            self._float_allowed or AllowFloat in type_.__metadata__,
+        )
         schema = self._build(get_args(type_)[0])
+        self._float_allowed = before
         markers = [self._marker(item) for item in type_.__metadata__]
         of_the_type = schema.pop(_RULES, [])
         self._apply([marker for marker in markers if marker is not None], schema)
@@ -357,8 +364,8 @@ class SchemaBuilder:
                     required.append(field.wire_name)
                 elif Immutable in markers:
                     kept.append(field.wire_name)
-        if required:
-            schema["required"] = sorted(required)
+        if required or "required" in schema:
+            schema["required"] = sorted({*required, *schema.get("required", ())})
         if kept:
             schema[_RULES] = [_stays_set(name) for name in kept] + schema.get(_RULES, [])
         return self._described(schema, cls)
@@ -392,7 +399,9 @@ class SchemaBuilder:
         if field.owner is Object:
             return {"description": _TYPE_META[field.name], "type": "string"}
         if root and field.name == "metadata":
-            return {"type": "object"}
+            metadata: Schema = {"type": "object"}
+            self._apply(_field_markers(field.type), metadata)
+            return metadata
         schema = self._build(field.type)
         if not field.has_default and _allows_none(field.type) and not schema.get("nullable"):
             self.problem(
