@@ -39,7 +39,8 @@ async def test_client_certificates():
     user = await known.authenticate(HTTPRequest("GET", "/", peer_certificate=PeerCertificate(der(pair))))
     assert (user.name, user.groups) == ("ada", ("dev", "ops", "system:authenticated"))
     untrusted = PeerCertificate(der(other.issue("ada")))
-    assert await known.authenticate(HTTPRequest("GET", "/", peer_certificate=untrusted)) is None
+    with pytest.raises(Unauthorized):
+        await known.authenticate(HTTPRequest("GET", "/", peer_certificate=untrusted))
     serving = PeerCertificate(der(authority.issue("web", hosts=("localhost",), server=True)))
     with pytest.raises(Unauthorized):
         await known.authenticate(HTTPRequest("GET", "/", peer_certificate=serving))

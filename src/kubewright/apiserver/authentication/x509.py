@@ -1,7 +1,8 @@
 """Client certificates: the common name is the user, the organizations are the groups.
 
-TLS verifies certificates against all authorities of the server; each authenticator checks that a certificate
-was issued by *its* authority, so that a front proxy's certificate does not identify a user and vice versa.
+The TLS handshake proves only that the client has the private key (`http.client_certificates`). Each
+authenticator checks that *its* authority issued the certificate, so that a front proxy's certificate does not
+identify a user and vice versa, and that it is valid now.
 """
 
 from __future__ import annotations
@@ -35,9 +36,18 @@ class PeerCertificate:
         return x509.load_der_x509_certificate(self.der)
 
     @cached_property
-    def expires(self) -> float:
-        """Expiry in seconds since the epoch; TLS checks it only when the connection is made."""
-        return self.certificate.not_valid_after_utc.timestamp()
+    def _validity(self) -> tuple[float, float]:
+        certificate = self.certificate
+        return certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the current time is in the validity period; connections outlast it."""
+        try:
+            begin, end = self._validity
+        except ValueError:  # OpenSSL parses more than `cryptography`
+            return False
+        return begin <= time.time() <= end
 
     @cached_property
     def common_name(self) -> str:
@@ -67,8 +77,8 @@ class PeerCertificate:
         return ExtendedKeyUsageOID.CLIENT_AUTH in usage or ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE in usage
 
     def issued_by(self, authorities: Sequence[x509.Certificate]) -> bool:
-        """Whether one of the authorities signed it (or it is one of them)."""
-        if self.expires < time.time():
+        """Whether it is valid and one of the authorities signed it (or it is one of them)."""
+        if not self.is_valid:
             return False
         # The authorities are stored with the result, so that their id cannot be reused.
         known = self._issued.get(id(authorities))
@@ -85,6 +95,12 @@ def _text(attributes: Sequence[Any]) -> str:
 def _signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     if certificate == authority:
         return True
+    if (
+        not authority.not_valid_before_utc.timestamp()
+        <= time.time()
+        <= authority.not_valid_after_utc.timestamp()
+    ):
+        return False
     try:
         certificate.verify_directly_issued_by(authority)
     except Exception:
@@ -107,18 +123,15 @@ class X509Authenticator:
         self._users: dict[bytes, User] = {}
 
     async def authenticate(self, request: HTTPRequest) -> User | None:
-        """Return the user of the connection's certificate."""
+        """Return the user of the connection's certificate; raises `Unauthorized` for one that is not valid
+        or not issued by the authorities."""
         peer: PeerCertificate | None = request.peer_certificate
         if peer is None:
             return None
-        if peer.expires < time.time():
-            raise Unauthorized("Unauthorized")
-        user = self._users.get(peer.der)
+        user = self._users.get(peer.der) if peer.is_valid else None
         if user is not None:
             return user
-        if not peer.issued_by(self.authorities):
-            return None
-        if not peer.for_clients or not peer.common_name:
+        if not peer.issued_by(self.authorities) or not peer.for_clients or not peer.common_name:
             raise Unauthorized("Unauthorized")
         credential = f"X509SHA256={hashlib.sha256(peer.der).hexdigest()}"
         extra = {"authentication.kubernetes.io/credential-id": (credential,)}

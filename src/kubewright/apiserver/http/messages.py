@@ -146,7 +146,7 @@ class HTTPRequest:
         )
         self._body = body
         self.peer_certificate = peer_certificate
-        """The verified client certificate of the connection (`authentication.x509.PeerCertificate`)."""
+        """The client certificate, not verified yet (`authentication.x509.PeerCertificate`)."""
         self.remote = remote
         self.native = native
         self.audit_id = ""

@@ -31,6 +31,7 @@ from kubewright.apiserver.encoding.negotiation import status_response, to_yaml
 from kubewright.apiserver.limits import FairLimit
 from kubewright.apiserver.server import APIServer
 
+from .client_certificates import request_client_certificates
 from .connection import (
     BODY_GRACE,
     HEADER_TIMEOUT,
@@ -46,7 +47,6 @@ from .messages import HTTPRequest, HTTPResponse
 from .tls import (
     CertificateAuthority,
     KeyPair,
-    add_client_authorities,
     is_issued_by,
     load_key_pair,
     server_context,
@@ -176,7 +176,7 @@ class HTTPServer:
         if new:
             self.client_authorities = (*self.client_authorities, *new)
             if self._context is not None:
-                add_client_authorities(self._context, new)
+                request_client_certificates(self._context)
 
     @property
     def url(self) -> str:
@@ -200,7 +200,9 @@ class HTTPServer:
             lingering_time=5.0,
         )
         listener.header_timeout = self.header_timeout
-        context = self._context = server_context(self.certificate, self.client_authorities)
+        context = self._context = server_context(
+            self.certificate, request_certificates=bool(self.client_authorities)
+        )
         try:
             self._sockets = await loop.create_server(
                 listener, self.host, self.port, ssl=context, backlog=4096, ssl_handshake_timeout=30.0

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from .client_certificates import request_client_certificates
+
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
@@ -186,21 +188,12 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
     return False
 
 
-def server_context(pair: KeyPair, client_authorities: Iterable[bytes] = ()) -> ssl.SSLContext:
-    """Return a TLS 1.2+ context; with authorities, client certificates are requested and verified."""
+def server_context(pair: KeyPair, *, request_certificates: bool = False) -> ssl.SSLContext:
+    """Return a TLS 1.2+ context; with `request_certificates`, clients may send one, which is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     load_key_pair(context, pair)
-    add_client_authorities(context, client_authorities)
+    if request_certificates:
+        request_client_certificates(context)
     return context
-
-
-def add_client_authorities(context: ssl.SSLContext, authorities: Iterable[bytes]) -> None:
-    """Request client certificates, and verify them against these authorities (PEM), too."""
-    pem = b"\n".join(authorities)
-    if pem:
-        context.verify_mode = ssl.CERT_OPTIONAL
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        context.load_verify_locations(cadata=pem.decode())
