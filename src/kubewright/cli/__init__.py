@@ -19,10 +19,15 @@ import click
 
 COMMANDS: Final[dict[str, str]] = {
     "backup": "Write a backup of a store.",
+    "build-installer": "Write one file with everything to deploy the operator.",
+    "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",
+    "install": "Install the CRDs of the project.",
     "apply": "Apply manifests to a cluster (server-side apply).",
     "manifests": "Generate CRDs, RBAC roles and webhook configurations.",
     "restore": "Restore a backup to a store.",
     "run": "Run an operator.",
+    "undeploy": "Remove the operator from a cluster.",
+    "uninstall": "Remove the CRDs of the project.",
     "up": "Run a Kubernetes control plane.",
     "version": "Print the version.",
 }

@@ -29,7 +29,8 @@ from kubewright.manifests import (
     compare,
     generate,
     leftovers,
-    load_project,
+    load_project_of,
+    remove_leftovers,
     write,
 )
 
@@ -62,7 +63,13 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
     """Generate CRDs, RBAC roles and webhook configurations from the declarations in MODULES.
 
     MODULES are importable modules, or packages including their submodules. The default is `modules` of
-    [tool.kubewright] in pyproject.toml.
+    [tool.kubewright] in pyproject.toml. With [tool.kubewright.deployment], the directory contains everything
+    to run the operator in a cluster, as a kustomization.
+
+    \b
+    Example:
+      kubewright manifests            write config/
+      kubewright manifests --check    fail if config/ is outdated
     """
     project = _read_settings()
     settings = replace(
@@ -74,7 +81,7 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
             "no modules; pass them as arguments (kubewright manifests mypackage), or set modules = [...] in "
             "[tool.kubewright] of pyproject.toml"
         )
-    result = _generate(names, settings)
+    result = _generate(names, project, settings)
     output = settings.output
     for warning in result.warnings:
         click.echo(f"Warning: {warning}", err=True)
@@ -97,7 +104,14 @@ def _read_settings() -> ProjectSettings:
         raise click.ClickException(relative_paths(error)) from None
 
 
-def _generate(names: list[str], settings: ManifestSettings) -> Manifests:
+def generate_project(project: ProjectSettings) -> Manifests:
+    """Generate the manifests of a project; errors in declarations are printed."""
+    if not project.modules:
+        raise click.ClickException("no modules; set modules = [...] in [tool.kubewright] of pyproject.toml")
+    return _generate(list(project.modules), project, project.manifests)
+
+
+def _generate(names: list[str], project: ProjectSettings, settings: ManifestSettings) -> Manifests:
     add_project_to_path()
     options = Options(
         allow_floats=settings.allow_floats,
@@ -106,7 +120,13 @@ def _generate(names: list[str], settings: ManifestSettings) -> Manifests:
     )
     try:
         header = Path(settings.header).read_text(encoding="utf-8") if settings.header else ""
-        return generate(load_project(names), options, role_name=settings.role_name, header=header)
+        return generate(
+            load_project_of(project, names),
+            options,
+            role_name=settings.role_name,
+            header=header,
+            settings=project,
+        )
     except OSError as error:
         raise click.ClickException(f"cannot read header file: {error}") from None
     except ProjectError as error:
@@ -148,6 +168,8 @@ def _write(result: Manifests, directory: Path) -> None:
         raise click.ClickException(f"cannot write to {directory}: {error.strerror or error}") from None
     for path in changed:
         click.echo(f"wrote {path}", err=True)
+    for path in remove_leftovers(result, directory):
+        click.echo(f"removed {path}", err=True)
     for path in leftovers(result, directory):
         click.echo(f"Warning: {path} is no longer generated; delete it", err=True)
     if not changed:

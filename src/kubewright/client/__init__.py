@@ -16,7 +16,7 @@ Packages and modules, lowest first:
 - `listwatch`: pages, watches, and their raw bytes for caches; `streams`: logs, commands, port forwards
 - `verbs`: the verbs; `client`: `Client`, all of them; `sync`: `SyncClient`
 - `protocols`: `Reader` and `Writer`, to write code against; `arguments`: keyword arguments of the verbs
-- `applyset`: sets of objects that are applied, pruned and deleted together; `apply_order`, `readiness`
+- `applyset`: sets of objects that are applied, pruned and deleted together; `readiness`
 - `kind_types`, `selectors`, `patches`, `wait`, `manifest_files`, `decoding`, `backoff`, `errors`
 
 A written object is updated in place from the response and returned; a dry run returns another object.

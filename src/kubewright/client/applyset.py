@@ -24,13 +24,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from kubewright.api.apply_order import NAMESPACES, in_apply_order, phase_of
 from kubewright.api.errors import APIError, Conflict, NotFound
 from kubewright.api.gvk import GroupKind, GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import copy_value
 from kubewright.api.unstructured import Unstructured
 
-from .apply_order import NAMESPACES, in_apply_order, phase_of
 from .errors import NoKindMatch
 from .kind_types import metadata_of
 from .readiness import Readiness, readiness_of
@@ -381,12 +381,13 @@ class ApplySet:
         if wait is not None and member.gvk.group_kind == CRD:
             await self.client.wait(member.gvk, member.name, until=is_deleted, timeout=wait)
 
-    async def count_custom_objects(self, definition: str) -> int:
+    async def count_custom_objects(self, definition: str, *, namespace: str | None = None) -> int:
         """Return the number of objects of the kind that a CRD defines; 0 if the CRD does not exist."""
         plural, _, group = definition.partition(".")
+        kind = metadata_of(f"{plural}.{group}")
         try:
-            return len([each async for each in self.client.list(metadata_of(f"{plural}.{group}"))])
-        except (NoKindMatch, NotFound):
+            return len([each async for each in self.client.list(kind, namespace=namespace)])
+        except (NoKindMatch, NotFound, ValueError):
             return 0
 
     # Inventory

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
 from kubewright.api.declarations import Declaration, Webhook, is_resource, resource_info, webhook_path
@@ -31,6 +32,7 @@ from kubewright.controller.daemons import StopEvent
 from kubewright.controller.manager_protocol import Runnable
 from kubewright.controller.rate_limiters import RateLimiter
 from kubewright.controller.request import Request
+from kubewright.manifests.project import OperatorDeployment
 from kubewright.webhook.conversion import Converter
 
 from . import rbac
@@ -459,6 +461,29 @@ class Operator:
         """Return the RBAC rules and webhooks that the operator requires."""
         yield from rbac.rules_of(self)
         yield from self.webhooks()
+
+    def deployed_declarations(self, deployment: OperatorDeployment) -> Iterable[Declaration]:
+        """Return the RBAC rules and webhooks that the operator requires when it is deployed in this way."""
+        settings = self.settings
+        namespaces = settings.namespaces or ((deployment.namespace,) if deployment.namespaced else None)
+        deployed = replace(
+            settings,
+            namespaces=namespaces,
+            service_account=f"{deployment.namespace}/{deployment.service_account}",
+            leader_election=settings.leader_election or deployment.leader_election,
+            leader_election_namespace=deployment.namespace,
+            metrics_port=None,
+            webhooks=deployment.webhooks,
+            webhook_certificates="" if deployment.managed_certificates else "mounted",
+        )
+        yield from rbac.rules_of(self, deployed)
+        if deployment.webhooks:
+            yield from self.webhooks()
+
+    @property
+    def watched_namespaces(self) -> Sequence[str]:
+        """Namespaces that the program restricts the operator to; empty: all."""
+        return self.settings.namespaces or ()
 
     def webhooks(self) -> list[Webhook]:
         """Return the declared admission webhooks."""

@@ -37,8 +37,9 @@ WEBHOOK_PORT = 9443
 
 
 def has_webhooks(operator: Operator) -> bool:
-    """Whether an operator declares admission or conversion webhooks."""
-    return bool(operator.defaults or operator.validators or operator.converters)
+    """Whether an operator serves admission or conversion webhooks."""
+    declared = operator.defaults or operator.validators or operator.converters
+    return operator.settings.webhooks and bool(declared)
 
 
 def build_webhook_server(operator: Operator, client: Client) -> WebhookServer:

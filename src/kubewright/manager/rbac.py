@@ -6,6 +6,7 @@ watched kinds are read. Rules for Leases, Secrets and access reviews follow from
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from kubewright.client.kind_types import MetadataKind
 
 if TYPE_CHECKING:
     from .operator import Operator
+    from .settings import Settings
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "patch", "update")
@@ -25,50 +27,53 @@ SYSTEM = "system"
 """The namespace of the operator in manifests, which kustomize replaces."""
 
 
-def rules_of(operator: Operator) -> Iterable[Rbac]:
-    """Return all rules that an operator requires.
+def rules_of(operator: Operator, settings: Settings | None = None) -> Iterable[Rbac]:
+    """Return all rules that an operator requires with its own or with other settings.
 
     If the operator watches single namespaces, rules for namespaced kinds are for Roles in these, bound to its
     service account.
     """
-    scheme, settings = operator.scheme, operator.settings
+    scheme, settings = operator.scheme, settings or operator.settings
+    in_namespaces = functools.partial(_in_namespaces, operator, settings)
     handlers = (*operator.reconcilers, *operator.finalizers.values(), *operator.timers, *operator.daemons)
     kinds = list(dict.fromkeys(each.kind for each in handlers))
     for kind in kinds:
         rules = for_named(kind) if isinstance(kind, str) else for_reconciled(scheme, kind)
-        yield from _in_namespaces(operator, rules, kind)
+        yield from in_namespaces(rules, kind)
     if operator.on.dispatchers:
-        yield from _in_namespaces(operator, [for_handled_states()], *operator.on.dispatchers)
+        yield from in_namespaces([for_handled_states()], *operator.on.dispatchers)
     for each in operator.reconcilers:
         for owned in each.owns:
-            yield from _in_namespaces(operator, [for_owned(scheme, owned)], owned)
+            yield from in_namespaces([for_owned(scheme, owned)], owned)
         for watched in operator.watches_of(each):
             base = watched.kind.kind if isinstance(watched.kind, MetadataKind) else watched.kind
             if not isinstance(base, str):
-                yield from _in_namespaces(operator, [for_watched(scheme, base)], base)
+                yield from in_namespaces([for_watched(scheme, base)], base)
     if handlers:
         # Events of a cluster-scoped object are in the namespace default.
-        yield from _in_namespaces(operator, [for_events()], *kinds)
+        yield from in_namespaces([for_events()], *kinds)
     if settings.leader_election:
         yield for_leader_election(settings.leader_election_namespace or SYSTEM)
         if settings.leader_election_coordinated:
             yield for_lease_candidates(settings.leader_election_namespace or SYSTEM)
     if settings.metrics_port is not None and settings.metrics_secure:
         yield from for_reviews()
-    if not settings.webhook_certificates and (
-        operator.defaults or operator.validators or operator.converters
-    ):
-        yield from _for_managed_certificates(operator)
+    declared = operator.defaults or operator.validators or operator.converters
+    if settings.webhooks and declared and not settings.webhook_certificates:
+        yield from _for_managed_certificates(operator, settings)
 
 
 def _in_namespaces(
-    operator: Operator, rules: Iterable[Rbac], *kinds: type[MetaObject] | GroupVersionKind | str
+    operator: Operator,
+    settings: Settings,
+    rules: Iterable[Rbac],
+    *kinds: type[MetaObject] | GroupVersionKind | str,
 ) -> Iterable[Rbac]:
     """Return rules for each namespace of the operator, or unchanged if a kind is cluster-scoped.
 
     The scope of a kind without a class is not known; it is treated as namespaced.
     """
-    settings, name = operator.settings, operator.name
+    name = operator.name
     known = [kind for kind in kinds if not isinstance(kind, str)]
     if not settings.namespaces or not all(operator.scheme.info_of(kind).namespaced for kind in known):
         return rules
@@ -162,9 +167,9 @@ def for_reviews() -> list[Rbac]:
     ]
 
 
-def _for_managed_certificates(operator: Operator) -> Iterable[Rbac]:
+def _for_managed_certificates(operator: Operator, settings: Settings) -> Iterable[Rbac]:
     """Store certificates in a Secret and inject the CA bundle."""
-    settings, name = operator.settings, operator.name
+    name = operator.name
     namespace = settings.leader_election_namespace or SYSTEM
     secret = settings.webhook_secret or f"{name}-webhook-certificates"
     core = ("core",)

@@ -56,6 +56,8 @@ class Settings:
     """Serve metrics over TLS, only to clients that the API server authenticates and authorizes."""
     metrics_certificates: str = ""
     """Directory with `tls.crt` and `tls.key` for metrics; empty: self-signed."""
+    webhooks: bool = True
+    """Serve the declared webhooks."""
     webhook_host: str = ""
     """Address of the webhook server; by default 127.0.0.1 in development, else all addresses."""
     webhook_port: int = 0

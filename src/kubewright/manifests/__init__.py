@@ -8,6 +8,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `project`: imports modules and collects their declarations
 - `generate`: all manifests of a project as files; `compare` and `write` them
 - `crd`, `rbac`, `webhooks`: single objects, by `crd()`, `roles()` and `webhook_configurations()`
+- `deployment`: the manager, its permissions, webhooks and network access
 - `settings`: `ProjectSettings`, the settings in `pyproject.toml` or `kubewright.toml`
 - `path_checks`: checks of JSON paths against a schema
 - `yaml_output`: YAML with sorted keys
@@ -19,7 +20,7 @@ from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
 from .crd import crd
-from .generate import Manifests, compare, generate, leftovers, write
+from .generate import Manifests, compare, generate, leftovers, load_project_of, remove_leftovers, write
 from .project import Project, ProjectError, import_module, load_project, read_project
 from .rbac import roles
 from .settings import DeploymentSettings, ManifestSettings, ProjectSettings, ProjectSettingsError
@@ -43,7 +44,9 @@ __all__ = [
     "import_module",
     "leftovers",
     "load_project",
+    "load_project_of",
     "read_project",
+    "remove_leftovers",
     "roles",
     "to_yaml",
     "webhook_configurations",

@@ -1,7 +1,8 @@
 """Generate all manifests of a project as files.
 
 The files are `crd/<group>_<plural>.yaml`, `rbac/role.yaml`, `webhook/manifests.yaml` and, for operators of
-single namespaces, `rbac/namespaces.yaml` with the Roles and RoleBindings in these.
+single namespaces, `rbac/namespaces.yaml` with the Roles and RoleBindings in these. A project with a
+deployment has the files of `kubewright.manifests.deployment` instead.
 
 All problems of a project are reported in one `DeclarationError`. The same declarations always produce the
 same bytes; `compare` returns the differences to the files in a directory.
@@ -15,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,10 +26,14 @@ from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
 from .crd import build_crd
-from .project import Project
+from .project import Project, load_project
 from .rbac import DEFAULT_ROLE, build_bindings, build_roles
 from .webhooks import build_webhooks
 from .yaml_output import to_yaml
+
+if TYPE_CHECKING:
+    from .deployment.tree import DeploymentTree
+    from .settings import ProjectSettings
 
 ANNOTATION_LIMIT: Final = 262_144
 """Maximum size of the annotations of an object; client-side apply stores a copy of the object in one."""
@@ -40,24 +45,58 @@ class Manifests:
 
     files: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    initial_files: dict[str, str] = field(default_factory=dict)
+    """Files that are written only if they do not exist: the user owns them."""
+    tree: DeploymentTree | None = None
+    """The deployment, if the settings of the project have one."""
 
 
 def generate(
-    project: Project, options: Options | None = None, *, role_name: str = DEFAULT_ROLE, header: str = ""
+    project: Project,
+    options: Options | None = None,
+    *,
+    role_name: str = DEFAULT_ROLE,
+    header: str = "",
+    settings: ProjectSettings | None = None,
 ) -> Manifests:
     """Return all manifests of a project; raise `DeclarationError` with all problems.
 
-    Each line of `header`, such as a licence, becomes a comment at the top of every file.
+    Each line of `header`, such as a licence, becomes a comment at the top of every file. With `settings` that
+    have a deployment, the manifests contain it; load the project with `load_project_of(settings)` then.
     """
     options = options or Options()
     problems: list[Problem] = []
     manifests = Manifests()
+    definitions: dict[str, dict[str, Any]] = {}
     for group_kind, versions in sorted(project.kinds.items()):
         definition = build_crd(versions, options, problems)
         name = f"crd/{group_kind.group}_{definition['spec']['names']['plural']}.yaml"
-        manifests.files[name] = to_yaml([definition])
+        definitions[name] = definition
         manifests.warnings.extend(_size_warning(name, definition))
         manifests.warnings.extend(_conversion_warning(project, versions))
+    if settings is not None and settings.has_deployment:
+        from .deployment.tree import build_tree
+
+        tree = build_tree(project, settings, list(definitions.values()), problems)
+        manifests.tree, manifests.files = tree, tree.texts()
+        manifests.initial_files = tree.initial_files
+        manifests.warnings += tree.warnings
+    else:
+        manifests.files = {name: to_yaml([each]) for name, each in definitions.items()}
+        _add_roles_and_webhooks(manifests, project, role_name, problems)
+    if problems:
+        raise DeclarationError(problems)
+    if header:
+        comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
+        manifests.files = {
+            name: comment + text if name.endswith(".yaml") else text for name, text in manifests.files.items()
+        }
+    return manifests
+
+
+def _add_roles_and_webhooks(
+    manifests: Manifests, project: Project, role_name: str, problems: list[Problem]
+) -> None:
     bound = [rule for rule in project.permissions if rule.service_account]
     roles = build_roles(
         [rule for rule in project.permissions if not rule.service_account], role_name, problems
@@ -70,12 +109,15 @@ def generate(
     webhooks = build_webhooks(project.webhooks, project.configurations, problems)
     if webhooks:
         manifests.files["webhook/manifests.yaml"] = to_yaml(webhooks)
-    if problems:
-        raise DeclarationError(problems)
-    if header:
-        comment = "".join(f"# {line}".rstrip() + "\n" for line in header.splitlines())
-        manifests.files = {name: comment + text for name, text in manifests.files.items()}
-    return manifests
+
+
+def load_project_of(settings: ProjectSettings, modules: Sequence[str] = ()) -> Project:
+    """Import the modules of a project and collect what they declare for its deployment, if it has one."""
+    if not settings.has_deployment:
+        return load_project(list(modules or settings.modules))
+    from .deployment.tree import operator_deployment
+
+    return load_project(list(modules or settings.modules), deployment=operator_deployment(settings))
 
 
 def _conversion_warning(project: Project, versions: Sequence[type[Object]]) -> Iterator[str]:
@@ -120,22 +162,49 @@ def _diff(path: Path, found: str, wanted: str) -> str:
 
 
 def leftovers(manifests: Manifests, directory: Path) -> list[Path]:
-    """Return the CRD files of the groups of the project that are no longer declared."""
+    """Return files that are no longer generated: CRDs of the groups of the project, and other files of a
+    deployment that this program has written."""
     groups = {
         name.partition("/")[2].rpartition("_")[0] for name in manifests.files if name.startswith("crd/")
     }
-    return [
+    found = [
         path
         for group in sorted(groups)
         for path in sorted((directory / "crd").glob(f"{group}_*.yaml"))
         if f"crd/{path.name}" not in manifests.files
     ]
+    if manifests.tree is not None:
+        from .deployment.tree import MANAGED_FILES, is_generated
+
+        found += [
+            path
+            for name in MANAGED_FILES
+            if name not in manifests.files and (path := directory / name).is_file() and is_generated(path)
+        ]
+    return found
+
+
+def remove_leftovers(manifests: Manifests, directory: Path) -> list[Path]:
+    """Delete generated files of a deployment that are no longer generated, and return them."""
+    if manifests.tree is None:
+        return []
+    from .deployment.tree import is_generated
+
+    removed = [path for path in leftovers(manifests, directory) if is_generated(path)]
+    for path in removed:
+        path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    return removed
 
 
 def write(manifests: Manifests, directory: Path) -> list[Path]:
     """Write the files that changed and return them; each file is replaced atomically."""
     changed: list[Path] = []
-    for name, wanted in sorted(manifests.files.items()):
+    initial = {
+        name: text for name, text in manifests.initial_files.items() if not (directory / name).exists()
+    }
+    for name, wanted in sorted({**initial, **manifests.files}.items()):
         path = directory / name
         if path.is_file() and path.read_text(encoding="utf-8") == wanted:
             continue

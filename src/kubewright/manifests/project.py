@@ -38,6 +38,50 @@ class ProjectError(Exception):
     """A module of the project cannot be imported; the message is one line with module and reason."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class OperatorDeployment:
+    """How an operator is deployed, as far as its permissions depend on it."""
+
+    namespace: str
+    service_account: str
+    namespaced: bool = False
+    """Whether the operator watches only its own namespace, unless the program names others."""
+    leader_election: bool = True
+    webhooks: bool = True
+    managed_certificates: bool = True
+    """Whether the operator issues the certificate of its webhooks."""
+
+
+@runtime_checkable
+class DeployableOperator(Protocol):
+    """An operator whose declarations depend on how it is deployed."""
+
+    name: str
+
+    @property
+    def watched_namespaces(self) -> Sequence[str]:
+        """Namespaces that the program restricts the operator to; empty: all."""
+        ...
+
+    def deployed_declarations(self, deployment: OperatorDeployment) -> Iterable[Declaration]:
+        """Return the declarations for a deployment."""
+        ...
+
+
+@dataclass(frozen=True)
+class OperatorReference:
+    """An operator of the project, and where `kubewright run` finds it."""
+
+    module: str
+    attribute: str
+    operator: DeployableOperator
+
+    @property
+    def target(self) -> str:
+        """The argument of `kubewright run`."""
+        return self.module if self.attribute == "operator" else f"{self.module}:{self.attribute}"
+
+
 @dataclass
 class Project:
     """Declarations of some modules, in the order in which they were found."""
@@ -48,6 +92,7 @@ class Project:
     configurations: list[WebhookConfiguration] = field(default_factory=list)
     converted: set[GroupKind] | None = None
     """Kinds that operators of the project convert; `None` if the project has no operator."""
+    operators: list[OperatorReference] = field(default_factory=list)
 
 
 @runtime_checkable
@@ -59,23 +104,28 @@ class ConversionProvider(Protocol):
         ...
 
 
-def load_project(names: Sequence[str]) -> Project:
-    """Import modules and packages by name and collect their declarations."""
+def load_project(names: Sequence[str], *, deployment: OperatorDeployment | None = None) -> Project:
+    """Import modules and packages by name and collect their declarations.
+
+    With `deployment`, operators declare what they require when they are deployed in this way.
+    """
     modules: dict[str, ModuleType] = {}
     for name in names:
         for module in _import(name):
             modules.setdefault(module.__name__, module)
-    return read_project(modules.values())
+    return read_project(modules.values(), deployment=deployment)
 
 
-def read_project(modules: Iterable[ModuleType]) -> Project:
-    """Collect the declarations of modules."""
+def read_project(modules: Iterable[ModuleType], *, deployment: OperatorDeployment | None = None) -> Project:
+    """Collect the declarations of modules; see `load_project`."""
     scanned = _without_skipped(list(modules))
     homes = {module.__name__ for module in scanned}
     project = Project()
     seen: set[int] = set()
     for module in scanned:
-        for value in list(vars(module).values()):
+        for attribute, value in list(vars(module).items()):
+            if isinstance(value, DeployableOperator) and not isinstance(value, type):
+                project.operators.append(OperatorReference(module.__name__, attribute, value))
             if id(value) in seen:
                 continue
             if is_resource(value) and value.__module__ in homes:
@@ -85,7 +135,7 @@ def read_project(modules: Iterable[ModuleType]) -> Project:
                 project.kinds.setdefault(value.gvk.group_kind, []).append(value)
             if isinstance(value, ConversionProvider) and not isinstance(value, type):
                 project.converted = (project.converted or set()) | set(value.converted_kinds())
-            for declaration in _declarations(value, homes):
+            for declaration in _declarations(value, homes, deployment):
                 if id(declaration) not in seen:
                     seen.add(id(declaration))
                     _add(project, declaration)
@@ -111,9 +161,13 @@ def _add(project: Project, declaration: Declaration) -> None:
         project.configurations.append(declaration)
 
 
-def _declarations(value: Any, homes: set[str]) -> Iterator[Declaration]:
+def _declarations(
+    value: Any, homes: set[str], deployment: OperatorDeployment | None
+) -> Iterator[Declaration]:
     if isinstance(value, Declaration):
         yield value
+    elif deployment is not None and isinstance(value, DeployableOperator) and not isinstance(value, type):
+        yield from value.deployed_declarations(deployment)
     elif isinstance(value, list | tuple):
         yield from (item for item in value if isinstance(item, Declaration))
     elif isinstance(value, type) or callable(value):

@@ -96,6 +96,8 @@ class ProjectSettings:
     namespaced: bool = False
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings)
     manifests: ManifestSettings = field(default_factory=ManifestSettings)
+    has_deployment: bool = False
+    """Whether the file has the table `deployment`, so that manifests include the deployment; not a key."""
 
     @classmethod
     def load(cls, directory: Path | str = ".") -> Self:
@@ -104,7 +106,7 @@ class ProjectSettings:
         path, table, project_name = _read_table(directory)
         prefix = "tool.kubewright" if path is None or path.name == "pyproject.toml" else ""
         given = _parse_table(cls, table, path or directory, prefix)
-        settings = cls(**given, directory=directory, path=path)
+        settings = cls(**given, directory=directory, path=path, has_deployment="deployment" in table)
         name = settings.name or project_name or directory.name
         image = settings.deployment.image or f"{name}:latest"
         return replace(settings, name=name, deployment=replace(settings.deployment, image=image))
@@ -119,7 +121,7 @@ class ProjectSettings:
         return cls.load(start)
 
 
-_NOT_KEYS: Final = ("directory", "path")
+_NOT_KEYS: Final = ("directory", "path", "has_deployment")
 
 
 def _read_table(directory: Path) -> tuple[Path | None, dict[str, Any], str]:

@@ -1,4 +1,4 @@
-"""Write YAML with sorted keys, without anchors and folding, and with multi-line strings as blocks.
+"""Write YAML without anchors and folding, and with multi-line strings as blocks.
 
 This layout takes a tenth of the time of a general emitter. Strings that need quotes are passed to PyYAML,
 which knows all reserved words.
@@ -6,6 +6,7 @@ which knows all reserved words.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]*(?: [A-Za-z0-9_/.()'-]+)*")
+_FLOW_WORD: Final = re.compile(rf"{_WORD.pattern}|(?:/|--?[A-Za-z])[A-Za-z0-9_/.=-]*")
 _RESERVED: Final = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 _BLOCK: Final = re.compile(
     r"(?!\s)[^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]+"
@@ -96,3 +98,74 @@ def _quoted(value: Any) -> str:
         value, Dumper=yaml.CSafeDumper, default_style=style, width=1_000_000, allow_unicode=True
     )
     return printed.removesuffix("\n").removesuffix("\n...")
+
+
+def to_compact_yaml(documents: Iterable[Any], *, width: int = 120) -> str:
+    """Return plain data as a YAML stream in which maps and lists that fit in a line are on one line.
+
+    Keys stay in their order.
+    """
+    lines: list[str] = []
+    for document in documents:
+        if lines:
+            lines.append("---")
+        _write_compact(document, "", "", lines, width)
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _write_compact(value: Any, lead: str, pad: str, lines: list[str], width: int) -> None:
+    """Write a non-empty map or list as a block; values that fit in `width` are in flow style."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            head = f"{lead}{_scalar(key)}:"
+            if not isinstance(item, dict | list | tuple):
+                lines.append(f"{head} {_inline(item, pad + '  ')}")
+            elif (flow := _flow(item, width - len(head) - 1)) is not None:
+                lines.append(f"{head} {flow}")
+            else:
+                deeper = pad + "  " if isinstance(item, dict) else pad
+                lines.append(head)
+                _write_compact(item, deeper, deeper, lines, width)
+            lead = pad
+        return
+    for item in value:
+        if not isinstance(item, dict | list | tuple):
+            lines.append(f"{lead}- {_inline(item, pad + '  ')}")
+        elif (flow := _flow(item, width - len(lead) - 2)) is not None:
+            lines.append(f"{lead}- {flow}")
+        else:
+            _write_compact(item, lead + "- ", pad + "  ", lines, width)
+        lead = pad
+
+
+def _flow(value: Any, width: int) -> str | None:
+    """Return a value in flow style, or `None` if it is longer than `width` or has several lines."""
+    if isinstance(value, dict):
+        parts = []
+        for key, item in value.items():
+            text = _flow(item, width)
+            if text is None:
+                return None
+            parts.append(f"{_flow_string(key)}: {text}")
+            width -= len(parts[-1]) + 2
+        return f"{{{', '.join(parts)}}}" if width >= 0 else None
+    if isinstance(value, list | tuple):
+        parts = []
+        for item in value:
+            text = _flow(item, width)
+            if text is None:
+                return None
+            parts.append(text)
+            width -= len(text) + 2
+        return f"[{', '.join(parts)}]" if width >= 0 else None
+    if isinstance(value, str):
+        text = _flow_string(value)
+        return text if "\n" not in value and len(text) <= width else None
+    return _inline(value, "")
+
+
+def _flow_string(text: str) -> str:
+    """Return a string for flow style, where commas and brackets need quotes."""
+    if _FLOW_WORD.fullmatch(text) and text.lower() not in _RESERVED:
+        return text
+    return json.dumps(text, ensure_ascii=False)
