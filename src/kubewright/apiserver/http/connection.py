@@ -1,7 +1,8 @@
 """Connections of the HTTPS server: what aiohttp does not do as an API server needs it.
 
 `ServerConnection` keeps the client certificate and closes idle connections, `CompleteResponse` writes short
-responses in one step, `body_reader` reads request bodies within a limit.
+responses in one step, `PiecewiseResponse` long ones in chunks and `StreamedResponse` those of unknown length,
+`body_reader` reads request bodies within a limit.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -33,6 +34,8 @@ HEADER_TIMEOUT = 30.0
 BODY_GRACE = 10.0
 MINIMUM_BODY_RATE = 4096
 """Bytes per second at which bodies must arrive, after the first `BODY_GRACE` seconds."""
+_WRITE_SIZE = 128 * 1024
+"""Bytes of a long response that are written at a time."""
 _LAST_CHUNK = b"\r\n0\r\n\r\n"
 """The end of a chunked body without a trailer."""
 
@@ -146,6 +149,18 @@ class ServerConnection(RequestHandler):
         response.force_close()
         return response
 
+    async def drain(self, timeout: float | None = None) -> None:
+        """Wait until the client has read most of what was written; closes the connection after `timeout`."""
+        if not self._paused:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await self._drain_helper()
+        except TimeoutError:
+            if self.transport is not None:
+                self.transport.abort()
+            raise ConnectionResetError("client does not read") from None
+
     def identify(self) -> PeerCertificate | None:
         """Return the client certificate, if there is one."""
         if not self.peer_known:
@@ -194,22 +209,104 @@ class CompleteResponse(web.StreamResponse):
         """Do nothing: `prepare` has written everything."""
 
 
+class _SentResponse(web.StreamResponse):
+    """A response that its handler has written to the connection when it returns."""
+
+    def __init__(self, response: HTTPResponse, connection: ServerConnection, *, close: bool) -> None:
+        super().__init__(status=response.status)
+        self._response = response
+        self._connection = connection
+        self._keep_alive = not close
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Do nothing: the response has been written."""
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: the response has been written."""
+
+    async def _write(self, data: bytes, stall_timeout: float | None) -> None:
+        connection = self._connection
+        transport = connection.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("client disconnected")
+        transport.write(data)
+        if connection.writing_paused:
+            await connection.drain(stall_timeout)
+
+
+class PiecewiseResponse(_SentResponse):
+    """A long response, written in chunks as the client reads them: it is never joined in memory."""
+
+    async def send(self, stall_timeout: float) -> None:
+        """Write headers and body.
+
+        Raises `ConnectionResetError` if the client disconnects, or does not read for `stall_timeout` seconds.
+        """
+        response = self._response
+        batch: list[bytes | memoryview] = [_head(response, response.length, not self._keep_alive)]
+        size = 0
+        for piece in _limited(response.pieces or (response.body,)):
+            batch.append(piece)
+            size += len(piece)
+            if size > _WRITE_SIZE:
+                await self._write(b"".join(batch), stall_timeout)
+                batch.clear()
+                size = 0
+        if batch:
+            await self._write(b"".join(batch), stall_timeout)
+
+
+class StreamedResponse(_SentResponse):
+    """A response of unknown length, written as its chunks become available.
+
+    For clients that do not know chunks (HTTP/1.0), the body ends with the connection.
+    """
+
+    async def start(self, *, chunked: bool) -> None:
+        """Write the headers."""
+        self._is_chunked = chunked
+        await self._write(_head(self._response, None, not self._keep_alive, chunked=chunked), None)
+
+    async def send(self, data: bytes, stall_timeout: float | None = None) -> None:
+        """Write one chunk, which must not be empty."""
+        await self._write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data, stall_timeout)
+
+    async def end(self) -> None:
+        """Write the end of the body."""
+        if self._is_chunked:
+            await self._write(b"0\r\n\r\n", None)
+
+
+def _limited(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Split pieces of more than `_WRITE_SIZE` bytes."""
+    for piece in pieces:
+        if len(piece) <= _WRITE_SIZE:
+            yield piece
+        else:
+            view = memoryview(piece)
+            for start in range(0, len(view), _WRITE_SIZE):
+                yield view[start : start + _WRITE_SIZE]
+
+
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 _LINE_BREAKS = str.maketrans({"\r": " ", "\n": " "})
 _WITHOUT_BODY = (204, 304)
+_CHUNKED = "Transfer-Encoding: chunked\r\n"
 _date: tuple[int, str] = (0, "")
 
 
-def _head(response: HTTPResponse, length: int, close: bool) -> bytes:
-    """Status line and headers."""
+def _head(response: HTTPResponse, length: int | None, close: bool, *, chunked: bool = False) -> bytes:
+    """Return status line and headers."""
     global _date
     now = int(time.time())
     if _date[0] != now:
         _date = (now, formatdate(now, usegmt=True))
     status = response.status
+    framing = f"Content-Length: {length}\r\n" if length is not None else _CHUNKED if chunked else ""
     lines = [
         f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n"
-        f"Content-Type: {response.content_type}\r\nContent-Length: {length}\r\nDate: {_date[1]}\r\n"
+        f"Content-Type: {response.content_type}\r\n{framing}Date: {_date[1]}\r\n"
         if status not in _WITHOUT_BODY
         else f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\nDate: {_date[1]}\r\n"
     ]

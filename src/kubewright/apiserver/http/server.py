@@ -37,7 +37,9 @@ from .connection import (
     HEADER_TIMEOUT,
     CompleteResponse,
     Listener,
+    PiecewiseResponse,
     ServerConnection,
+    StreamedResponse,
     WebSocketAdapter,
     body_reader,
     compress,
@@ -296,11 +298,15 @@ class HTTPServer:
         if response.tunnel is not None:
             return await run_tunnel(connection, response)
         if response.length > _COMPLETE_LIMIT:
-            return await self._write_long(native, request, response)
+            return await self._write_long(native, request, response, connection)
         return await self._write_short(native, response)
 
     async def _write_long(
-        self, native: web.BaseRequest, request: HTTPRequest, response: HTTPResponse
+        self,
+        native: web.BaseRequest,
+        request: HTTPRequest,
+        response: HTTPResponse,
+        connection: ServerConnection,
     ) -> web.StreamResponse:
         """Write a long body; it is counted until the client has read it."""
         user: User = getattr(request, "user", None) or anonymous()
@@ -313,14 +319,14 @@ class HTTPServer:
         try:
             if "gzip" in native.headers.get("Accept-Encoding", ""):
                 await self._compress(response)
-            elif response.pieces is None:
-                body = memoryview(response.body)
-                response.pieces = [body[start : start + _CHUNK] for start in range(0, length, _CHUNK)]
-            if response.pieces is None:
-                if len(response.body) <= _COMPLETE_LIMIT:
-                    return await self._write_short(native, response)
-                response.pieces = [response.body]
-            return await self._write_pieces(native, response, response.length)
+            if response.length <= _COMPLETE_LIMIT:
+                return await self._write_short(native, response)
+            result = PiecewiseResponse(response, connection, close=self._closes(native))
+            try:
+                await result.send(self.stall_timeout)
+            except ConnectionError:
+                logger.debug("client disconnected", extra={"path": native.path})
+            return result
         finally:
             self.unsent.release(user.name, length)
 
@@ -339,67 +345,34 @@ class HTTPServer:
             await self._compress(response)
             body = response.body
         if len(body) <= _COMPLETE_LIMIT and native.version == HttpVersion11:
-            return CompleteResponse(response, body, close=self.server.stopping or not native.keep_alive)
+            return CompleteResponse(response, body, close=self._closes(native))
         result = web.Response(body=body, status=response.status, headers=response_headers(response))
         if self.server.stopping:
             result.force_close()
         return result
 
-    async def _write_pieces(
-        self, native: web.BaseRequest, response: HTTPResponse, length: int
-    ) -> web.StreamResponse:
-        """Write a long body in chunks; it is never joined in memory."""
-        result = web.StreamResponse(status=response.status, headers=response_headers(response))
-        result.content_length = length
-        try:
-            await result.prepare(native)
-            batch: list[bytes | memoryview] = []
-            size = 0
-            for piece in response.pieces or ():
-                batch.append(piece)
-                size += len(piece)
-                if size > _CHUNK:
-                    await self._write(result, b"".join(batch), native.transport)
-                    batch.clear()
-                    size = 0
-            if batch:
-                await self._write(result, b"".join(batch), native.transport)
-            await result.write_eof()
-        except ConnectionError:
-            logger.debug("client disconnected", extra={"path": native.path})
-        return result
-
-    async def _write(
-        self, result: web.StreamResponse, data: bytes, transport: asyncio.Transport | None
-    ) -> None:
-        """Write a part of a long response; closes the connection of a client that does not read."""
-        for start in range(0, len(data), _CHUNK):
-            try:
-                async with asyncio.timeout(self.stall_timeout):
-                    await result.write(data[start : start + _CHUNK] if len(data) > _CHUNK else data)
-            except TimeoutError:
-                if transport is not None:
-                    transport.abort()
-                raise ConnectionResetError("client does not read") from None
+    def _closes(self, native: web.BaseRequest) -> bool:
+        """Whether the connection is closed after a response."""
+        return self.server.stopping or native.version < HttpVersion11 or not native.keep_alive
 
     async def _stream(
         self, native: web.BaseRequest, response: HTTPResponse, connection: ServerConnection
     ) -> web.StreamResponse:
         stream = response.stream
         assert stream is not None
-        result = web.StreamResponse(status=response.status, headers=response_headers(response))
+        result = StreamedResponse(response, connection, close=self._closes(native))
         connection.streaming = asyncio.current_task()
         transport = native.transport
         if transport is not None and hasattr(stream, "abort"):
             stream.abort = transport.abort
         try:
-            await result.prepare(native)
+            await result.start(chunked=native.version >= HttpVersion11)
             async for chunk in stream:
-                if getattr(stream, "sending_initial_events", False):
-                    await self._write(result, chunk, transport)
-                else:
-                    await result.write(chunk)
-            await result.write_eof()
+                if not chunk:
+                    continue
+                initial = getattr(stream, "sending_initial_events", False)
+                await result.send(chunk, self.stall_timeout if initial else None)
+            await result.end()
         except ConnectionError:
             logger.debug("client disconnected", extra={"path": native.path})
         except asyncio.CancelledError:
