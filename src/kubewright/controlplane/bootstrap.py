@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from kubewright.apiserver.objects import current_timestamp, deep_copy
+from kubewright.apiserver.objects import current_timestamp
 from kubewright.apiserver.rest.store import ResourceStore
 from kubewright.apiserver.server import APIServer
 from kubewright.storage.contract import KeyExists, RevisionMismatch, StorageError
 
 from . import bootstrap_roles
+from .bootstrap_fields import managed_fields
 from .bootstrap_roles import RBAC
 
 logger = logging.getLogger("kubewright.controlplane")
@@ -47,7 +48,9 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
                 **metadata,
                 "uid": str(uuid.uuid4()),
                 "creationTimestamp": now,
-                "managedFields": _managed_fields(store, obj),
+                "managedFields": managed_fields(
+                    _sent_by_server(store, obj), manager=_field_manager(store), time=now
+                ),
             }
             waiting.append(store.storage.create(key, store.codec.pack({**obj, "metadata": metadata})))
     for result in await asyncio.gather(*waiting, return_exceptions=True):
@@ -57,21 +60,20 @@ async def write_missing(server: APIServer, group: str, plural: str, objects: Ite
             raise result
 
 
-def _managed_fields(store: ResourceStore, obj: Object) -> list[Object]:
-    """Return the entry for the fields that kube-apiserver sends; others are set by the strategy."""
+def _sent_by_server(store: ResourceStore, obj: Object) -> Object:
+    """Return the object as kube-apiserver sends it; other fields are set by the strategy."""
     resource = store.resource
-    version = resource.version(resource.storage_version)
-    assert version is not None
     unsent = {"status", *(("spec",) if resource.plural == "namespaces" else ())}
-    sent = {field: value for field, value in obj.items() if field not in unsent}
-    body = {"apiVersion": store.codec.api_version, "kind": resource.kind, **deep_copy(sent)}
+    body = {"apiVersion": store.codec.api_version, "kind": resource.kind}
+    body |= {field: value for field, value in obj.items() if field not in unsent}
     if resource.plural == "services":
-        for field in ("clusterIPs", "ipFamilies"):
-            body["spec"].pop(field, None)
-    owner = FLOW_FIELD_MANAGER if resource.group == FLOW else FIELD_MANAGER
-    managed = store.field_manager(version, "").update(None, body, owner, datetime.now(UTC))
-    entries: list[Object] = managed["metadata"].get("managedFields") or []
-    return entries
+        assigned = ("clusterIPs", "ipFamilies")
+        body["spec"] = {field: value for field, value in obj["spec"].items() if field not in assigned}
+    return body
+
+
+def _field_manager(store: ResourceStore) -> str:
+    return FLOW_FIELD_MANAGER if store.resource.group == FLOW else FIELD_MANAGER
 
 
 async def _write_endpoints(server: APIServer, address: str, port: int) -> None:
