@@ -95,7 +95,7 @@ class _Declaration:
     @cached_property
     def kind(self) -> Kind:
         """The declaration of the kind."""
-        return find_kind(self.row.gvk.group, self.row.plural)
+        return find_kind(self.row.gvk.group_kind, self.row.plural)
 
     @cached_property
     def converter(self) -> VersionConverter:

@@ -4,6 +4,7 @@ from typing import Any
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError
+from kubewright.api.gvk import GroupKind
 from kubewright.controlplane.kinds import find_kind, kinds_of_group
 from kubewright.controlplane.kinds.validation import (
     CONFIG_KEY,
@@ -184,5 +185,5 @@ def test_every_module_of_a_group_declares_its_kinds() -> None:
     assert {"pods", "bindings", "services", "configmaps", "events"} <= kinds_of_group("").keys()
     assert {"deployments", "replicasets", "statefulsets"} <= kinds_of_group("apps").keys()
     assert not kinds_of_group("example.com")
-    assert find_kind("example.com", "gadgets").validate is None
-    assert find_kind("", "endpoints").deprecation
+    assert find_kind(GroupKind("example.com", "Gadget"), "gadgets").validate is None
+    assert find_kind(GroupKind("", "Endpoints"), "endpoints").deprecation

@@ -69,11 +69,7 @@ class RoleAggregationController(Component):
         aggregated = roles.get(name)
         if aggregated is None:
             return
-        rules: list[Object] = []
-        for selector in selectors:
-            for other, role in roles.items():
-                if other != name and selector.matches(role["metadata"].get("labels")):
-                    rules += [rule for rule in role.get("rules") or () if rule not in rules]
+        rules = self._rules(name, roles, frozenset())
         if (aggregated.get("rules") or []) == rules:
             return
         body = {
@@ -86,3 +82,15 @@ class RoleAggregationController(Component):
             await self.client.apply(CLUSTER_ROLES, body, field_manager=FIELD_MANAGER)
         except NotFound:
             return
+
+    def _rules(self, name: str, roles: dict[str, Object], parents: frozenset[str]) -> list[Object]:
+        """Return the rules of an aggregated role; those of aggregated roles in it may not be written yet."""
+        rules: list[Object] = []
+        for selector in self._aggregated.get(name, ()):
+            for other, role in roles.items():
+                if other == name or other in parents or not selector.matches(role["metadata"].get("labels")):
+                    continue
+                nested = other in self._aggregated
+                found = self._rules(other, roles, parents | {name}) if nested else role.get("rules") or ()
+                rules += [rule for rule in found if rule not in rules]
+        return rules

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import GroupResource
 from kubewright.controller.request import Result
-from kubewright.controlplane.kinds.core.service.strategy import ServiceStrategy
 
 from . import Component, new_controller
 from .source import InformerSource
@@ -43,8 +42,15 @@ class ServiceAllocationRepair(Component):
     async def repair(self, request: str = "") -> Result:
         """Correct the records of all services."""
         services = self.server.store("", "services")
+        addresses = self.server.store(IP_ADDRESSES.group, IP_ADDRESSES.resource)
         assert services is not None
-        strategy = services.resource.strategy
-        assert isinstance(strategy, ServiceStrategy)
-        await strategy.allocator.repair()
+        assert addresses is not None
+        stored = [(await each.storage.list(each.prefix, limit=2)).items for each in (services, addresses)]
+        # With the service `kubernetes` alone, the kind Service is not imported.
+        if any(len(items) > 1 for items in stored):
+            from kubewright.controlplane.kinds.core.service.strategy import ServiceStrategy
+
+            strategy = services.resource.strategy
+            assert isinstance(strategy, ServiceStrategy)
+            await strategy.allocator.repair()
         return Result(requeue_after=REPAIR_INTERVAL)

@@ -3,8 +3,8 @@
     kinds/apps/deployment.py       KINDS = {"deployments": Kind(validate=Rules({...}), ...)}
 
 One sub-package per API group, named after the first part of the group (`core` for the legacy group). Each of
-its modules may declare kinds in a dict `KINDS`, from plural names to `Kind`. A group is imported when one of
-its kinds is first used.
+its modules may declare kinds in a dict `KINDS`, from plural names to `Kind`. The module of a kind is imported
+at the first use of the kind: the one with the name of the kind if it declares it, else all of the group.
 
 - `kind`: `Kind`, the declaration, and `KindStrategy`, which applies it
 - `validation`: tables of rules and the engine that compiles them
@@ -14,11 +14,14 @@ its kinds is first used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
+
+from kubewright.api.gvk import GroupKind
 
 from .kind import Kind, KindStrategy
 
@@ -26,19 +29,36 @@ from .kind import Kind, KindStrategy
 @cache
 def kinds_of_group(group: str) -> Mapping[str, Kind]:
     """Return the kinds that a group declares, by plural name."""
-    package = f"{__name__}.{group.partition('.')[0] or 'core'}"
+    package = _package(group)
     spec = find_spec(package)
     if spec is None:
         return {}
     found: dict[str, Kind] = {}
     for module in iter_modules(spec.submodule_search_locations):
-        found.update(getattr(import_module(f"{package}.{module.name}"), "KINDS", {}))
+        found.update(_kinds_of_module(f"{package}.{module.name}"))
     return found
 
 
-def find_kind(group: str, plural: str) -> Kind:
+def find_kind(group_kind: GroupKind, plural: str) -> Kind:
     """Return the declaration of a kind; an empty one if its schema says everything."""
-    return kinds_of_group(group).get(plural) or Kind()
+    package = _package(group_kind.group)
+    module = f"{package}.{_WORD_START.sub('_', group_kind.kind).lower()}"
+    if find_spec(package) is None:
+        return Kind()
+    own = _kinds_of_module(module) if find_spec(module) is not None else {}
+    return own.get(plural) or kinds_of_group(group_kind.group).get(plural) or Kind()
 
+
+def _package(group: str) -> str:
+    return f"{__name__}.{group.partition('.')[0] or 'core'}"
+
+
+def _kinds_of_module(name: str) -> Mapping[str, Kind]:
+    kinds: Mapping[str, Kind] = getattr(import_module(name), "KINDS", {})
+    return kinds
+
+
+_WORD_START = re.compile("(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Between `Config` and `Map`, `API` and `Service`."""
 
 __all__ = ["Kind", "KindStrategy", "find_kind", "kinds_of_group"]
