@@ -9,7 +9,7 @@ from kubewright.apiserver.metrics.requests import ServerMetrics
 
 def test_series_are_removed_with_the_resource() -> None:
     metrics = ServerMetrics()
-    metrics.is_served = lambda info: True
+    metrics.requests.is_served = lambda info: True
     for plural in ("apples", "berries"):
         for status in (200, 404):
             info = parse_request_info(HTTPRequest("GET", f"/apis/fruit.io/v1/namespaces/d/{plural}/x"))

@@ -108,7 +108,7 @@ class APIServer:
         self._compactor: asyncio.Task[None] | None = None
         self._start_hooks: list[Callable[[], Awaitable[object]]] = []
         self._register_own_paths()
-        self.metrics.is_served = self.router.is_served
+        self.metrics.requests.is_served = self.router.is_served
 
     def add_start_hook(self, hook: Callable[[], Awaitable[object]]) -> None:
         """Call an async function during `start`, when the storage is open and before any port is opened.

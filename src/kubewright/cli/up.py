@@ -37,16 +37,6 @@ def _parse_nodes(ctx: click.Context, parameter: click.Parameter, value: str) -> 
     return path
 
 
-def _check_modes(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    from kubewright.controlplane.access.modes import parse_modes
-
-    try:
-        parse_modes(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    return value
-
-
 def _parse_webhook_urls(
     ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]
 ) -> dict[str, str]:
@@ -108,7 +98,6 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     "--auth",
     default="rbac",
     show_default=True,
-    callback=_check_modes,
     metavar="A,B",
     help="Authorization modes in order: node, rbac, always-allow, always-deny.",
 )
@@ -257,11 +246,21 @@ def up_command(**options: Any) -> None:
 def _run(options: dict[str, Any], started: float) -> None:
     from kubewright.apiserver.http.server import run
 
+    _check_modes(options["auth"])
     try:
         plane = _plane(options)
     except (OSError, ValueError) as error:
         raise click.ClickException(_explain(error)) from None
     run(lambda: _serve(plane, options, started))
+
+
+def _check_modes(value: str) -> None:
+    from kubewright.controlplane.access.modes import parse_modes
+
+    try:
+        parse_modes(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--auth'") from None
 
 
 def _explain(error: Exception) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from .histogram import Histogram
+from kubewright.histogram import Histogram
 
 Outcome = Literal["success", "requeue_after", "error", "terminal", "timeout", "panic"]
 

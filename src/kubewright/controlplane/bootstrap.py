@@ -64,7 +64,7 @@ def _sent_by_server(store: ResourceStore, obj: Object) -> Object:
     """Return the object as kube-apiserver sends it; other fields are set by the strategy."""
     resource = store.resource
     unsent = {"status", *(("spec",) if resource.plural == "namespaces" else ())}
-    body = {"apiVersion": store.codec.api_version, "kind": resource.kind}
+    body: Object = {"apiVersion": store.codec.api_version, "kind": resource.kind}
     body |= {field: value for field, value in obj.items() if field not in unsent}
     if resource.plural == "services":
         assigned = ("clusterIPs", "ipFamilies")

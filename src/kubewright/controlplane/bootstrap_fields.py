@@ -1,9 +1,9 @@
 """managedFields of bootstrap objects.
 
-Field managers and the schemas of built-in kinds take longer to build than all other parts of a start together.
-Bootstrap objects have few shapes, so their field sets follow from three facts about their kinds: which structs
-are part of their parent (no `.` entry), which maps are atomic, and which lists are maps. Other lists are atomic.
-A test compares the result with that of the field managers.
+Building field managers and the schemas of built-in kinds takes longer than all other parts of a start.
+Bootstrap objects have few shapes, so their field sets follow from three facts about their kinds: which
+structs are part of their parent (no `.` entry), which maps are atomic, and which lists are maps. Other lists
+are atomic. A test compares the result with that of the field managers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _map_fields(value: Object, path: tuple[str, ...]) -> Object:
 
 def _fields(value: Any, path: tuple[str, ...]) -> Object:
     if isinstance(value, dict) and path not in _ATOMIC:
-        own = {} if path in _INLINE else {".": {}}
+        own: Object = {} if path in _INLINE else {".": {}}
         return {**own, **_map_fields(value, path)}
     keys = _LIST_KEYS.get(path)
     if keys is None:

@@ -1,16 +1,20 @@
 """Prometheus metrics of requests, under the names of kube-apiserver.
 
-Labelled children are cached per combination, which keeps the cost per request low.
+A request is counted in plain numbers; samples are formatted when `/metrics` is read.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from kubewright.histogram import Histogram
 
 from .storage import BUCKETS, StorageMetrics
 
@@ -32,6 +36,98 @@ _VERBS = {
 }
 
 
+_LABELS = ("verb", "group", "version", "resource", "subresource", "scope")
+_COUNTED_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "code")
+_MAX_SERIES = 5000
+
+
+class _Series:
+    """Requests with the same labels."""
+
+    __slots__ = ("codes", "durations", "sizes")
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+        self.durations = Histogram(BUCKETS)
+        self.sizes = Histogram(_BYTES)
+
+
+class RequestMetrics(Collector):
+    """Counts, durations and response sizes of requests."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, ...], _Series] = {}
+        self._by_request: dict[tuple[Any, ...], _Series] = {}
+        """The series of requests that were seen before."""
+        self.is_served: Callable[[RequestInfo], bool] = lambda info: False
+        """Whether the path of a request is served. Other requests share one set of labels, so that clients
+        cannot create series without limit."""
+
+    def observe(self, info: RequestInfo, response: HTTPResponse, elapsed: float) -> None:
+        """Count a finished request, or a started stream."""
+        status = response.status
+        key = (
+            info.verb,
+            info.group,
+            info.version,
+            info.resource,
+            info.subresource,
+            info.scope,
+            status >= 400,
+        )
+        series = self._by_request.get(key)
+        if series is None:
+            if len(self._by_request) > _MAX_SERIES:
+                self._by_request.clear()
+            series = self._by_request[key] = self._find(info, status)
+        series.codes[status] = series.codes.get(status, 0) + 1
+        if response.stream is None:
+            series.durations.observe(elapsed)
+            series.sizes.observe(response.length)
+
+    def _find(self, info: RequestInfo, status: int) -> _Series:
+        verb = _VERBS.get(info.verb, info.verb.upper() or "OTHER")
+        labels = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
+        if status >= 400 and not self.is_served(info):
+            labels = (verb, "", "", "", "", "")
+        elif not info.resource:
+            labels = (verb, "", "", "", info.path, "")
+        return self._series.setdefault(labels, _Series())
+
+    def forget(self, group: str, resource: str) -> None:
+        """Remove the series of a resource that is no longer served."""
+        for labels in [each for each in self._series if (each[1], each[3]) == (group, resource)]:
+            del self._series[labels]
+        for key in [each for each in self._by_request if (each[1], each[3]) == (group, resource)]:
+            del self._by_request[key]
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the samples."""
+        requests = CounterMetricFamily(
+            "apiserver_request",
+            "Counter of apiserver requests broken out for each verb, group, version, resource, scope and "
+            "code.",
+            labels=_COUNTED_LABELS,
+        )
+        durations = HistogramMetricFamily(
+            "apiserver_request_duration_seconds",
+            "Response latency in seconds for each verb, group, version, resource, subresource and scope.",
+            labels=_LABELS,
+        )
+        sizes = HistogramMetricFamily(
+            "apiserver_response_sizes",
+            "Response size in bytes for each group, version, verb, resource, subresource and scope.",
+            labels=_LABELS,
+        )
+        for labels, series in list(self._series.items()):
+            for code, count in list(series.codes.items()):
+                requests.add_metric((labels[0], "", *labels[1:], str(code)), count)
+            if series.durations.count:
+                durations.add_metric(labels, *series.durations.collect())
+                sizes.add_metric(labels, *series.sizes.collect())
+        yield from (requests, durations, sizes)
+
+
 class ServerMetrics:
     """The metrics of one server, in their own `registry`, which accepts further collectors."""
 
@@ -39,28 +135,9 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        labels = ("verb", "group", "version", "resource", "subresource", "scope")
-        self.requests = Counter(
-            "apiserver_request_total",
-            "Counter of apiserver requests broken out for each verb, group, version, resource, scope and "
-            "code.",
-            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "code"),
-            registry=self.registry,
-        )
-        self.durations = Histogram(
-            "apiserver_request_duration_seconds",
-            "Response latency in seconds for each verb, group, version, resource, subresource and scope.",
-            labels,
-            buckets=BUCKETS,
-            registry=self.registry,
-        )
-        self.sizes = Histogram(
-            "apiserver_response_sizes",
-            "Response size in bytes for each group, version, verb, resource, subresource and scope.",
-            labels,
-            buckets=_BYTES,
-            registry=self.registry,
-        )
+        self.requests = RequestMetrics()
+        self.registry.register(self.requests)
+        self.observe = self.requests.observe
         in_flight = Gauge(
             "apiserver_current_inflight_requests",
             "Requests being served now, by kind.",
@@ -71,66 +148,15 @@ class ServerMetrics:
         self.long_running = Gauge(
             "apiserver_longrunning_requests",
             "Watches and other long-running requests being served now.",
-            labels,
+            _LABELS,
             registry=self.registry,
         )
         self.storage = StorageMetrics()
         self.registry.register(self.storage)
-        self.is_served: Callable[[RequestInfo], bool] = lambda info: False
-        """Whether the path of a request is served. Other requests share one set of labels, so that clients
-        cannot create series without limit."""
-        self._children: dict[tuple[Any, ...], tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]] = {}
-
-    def observe(self, info: RequestInfo, response: HTTPResponse, elapsed: float) -> None:
-        """Count a finished request, or a started stream."""
-        key = (
-            info.verb,
-            info.group,
-            info.version,
-            info.resource,
-            info.subresource,
-            info.scope,
-            response.status,
-        )
-        found = self._children.get(key)
-        if found is None:
-            if len(self._children) > 5000:
-                self._children.clear()
-            verb = _VERBS.get(info.verb, info.verb.upper() or "OTHER")
-            common = (verb, info.group, info.version, info.resource, info.subresource, info.scope)
-            if response.status >= 400 and not self.is_served(info):
-                common = (verb, "", "", "", "", "")
-            elif not info.resource:
-                common = (verb, "", "", "", info.path, "")
-            counted = (verb, "", *common[1:], str(response.status))
-            found = (
-                self.requests.labels(*counted),
-                self.durations.labels(*common),
-                self.sizes.labels(*common),
-                counted,
-                common,
-            )
-            self._children[key] = found
-        found[0].inc()
-        if response.stream is None:
-            found[1].observe(elapsed)
-            found[2].observe(response.length)
 
     def forget(self, group: str, resource: str) -> None:
         """Remove the series of a resource that is no longer served."""
-        gone = [key for key in self._children if key[1] == group and key[3] == resource]
-        for key in gone:
-            *_, counted, common = self._children.pop(key)
-            if not common[3]:
-                continue
-            for family, labels in (
-                (self.requests, counted),
-                (self.durations, common),
-                (self.sizes, common),
-            ):
-                # Responses with different codes share the other series.
-                with contextlib.suppress(KeyError):
-                    family.remove(*labels)
+        self.requests.forget(group, resource)
         with contextlib.suppress(KeyError):
             self.long_running.remove("WATCH", group, "", resource, "", "")
 

@@ -10,7 +10,6 @@ whatever the storage, so that existing dashboards and alerts work.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kubewright.histogram import Histogram
 from kubewright.storage.contract import KeyValue, Page, Storage, StorageError, StorageWatch
 
 if TYPE_CHECKING:
@@ -27,31 +27,16 @@ BUCKETS = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5),
     *(2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
-_EDGES = (*(f"{edge:g}" for edge in BUCKETS), "+Inf")
 
 
-class LatencyHistogram:
+class LatencyHistogram(Histogram):
     """Latency histogram of one storage operation."""
 
-    __slots__ = ("counts", "errors", "total")
+    __slots__ = ("errors",)
 
     def __init__(self) -> None:
-        self.counts = [0] * len(_EDGES)
+        super().__init__(BUCKETS)
         self.errors = 0
-        self.total = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Record one call."""
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return the cumulative counts of all buckets."""
-        so_far, found = 0, []
-        for edge, count in zip(_EDGES, self.counts, strict=True):
-            so_far += count
-            found.append((edge, float(so_far)))
-        return found
 
 
 class InstrumentedStorage(Storage):
@@ -73,7 +58,7 @@ class InstrumentedStorage(Storage):
             ("update", self.updates),
             ("delete", self.deletes),
         )
-        return ((name, times) for name, times in named if any(times.counts))
+        return ((name, times) for name, times in named if times.count)
 
     async def open(self) -> None:
         await self.storage.open()
@@ -92,7 +77,7 @@ class InstrumentedStorage(Storage):
             self.gets.errors += 1
             raise
         finally:
-            self.gets.add(perf_counter() - started)
+            self.gets.observe(perf_counter() - started)
 
     async def list(self, prefix: str, *, start: str | None = None, limit: int = 0, revision: int = 0) -> Page:
         started = perf_counter()
@@ -104,7 +89,7 @@ class InstrumentedStorage(Storage):
             self.lists.errors += 1
             raise
         finally:
-            self.lists.add(perf_counter() - started)
+            self.lists.observe(perf_counter() - started)
 
     async def create(self, key: str, value: bytes, *, ttl: int | None = None) -> int:
         started = perf_counter()
@@ -114,7 +99,7 @@ class InstrumentedStorage(Storage):
             self.creates.errors += 1
             raise
         finally:
-            self.creates.add(perf_counter() - started)
+            self.creates.observe(perf_counter() - started)
 
     async def update(self, key: str, value: bytes, *, expected: int, ttl: int | None = None) -> int:
         started = perf_counter()
@@ -124,7 +109,7 @@ class InstrumentedStorage(Storage):
             self.updates.errors += 1
             raise
         finally:
-            self.updates.add(perf_counter() - started)
+            self.updates.observe(perf_counter() - started)
 
     async def delete(self, key: str, *, expected: int) -> int:
         started = perf_counter()
@@ -134,7 +119,7 @@ class InstrumentedStorage(Storage):
             self.deletes.errors += 1
             raise
         finally:
-            self.deletes.add(perf_counter() - started)
+            self.deletes.observe(perf_counter() - started)
 
     def watch(self, prefix: str, revision: int) -> StorageWatch:
         return self.storage.watch(prefix, revision)
@@ -198,11 +183,11 @@ class StorageMetrics(Collector):
             labels = (store.resource.group, store.resource.plural)
             for operation, times in store.storage.operations():
                 named = (operation, *labels)
-                durations.add_metric(named, times.buckets(), times.total)
-                requests.add_metric(named, sum(times.counts))
+                durations.add_metric(named, *times.collect())
+                requests.add_metric(named, times.count)
                 if times.errors:
                     failures.add_metric(named, times.errors)
-            lists.add_metric(labels, sum(store.storage.lists.counts))
+            lists.add_metric(labels, store.storage.lists.count)
             fetched.add_metric(labels, store.storage.fetched)
             received.add_metric(labels, store.watch_cache.received)
             terminated.add_metric(labels, store.watch_cache.dropped)

@@ -1,7 +1,7 @@
 """Histogram that is cheap to update, exported in the Prometheus format.
 
-A work queue observes thousands of values per second. The metrics of prometheus_client take a lock per value;
-this one adds to a plain list on the event loop and is converted when metrics are collected.
+Work queues and API servers observe thousands of values per second. The metrics of prometheus_client take a
+lock per value; this one adds to a plain list on the event loop and is converted when metrics are collected.
 """
 
 from __future__ import annotations
@@ -41,4 +41,5 @@ class Histogram:
 
 
 def _text(bound: float) -> str:
-    return "+Inf" if bound == float("inf") else repr(float(bound))
+    """Return a bound as Go formats it: `0.005`, `1`, `1e+07`."""
+    return "+Inf" if bound == float("inf") else f"{bound:g}"
