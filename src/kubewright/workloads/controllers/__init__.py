@@ -76,6 +76,20 @@ COMPONENTS: tuple[Component, ...] = (
         ("jobs.batch",),
         "job-controller",
     ),
+    Component(
+        "cronjob-controller",
+        "kubewright.workloads.controllers.cron_job",
+        "add_cronjob_controller",
+        ("cronjobs.batch",),
+        "cronjob-controller",
+    ),
+    Component(
+        "ttl-after-finished-controller",
+        "kubewright.workloads.controllers.ttl_after_finished",
+        "add_ttl_after_finished_controller",
+        ("jobs.batch",),
+        "ttl-after-finished-controller",
+    ),
 )
 """All components."""
 

@@ -46,13 +46,16 @@ def _default(obj: Object) -> None:
 
 
 def _schedule_errors(spec: Object, path: str, before: Object) -> Errors:
-    from .cron_schedule import schedule_error
+    from kubewright.api.cron_schedules import ScheduleError, parse_schedule
 
     schedule, path = spec.get("schedule") or "", f"{path}.schedule"
     if not schedule:
         return [fe.required(path, "")]
-    error = schedule_error(schedule)
-    errors: Errors = [fe.invalid(path, schedule, error)] if error else []
+    errors: Errors = []
+    try:
+        parse_schedule(schedule)
+    except ScheduleError as error:
+        errors.append(fe.invalid(path, schedule, str(error)))
     if "TZ" not in schedule:
         return errors
     if "TZ" not in (before.get("schedule") or ""):

@@ -23,6 +23,7 @@ from kubewright.api.objects import copy_value
 from kubewright.cache import by_labels
 from kubewright.controller import ControllerBuilder, Request, Result, enqueue_object
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.namespace_errors import is_namespace_terminating
 from kubewright.workloads.write_intervals import WriteIntervals
 
 from .service_pods import (
@@ -35,7 +36,7 @@ from .service_pods import (
     pod_addresses,
     pod_hostname,
 )
-from .slice_controller import HEADLESS, is_namespace_terminating
+from .slice_controller import HEADLESS
 from .subsets import repack_subsets
 from .trigger_times import TriggerTimes, set_trigger_time
 

@@ -18,10 +18,11 @@ from kubewright.api.owners import owner_reference
 from kubewright.cache import ObjectChange, by_label
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.namespace_errors import is_namespace_terminating
 
 from .endpoints_controller import LEADER
 from .service_pods import selector_of_entry
-from .slice_controller import MANAGED_BY, SERVICE_NAME, is_namespace_terminating
+from .slice_controller import MANAGED_BY, SERVICE_NAME
 from .slice_packing import (
     EndpointKey,
     PortsKey,

@@ -27,6 +27,7 @@ from kubewright.api.owners import owner_reference
 from kubewright.cache import ObjectChange, by_label, by_labels
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
+from kubewright.workloads.namespace_errors import is_namespace_terminating
 from kubewright.workloads.write_intervals import WriteIntervals
 
 from .service_pods import (
@@ -224,14 +225,6 @@ class SliceReconciler:
             "FailedToUpdateEndpointSlices",
             f"Error updating Endpoint Slices for Service {service.namespace}/{service.name}: {error}",
         )
-
-
-def is_namespace_terminating(error: APIError) -> bool:
-    """Whether an object was rejected because its namespace is being deleted, or no longer exists."""
-    details = error.details or {}
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in details.get("causes") or ()) or (
-        isinstance(error, NotFound) and details.get("kind") == "namespaces"
-    )
 
 
 def _families(service: Service) -> list[str]:
