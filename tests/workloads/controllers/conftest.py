@@ -16,6 +16,7 @@ from kubewright.client import Client, patches
 from kubewright.client.kind_types import ALL_NAMESPACES
 from kubewright.controlplane.workload_connection import EmbeddedConnection
 from kubewright.testing.server import start_test_server
+from kubewright.testing.time import FakeTimeLoop
 from kubewright.workloads import COMPONENTS, Workloads
 
 CONTROLLERS = (
@@ -27,6 +28,11 @@ CONTROLLERS = (
 )
 HOLD = "test/hold"
 """Annotation of pods that the kubelet does not make ready."""
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:
+    """Run the tests of this folder in simulated time."""
+    return {"fake-time": FakeTimeLoop}
 
 
 class Cluster:
@@ -95,13 +101,13 @@ class Cluster:
         return [f"{each['reason']}: {each['message']}" for each in about]
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], *, timeout: float = 10.0) -> Any:
+async def eventually(check: Callable[[], Awaitable[Any]], *, timeout: float = 60.0) -> Any:
     """Call `check` until it returns a true value, and return that."""
     async with asyncio.timeout(timeout):
         while True:
             if result := await check():
                 return result
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
 @asynccontextmanager

@@ -31,6 +31,13 @@ class Component(NamedTuple):
 
 COMPONENTS: tuple[Component, ...] = (
     Component(
+        "deployment-controller",
+        "kubewright.workloads.controllers.deployment",
+        "add_deployment_controller",
+        ("deployments.apps",),
+        "deployment-controller",
+    ),
+    Component(
         "replicaset-controller",
         "kubewright.workloads.controllers.replica_set",
         "add_replica_set_controller",
