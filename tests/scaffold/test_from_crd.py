@@ -207,13 +207,7 @@ def test_definitions_are_read_from_lists_and_several_documents(tmp_path: Path) -
         {"type": "array", "items": {"type": "string"}},
         {"type": "string"},
         {"type": "object", "required": ["b"], "x-kubernetes-preserve-unknown-fields": True},
-        (
-            {
-                "type": "object",
-                "properties": {"spec": {"type": "object", "properties": {"x": {"type": "string"}}}},
-            },
-            {},
-        ),
+        {"type": "object", "properties": {"spec": {"type": "object", "properties": {"x": TEXT}}}},
     ],
 )
 def test_specs_of_every_shape(spec: dict[str, Any], tmp_path: Path) -> None:
