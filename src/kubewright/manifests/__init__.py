@@ -10,6 +10,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `crd`, `rbac`, `webhooks`: single objects, by `crd()`, `roles()` and `webhook_configurations()`
 - `deployment`: the manager, its permissions, webhooks and network access
 - `settings`: `ProjectSettings`, the settings in `pyproject.toml` or `kubewright.toml`
+- `compatibility`, `schema_changes`: breaking and compatible changes between definitions, `compare_crds()`
 - `path_checks`: checks of JSON paths against a schema
 - `yaml_output`: YAML with sorted keys
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
+from .compatibility import Change, compare_crds, compare_definitions
 from .crd import crd
 from .generate import Manifests, compare, generate, leftovers, load_project_of, remove_leftovers, write
 from .project import Project, ProjectError, import_module, load_project, read_project
@@ -28,6 +30,7 @@ from .webhooks import webhook_configurations
 from .yaml_output import to_yaml
 
 __all__ = [
+    "Change",
     "DeclarationError",
     "DeploymentSettings",
     "ManifestSettings",
@@ -39,6 +42,8 @@ __all__ = [
     "ProjectSettings",
     "ProjectSettingsError",
     "compare",
+    "compare_crds",
+    "compare_definitions",
     "crd",
     "generate",
     "import_module",
