@@ -10,12 +10,13 @@ Errors print one line `Error: ...` on stderr and exit with code 1, or 2 for wron
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import Any, Final
 
 import click
+
+from .groups import CommandGroup, usage_message
 
 COMMANDS: Final[dict[str, str]] = {
     "backup": "Write a backup of a store.",
@@ -23,6 +24,9 @@ COMMANDS: Final[dict[str, str]] = {
     "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",
     "install": "Install the CRDs of the project.",
     "apply": "Apply manifests to a cluster (server-side apply).",
+    "create": "Add an API or webhooks to a project.",
+    "edit": "Change the settings of a project.",
+    "init": "Create a project.",
     "manifests": "Generate CRDs, RBAC roles and webhook configurations.",
     "restore": "Restore a backup to a store.",
     "run": "Run an operator.",
@@ -34,23 +38,8 @@ COMMANDS: Final[dict[str, str]] = {
 """Command names with their one-line help texts."""
 
 
-class _Commands(click.Group):
-    """Group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        stem = cmd_name.replace("-", "_")
-        module = importlib.import_module(f"{__name__}.{stem}")
-        command: click.Command = getattr(module, f"{stem}_command")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+class _Main(CommandGroup):
+    """The command `kubewright`."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; print errors in one line, and exit."""
@@ -61,9 +50,7 @@ class _Commands(click.Group):
             if not error.message or type(error).__name__ == "NoArgsIsHelpError":
                 error.show()
             else:
-                command = error.ctx.command_path if error.ctx is not None else "kubewright"
-                message = error.format_message().rstrip(".")
-                click.echo(f"Error: {message}; see {command} --help", err=True)
+                click.echo(f"Error: {usage_message(error)}", err=True)
             sys.exit(error.exit_code)
         except click.ClickException as error:
             error.show()
@@ -78,7 +65,7 @@ class _Commands(click.Group):
             sys.exit(1)
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Main, texts=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kubewright", message="%(prog)s %(version)s")
 def main() -> None:
     """Extend Kubernetes in Python: APIs, controllers, webhooks, and an embedded control plane."""

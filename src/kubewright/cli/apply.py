@@ -48,6 +48,10 @@ def apply_command(
     """Create or update the objects of manifests with server-side apply.
 
     Files can have several documents and `kind: List`. All files are read before the first object is applied.
+
+    \b
+    Example:
+      kubewright apply -f config/samples --context kind-kind
     """
     from kubewright.api.errors import APIError, Conflict
     from kubewright.client import Client, load_config

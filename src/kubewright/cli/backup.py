@@ -16,6 +16,10 @@ def backup_command(file: Path, store: str) -> None:
 
     The backup is a SQLite file with all current objects and credentials as of one revision. Its checksums are
     verified.
+
+    \b
+    Example:
+      kubewright backup --store sqlite:cluster.db cluster.backup
     """
     from kubewright.storage import StorageError, backup
 

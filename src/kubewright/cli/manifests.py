@@ -97,6 +97,18 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
         _write(result, Path(output))
 
 
+def write_project_manifests() -> list[tuple[Path, bool]]:
+    """Write the manifests of the project in the current directory.
+
+    Return the files that changed, and whether they are new.
+    """
+    project = _read_settings()
+    result = _generate(list(project.modules), project.manifests)
+    directory = Path(project.manifests.output)
+    existing = {directory / name for name in result.files if (directory / name).exists()}
+    return [(path, path not in existing) for path in write(result, directory)]
+
+
 def _read_settings() -> ProjectSettings:
     try:
         return ProjectSettings.find()

@@ -16,6 +16,10 @@ def restore_command(file: Path, store: str) -> None:
 
     Only differences are written, with new revisions, so that watches and caches of clients stay correct. A
     damaged SQLite store is replaced and kept as PATH.damaged.
+
+    \b
+    Example:
+      kubewright restore --store sqlite:cluster.db cluster.backup
     """
     from kubewright.storage import StorageError, restore
 

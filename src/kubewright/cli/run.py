@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from .project_modules import add_project_to_path, relative_paths
+from .project_modules import load_operator, relative_paths
+from .session import needs_session, session_process, start_session
 
 if TYPE_CHECKING:
     from kubewright.client import Client, ClusterConfig
@@ -35,7 +36,7 @@ _POLL_SECONDS = 0.5
 
 
 @click.command("run")
-@click.argument("target", metavar="MODULE[:NAME]")
+@click.argument("target", metavar="[MODULE[:NAME]]", default="")
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False),
@@ -81,16 +82,26 @@ _POLL_SECONDS = 0.5
     help="Show a live view of controllers and events.  [default: on a terminal]",
 )
 def run_command(target: str, reloads: bool, **options: Any) -> None:
-    """Run the operator NAME (default: operator) of a module or file until Ctrl-C.
+    """Run the operator NAME (default: operator) of a module, package or file until Ctrl-C.
+
+    The default is the operator of `modules` in [tool.kubewright] of pyproject.toml. If no cluster is
+    configured (no --kubeconfig, --context, $KUBECONFIG or ~/.kube/config, and not in a pod), the command
+    starts a control plane in this process, for as long as it runs.
 
     With --development, CRDs are installed and webhooks are served from this machine. This is the default on a
     terminal with an API server on this machine; otherwise nothing is installed. In a cluster that is not a
     `kubewright up`, the command lists what it will install and asks before the first installation.
+
+    \b
+    Example:
+      kubewright run
+      kubewright run shop --context kind-kind --development
     """
     if reloads and not os.environ.get("KUBEWRIGHT_RELOADED"):
-        _supervise()
+        with session_process(options) as environment:
+            _supervise(environment)
         return
-    operator = _load(target)
+    operator = load_operator(target)
     _configure(operator, options)
     from kubewright.manager import logs
 
@@ -99,29 +110,8 @@ def run_command(target: str, reloads: bool, **options: Any) -> None:
         logs.setup(style, options["log_level"].upper())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--log-level") from None
-    _run(operator, _find_cluster(operator, options), options)
-
-
-def _load(target: str) -> Operator:
-    from kubewright.manager import Operator
-    from kubewright.manifests import ProjectError, import_module
-
-    name, _, attribute = target.partition(":")
-    add_project_to_path()
-    try:
-        module = import_module(name)
-    except ProjectError as error:
-        raise click.ClickException(relative_paths(error)) from None
-    found = getattr(module, attribute or "operator", None)
-    if not isinstance(found, Operator):
-        named = [key for key, value in vars(module).items() if isinstance(value, Operator)]
-        advice = (
-            f"use {' or '.join(f'{name}:{each}' for each in named)}"
-            if named
-            else 'add operator = Operator("name"), or choose another module'
-        )
-        raise click.ClickException(f"{name} has no operator named {attribute or 'operator'!r}; {advice}")
-    return found
+    session = needs_session(options)
+    _run(operator, None if session else _find_cluster(operator, options), options)
 
 
 def _configure(operator: Operator, options: dict[str, Any]) -> None:
@@ -157,6 +147,11 @@ def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
         config = load_config(options["kubeconfig"], context=options["context"])
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
+    _choose_mode(operator, config, options)
+    return config
+
+
+def _choose_mode(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> None:
     settings = operator.settings
     if options["development"] is not None:
         settings.development = options["development"]
@@ -172,7 +167,6 @@ def _find_cluster(operator: Operator, options: dict[str, Any]) -> ClusterConfig:
             "kubeconfig": config.source,
         },
     )
-    return config
 
 
 def is_local(server: str) -> bool:
@@ -184,7 +178,8 @@ def is_local(server: str) -> bool:
         return host == "localhost"
 
 
-def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> None:
+def _run(operator: Operator, config: ClusterConfig | None, options: dict[str, Any]) -> None:
+    """Run an operator in a cluster; without one, in a control plane of this process."""
     import gc
 
     from kubewright.api.errors import APIError, Unauthorized
@@ -220,6 +215,15 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
     runnables = [_view(operator.name)] if _wants_view(options) else []
 
     async def main() -> None:
+        if config is None:
+            async with start_session() as own:
+                operator.settings.development = True
+                _choose_mode(operator, own, options)
+                await run_in(own)
+        else:
+            await run_in(config)
+
+    async def run_in(config: ClusterConfig) -> None:
         async with Client.connect(config) as client:
             if operator.settings.development and not options["yes"]:
                 await _confirm_installation(operator, client, config)
@@ -228,9 +232,9 @@ def _run(operator: Operator, config: ClusterConfig, options: dict[str, Any]) -> 
     try:
         asyncio.run(main())
     except Unauthorized as error:
+        source = config.source if config is not None else "this session"
         raise click.ClickException(
-            f"the API server rejected the credentials of {config.source} ({error}); "
-            "check the token or certificate"
+            f"the API server rejected the credentials of {source} ({error}); check the token or certificate"
         ) from None
     except ConnectionFailed as error:
         raise click.ClickException(
@@ -281,9 +285,9 @@ def _view(name: str) -> Any:
     return lambda manager, recorder: ConsoleView(name, manager, recorder, Console())
 
 
-def _supervise() -> None:
+def _supervise(variables: dict[str, str]) -> None:
     """Run the command in a child process, restarted when a Python file in the current directory changes."""
-    environment = {**os.environ, "KUBEWRIGHT_RELOADED": "1"}
+    environment = {**os.environ, **variables, "KUBEWRIGHT_RELOADED": "1"}
     signal.signal(signal.SIGTERM, _raise_terminated)
     while True:
         before = dict(_modification_times(Path.cwd()))

@@ -228,12 +228,24 @@ def _check_directory(ctx: click.Context, parameter: click.Parameter, value: Path
     metavar="SVC.NS=URL",
     help="URL of a Service that webhooks or APIServices refer to; can be repeated.",
 )
+@click.option(
+    "--apply",
+    "applied",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE|DIR",
+    help="Manifests to apply when the server has started; can be repeated.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 def up_command(**options: Any) -> None:
     """Run a Kubernetes control plane in the foreground.
 
     It does not require Docker, etcd or a download. It writes a kubeconfig with an administrator certificate,
     prints one line when it is ready, and stops on SIGINT or SIGTERM.
+
+    \b
+    Example:
+      kubewright up --store sqlite:cluster.db --apply config/crd
     """
     started = time.monotonic()
     gc.disable()  # the start-up creates hardly any garbage; `_serve` enables it again
@@ -303,7 +315,7 @@ def _plane(options: dict[str, Any]) -> Any:
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
     settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
-    _check_overwrite(settings["kubeconfig"])
+    check_overwrite(settings["kubeconfig"])
     settings["front_proxy"] = _front_proxy(options)
     from kubewright.controlplane import ControlPlane
 
@@ -340,7 +352,7 @@ def _default_kubeconfig(store: str) -> Path:
     return Path("kubeconfig")
 
 
-def _check_overwrite(path: Path) -> None:
+def check_overwrite(path: Path) -> None:
     """Raise an error if the file is a kubeconfig of another cluster or of a running control plane."""
     try:
         text = path.read_bytes()
@@ -424,6 +436,8 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         # Deleted CRDs and closed connections are reference cycles: collect them, but rarely.
         gc.set_threshold(20_000, 5, 4)
         gc.enable()
+        for source in options["applied"]:
+            await _apply(plane, source, quiet=options["quiet"])
         if options["ready_file"] is not None:
             _write_atomically(options["ready_file"], plane.url + "\n")
         if not options["quiet"]:
@@ -434,6 +448,21 @@ async def _serve(make: Any, options: dict[str, Any], started: float) -> None:
         trimming.cancel()
     finally:
         await plane.stop()
+
+
+async def _apply(plane: ControlPlane, source: Path, *, quiet: bool) -> None:
+    """Apply manifests as an administrator, and print the number of objects."""
+    from kubewright.api.errors import APIError
+    from kubewright.client import Client, load_config
+    from kubewright.client.errors import ManifestError, NoKindMatch
+
+    try:
+        async with Client.connect(load_config(plane.kubeconfig)) as client:
+            objects = await client.apply_yaml(source)
+    except (APIError, ManifestError, NoKindMatch) as error:
+        raise click.ClickException(f"cannot apply {source}: {error}") from None
+    if not quiet:
+        click.echo(f"applied {len(objects)} object{'' if len(objects) == 1 else 's'} of {source}")
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -13,7 +13,12 @@ import kubewright
 @click.command("version")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def version_command(output: str) -> None:
-    """Print the versions of Kubewright, of Python and of the supported Kubernetes API."""
+    """Print the versions of Kubewright, of Python and of the supported Kubernetes API.
+
+    \b
+    Example:
+      kubewright version --output json
+    """
     from kubewright.api.builtin_resources import RELEASE
 
     if output == "json":

@@ -16,6 +16,8 @@ and may be plain or async. RBAC rules and webhook configurations follow from the
 from __future__ import annotations
 
 import asyncio
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -95,6 +97,16 @@ class Operator:
         """Decorators of handlers for changes, with the old and the new state; see `change_handlers`."""
         self.startup: list[InjectedFunction] = []
         self.cleanup: list[InjectedFunction] = []
+
+    def import_modules(self, package: str) -> None:
+        """Import a package with its submodules, so that their decorated functions are registered.
+
+        A module that is being imported already, such as the one that calls this, is not imported again.
+        """
+        module = importlib.import_module(package)
+        for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{module.__name__}."):
+            if found.name.rpartition(".")[2] != "__main__":
+                importlib.import_module(found.name)
 
     # Services
 

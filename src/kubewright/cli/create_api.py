@@ -1,0 +1,99 @@
+"""`kubewright create api`: adds a kind with a controller and tests."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from .project_changes import find_project, generate_manifests, output_option, print_changes, scaffold_errors
+
+
+@click.command("api")
+@click.option("--group", default="", help="API group without the domain of the project, such as store.")
+@click.option("--version", required=True, help="API version, such as v1 or v1alpha1.")
+@click.option("--kind", required=True, help="Kind in CamelCase, such as Shop.")
+@click.option("--plural", default="", help="Name of the resource.  [default: the plural of the kind]")
+@click.option(
+    "--scope",
+    type=click.Choice(["Namespaced", "Cluster"]),
+    default="Namespaced",
+    show_default=True,
+    help="Whether objects are in a namespace.",
+)
+@click.option(
+    "--resource/--no-resource",
+    "own",
+    default=True,
+    help="Whether to declare the kind; --no-resource is for a built-in kind such as apps/v1 Deployment.",
+)
+@click.option(
+    "--external-type",
+    default="",
+    metavar="MODULE:CLASS",
+    help="Class of a kind whose CRD another project installs; its CRD is not part of this project.",
+)
+@click.option("--controller/--no-controller", default=True, help="Whether to add a controller.")
+@click.option(
+    "--image", default="", help="Operand image: add a controller with a Deployment and a Service of it."
+)
+@click.option("--image-command", default="", help="Command of the operand container.")
+@click.option(
+    "--image-port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the operand container.",
+)
+@click.option(
+    "--run-as-user", default=1001, show_default=True, type=click.IntRange(1), help="User of the operand."
+)
+@click.option("--manifests/--no-manifests", "generates", default=True, help="Whether to generate config.")
+@output_option
+def create_api_command(
+    own: bool,
+    external_type: str,
+    image_command: str,
+    image_port: int,
+    generates: bool,
+    output: str,
+    **options: Any,
+) -> None:
+    """Add a kind to the project, or a further version of a kind that it has.
+
+    A further version starts as a copy of the existing one, with a conversion between them.
+
+    \b
+    Example:
+      kubewright create api --group store --version v1 --kind Shop
+      kubewright create api --group cache --version v1 --kind Memcached --image memcached:1.6
+      kubewright create api --group apps --version v1 --kind Deployment --no-resource
+    """
+    from kubewright.scaffold.api import create_api
+    from kubewright.scaffold.inputs import Resource
+
+    with scaffold_errors():
+        options["origin"] = class_module(own, external_type, **options)
+        directory = find_project()
+        command = tuple(shlex.split(image_command))
+        changes = create_api(directory, Resource(command=command, port=image_port, **options))
+    if generates:
+        generate_manifests(changes)
+    print_changes(changes, output)
+
+
+def class_module(own: bool, external_type: str, *, group: str, version: str, kind: str, **_: Any) -> str:
+    """Return the module of the class of a core or external kind; empty for a kind of the project."""
+    if external_type:
+        module, _separator, name = external_type.partition(":")
+        if not module.replace(".", "_").isidentifier() or name != kind:
+            raise click.UsageError(
+                f"--external-type {external_type}: expected MODULE:{kind}, as in cert_types.v1:{kind}"
+            )
+        return module
+    if own:
+        return ""
+    from kubewright.scaffold.builtin_kinds import builtin_module
+
+    return builtin_module(group, version, kind)

@@ -1,0 +1,72 @@
+"""Command groups whose commands are imported when they are called, and suggestions for unknown names."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+
+class CommandGroup(click.Group):
+    """Group of commands, each in a module of this package.
+
+    `texts` are the command names with their one-line help texts. The module and the function of a command are
+    named after `prefix` and the command, with underscores for dashes; the function has the suffix `_command`.
+    """
+
+    def __init__(self, *args: Any, texts: Mapping[str, str], prefix: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.texts = texts
+        self.prefix = prefix
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the command names."""
+        return sorted(self.texts)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in self.texts:
+            return None
+        stem = f"{self.prefix}{cmd_name}".replace("-", "_")
+        module = importlib.import_module(f"{__package__}.{stem}")
+        command: click.Command = getattr(module, f"{stem}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; the error for an unknown one suggests the nearest."""
+        if args and not args[0].startswith("-") and args[0] not in self.texts:
+            suggestion = nearest(args[0], self.texts)
+            raise click.UsageError(f"No such command {args[0]!r}{suggestion}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command names with their help texts."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.texts[name]) for name in self.list_commands(ctx)])
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean <name>?` for the most similar known name, or an empty string."""
+    names = list(known)
+    found = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or [
+        each for each in names if each.startswith(name)
+    ]
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def usage_message(error: click.UsageError) -> str:
+    """Return the message of a usage error in one line, with the command whose help explains it."""
+    command = error.ctx.command_path if error.ctx is not None else "kubewright"
+    if isinstance(error, click.NoSuchOption):
+        options = error.ctx.command.params if error.ctx is not None else []
+        known = [name for each in options for name in (*each.opts, *each.secondary_opts) if name[:2] == "--"]
+        message = f"No such option {error.option_name}{nearest(error.option_name, [*known, '--help'])}"
+    else:
+        message = error.format_message().rstrip(".")
+    separator = "" if message.endswith("?") else ";"
+    return f"{message}{separator} see {command} --help"

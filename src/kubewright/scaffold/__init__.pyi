@@ -1,0 +1,14 @@
+from .api import create_api as create_api
+from .edit import edit_project as edit_project
+from .errors import ScaffoldError as ScaffoldError
+from .files import Changes as Changes
+from .from_crd import CRDError as CRDError
+from .from_crd import generate_types as generate_types
+from .from_crd import read_crds as read_crds
+from .from_crd import write_types as write_types
+from .init import init_project as init_project
+from .inputs import ProjectInputs as ProjectInputs
+from .inputs import Resource as Resource
+from .lock import ScaffoldLock as ScaffoldLock
+from .templates import TemplatePlugin as TemplatePlugin
+from .webhook import create_webhook as create_webhook

@@ -1,0 +1,124 @@
+"""The scaffold lock: what was generated, from which inputs.
+
+`.kubewright/scaffold.lock` is JSON with one line per entry, committed with the project:
+
+    {"format": 1,
+     "project": {"name": "shop", ...},                    `ProjectInputs`; fields with defaults are omitted
+     "resources": [
+      {"group": "store", "version": "v1", "kind": "Shop", ...}      `Resource`, one per line
+     ],
+     "files": {
+      "src/shop/shop_v1.py": ["0.1.0", "api", "eNqF..."]
+     }}
+
+An entry of `files` is the version of Kubewright that generated the file, the template set, and the base: the
+generated text, compressed with zlib and encoded in base64. For a three-way merge the base is the common
+ancestor, the file in the project is one side, and the text that `render_project` returns for `project` and
+`resources` is the other. A file whose template set is `copy` was derived from a file of the user (a further
+version of a kind): it has no newer text to merge.
+
+When a command extends or moves a generated file, it changes the base in the same way.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from .errors import ScaffoldError
+from .inputs import ProjectInputs, Resource, from_record, to_record
+
+LOCK_FILE: Final = ".kubewright/scaffold.lock"
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class GeneratedFile:
+    """A generated file: the version that generated it, its template set, and its text at that time."""
+
+    version: str
+    templates: str
+    base: str
+
+
+@dataclass
+class ScaffoldLock:
+    """The content of the lock file."""
+
+    project: ProjectInputs
+    resources: list[Resource] = field(default_factory=list)
+    files: dict[str, GeneratedFile] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, directory: Path) -> ScaffoldLock:
+        """Read the lock of a project; raise `ScaffoldError` if it does not exist."""
+        path = directory / LOCK_FILE
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if data["format"] > FORMAT:
+                raise ScaffoldError(f"{path} was written by a newer Kubewright; upgrade kubewright")
+            return cls(
+                project=from_record(ProjectInputs, data["project"]),
+                resources=[from_record(Resource, each) for each in data["resources"]],
+                files={
+                    name: GeneratedFile(version, templates, _decode(base))
+                    for name, (version, templates, base) in data["files"].items()
+                },
+            )
+        except FileNotFoundError:
+            raise ScaffoldError(
+                f"{directory.absolute()} is not a scaffolded project; create one with kubewright init"
+            ) from None
+        except (ValueError, KeyError, TypeError, zlib.error) as error:
+            raise ScaffoldError(f"{path} is damaged ({error}); restore it from version control") from None
+
+    def render(self) -> str:
+        """Return the text of the lock file."""
+        resources = ",\n".join(f"  {_json(to_record(each))}" for each in self.resources)
+        files = ",\n".join(
+            f"  {_json(name)}: {_json([each.version, each.templates, _encode(each.base)])}"
+            for name, each in sorted(self.files.items())
+        )
+        return (
+            f'{{"format": {FORMAT},\n "project": {_json(to_record(self.project))},\n'
+            f' "resources": [\n{resources}\n ],\n "files": {{\n{files}\n }}}}\n'
+        )
+
+    def find(self, resource: Resource) -> Resource | None:
+        """Return the recorded inputs of the same version of the same kind."""
+        return next(
+            (
+                each
+                for each in self.resources
+                if each.same_kind(resource) and each.version == resource.version
+            ),
+            None,
+        )
+
+    def put(self, resource: Resource) -> None:
+        """Add inputs, or replace those of the same version of the same kind."""
+        found = self.find(resource)
+        if found is None:
+            self.resources.append(resource)
+        else:
+            self.resources[self.resources.index(found)] = resource
+
+    def versions_of(self, resource: Resource) -> list[Resource]:
+        """Return all recorded versions of a kind, the storage version first."""
+        return [each for each in self.resources if each.same_kind(resource)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _encode(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _decode(text: str) -> str:
+    return zlib.decompress(base64.b64decode(text)).decode()

@@ -1,0 +1,92 @@
+"""Render the files of a project from its inputs.
+
+`render_project` returns what all commands of a project generate; `kubewright upgrade` compares it with the
+recorded texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from .inputs import ProjectInputs, Resource
+from .layout import template_fields, template_variables
+from .lock import ScaffoldLock
+from .python_edits import extend_source
+from .templates import render_set
+from .toml_edits import set_keys
+
+COPY: Final = "copy"
+"""Template set of files that were derived from a file of the user."""
+
+DEPLOYMENT: Final = ("tool", "kubewright", "deployment")
+
+
+def render_init(project: ProjectInputs) -> dict[str, str]:
+    """Return the files of `kubewright init`."""
+    files = render_set(
+        "init", template_variables(project), fields=template_fields(project), plugins=project.templates
+    )
+    name = "pyproject.toml"
+    keys = {(*DEPLOYMENT, *key.split(".")): value for key, value in project.deployment.items()}
+    if name in files:
+        files[name] = set_keys(files[name], keys, name=name)
+    return files
+
+
+def _render(name: str, project: ProjectInputs, resource: Resource, **variables: Any) -> dict[str, str]:
+    return render_set(
+        name,
+        {**template_variables(project, resource), **variables},
+        fields=template_fields(project, resource),
+        plugins=project.templates,
+    )
+
+
+def render_group(project: ProjectInputs, resource: Resource) -> dict[str, str]:
+    """Return the package of an API group."""
+    return _render("group", project, resource) if project.multigroup else {}
+
+
+def render_api(project: ProjectInputs, resource: Resource) -> tuple[str, dict[str, str]]:
+    """Return the template set and the files of `kubewright create api`."""
+    name = "image" if resource.image else "api"
+    return name, _render(name, project, resource)
+
+
+def render_webhook(
+    project: ProjectInputs, resource: Resource, *, defaulting: bool, validation: bool
+) -> dict[str, str]:
+    """Return the files of admission webhooks."""
+    return _render("webhook", project, resource, defaulting=defaulting, validation=validation)
+
+
+def render_conversion(project: ProjectInputs, hub: Resource, spokes: Sequence[Resource]) -> dict[str, str]:
+    """Return the files of the conversion between versions."""
+    return _render("conversion", project, hub, hub=hub, spokes=spokes)
+
+
+def render_project(lock: ScaffoldLock) -> dict[str, str]:
+    """Return the current text of all files that the templates generate for the inputs of a project."""
+    files: dict[str, str] = dict(render_init(lock.project))
+    for rendered in _render_resources(lock):
+        for path, text in rendered.items():
+            if path in files and path.endswith(".py") and files[path] != text:
+                text = extend_source(files[path], text, name=path, first_party=lock.project.package)
+            files[path] = text
+    copied = {path for path, each in lock.files.items() if each.templates == COPY}
+    return {path: text for path, text in files.items() if path in lock.files and path not in copied}
+
+
+def _render_resources(lock: ScaffoldLock) -> Iterator[dict[str, str]]:
+    project = lock.project
+    for resource in lock.resources:
+        yield render_group(project, resource)
+        yield render_api(project, resource)[1]
+        if resource.defaulting or resource.validation:
+            yield render_webhook(
+                project, resource, defaulting=resource.defaulting, validation=resource.validation
+            )
+        versions = lock.versions_of(resource)
+        if resource.storage and resource.is_own and len(versions) > 1:
+            yield render_conversion(project, resource, versions[1:])

@@ -1,0 +1,201 @@
+"""Generated projects of all variants pass ruff, mypy --strict and their own tests.
+
+The projects are checked together, because each start of mypy and pytest costs seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kubewright.scaffold import (
+    ProjectInputs,
+    Resource,
+    ScaffoldLock,
+    create_api,
+    create_webhook,
+    edit_project,
+    init_project,
+)
+from kubewright.scaffold.render import COPY, render_project
+
+SOURCE = Path(__file__).parents[2] / "src"
+EXTERNAL = '''\
+"""The fields of a Certificate that this operator reads."""
+
+from kubewright import CustomResource, Spec, resource
+
+
+class CertificateSpec(Spec):
+    """Desired state of a Certificate."""
+
+    secret_name: str
+
+
+@resource(group="cert-manager.io", version="v1", external=True)
+class Certificate(CustomResource[CertificateSpec, None]):
+    """A Certificate."""
+'''
+
+
+def add_namespaced(directory: Path) -> None:
+    """A project with a cluster-scoped kind whose operator is restricted to its namespace."""
+    init_project(directory, ProjectInputs(name="account-keeper", namespaced=True, owner="Ann", license="mit"))
+    account = Resource(group="bank", version="v1alpha1", kind="Account", scope="Cluster", plural="accts")
+    create_api(directory, account)
+    create_webhook(directory, account, defaulting=True, validation=True)
+
+
+def add_groups(directory: Path) -> None:
+    """A project that gets a second group after the user has changed its files."""
+    init_project(directory, ProjectInputs(name="market"))
+    create_api(directory, Resource(group="store", version="v1", kind="Shop"))
+    create_webhook(directory, Resource(group="store", version="v1", kind="Shop"), defaulting=True)
+    create_api(directory, Resource(group="store", version="v2", kind="Shop"))
+    controller = directory / "src/market/shop_controller.py"
+    controller.write_text(controller.read_text() + "\n\nLIMIT = 3  # of the user\n")
+    edit_project(directory, {"multigroup": True})
+    create_api(directory, Resource(group="delivery", version="v1", kind="Shop"))
+    create_webhook(directory, Resource(group="store", version="v1", kind="Shop"), validation=True)
+    create_webhook(directory, Resource(group="store", version="v2", kind="Shop"), validation=True)
+    create_api(directory, Resource(group="store", version="v3", kind="Shop"))
+
+
+def add_foreign_kinds(directory: Path) -> None:
+    """A project with controllers and webhooks of a built-in and of an external kind."""
+    init_project(directory, ProjectInputs(name="watcher", domain="corp.test"))
+    (directory / "src/watcher/certificates.py").write_text(EXTERNAL)
+    deployment = Resource(group="apps", version="v1", kind="Deployment", origin="kubewright.api.apps.v1")
+    create_api(directory, deployment)
+    create_webhook(directory, deployment, defaulting=True, validation=True)
+    certificate = {"version": "v1", "kind": "Certificate", "origin": "watcher.certificates"}
+    create_api(directory, Resource(group="cert-manager.io", **certificate))
+    tests = directory / "tests" / "test_deployment_controller.py"
+    # The operator also watches Certificates, so every test needs their CRD.
+    tests.write_text((directory / "tests" / "test_certificate_controller.py").read_text())
+
+
+def add_operand(directory: Path) -> None:
+    """A project with an operand image, and webhooks for it."""
+    init_project(directory, ProjectInputs(name="cache"))
+    memcached = Resource(
+        group="cache",
+        version="v1",
+        kind="Memcached",
+        image="registry.test:5000/memcached:1.6",
+        command=("memcached", "-v"),
+        port=11211,
+    )
+    create_api(directory, memcached)
+    create_webhook(directory, memcached, defaulting=True)
+
+
+VARIANTS = {
+    "namespaced": add_namespaced,
+    "groups": add_groups,
+    "foreign": add_foreign_kinds,
+    "operand": add_operand,
+}
+
+
+@pytest.fixture(scope="module")
+def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("projects")
+    for name, add in VARIANTS.items():
+        (root / name).mkdir()
+        add(root / name)
+    return root
+
+
+def run(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    paths = [SOURCE, *(root.glob("*/src"))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_ruff(projects: Path) -> None:
+    checked = run(projects, "ruff", "check", "--no-cache", ".")
+    assert checked.returncode == 0, checked.stdout
+    formatted = run(projects, "ruff", "format", "--no-cache", "--diff", ".")
+    assert formatted.returncode == 0, formatted.stdout
+
+
+def test_mypy(projects: Path) -> None:
+    paths = [str(path) for path in projects.glob("*/src")]
+    checked = run(
+        projects,
+        "mypy",
+        "--strict",
+        "--explicit-package-bases",
+        *(f"{name}/{folder}" for name in VARIANTS for folder in ("src", "tests")),
+        MYPYPATH=os.pathsep.join([*paths, str(SOURCE)]),
+    )
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_their_own_tests_pass(projects: Path) -> None:
+    plugin = ("-p", "kubewright.testing.pytest_plugin", "-p", "no:cacheprovider")
+    options = ("--import-mode=importlib", "-o", "asyncio_mode=auto", "-W", "error::RuntimeWarning")
+    tested = run(projects, "pytest", "-q", *plugin, *options, ".")
+    assert tested.returncode == 0, tested.stdout
+    assert " passed" in tested.stdout
+
+
+def test_manifests(projects: Path) -> None:
+    for name in VARIANTS:
+        written = run(projects / name, "kubewright.cli", "manifests", PYTHONPATH=str(SOURCE))
+        assert written.returncode == 0, written.stderr
+        assert "Warning" not in written.stderr
+    checked = run(projects / "groups", "kubewright.cli", "manifests", "--check", PYTHONPATH=str(SOURCE))
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_lock_renders_the_same_files(projects: Path) -> None:
+    for name in VARIANTS:
+        lock = ScaffoldLock.read(projects / name)
+        rendered = render_project(lock)
+        bases = {path: each.base for path, each in lock.files.items() if each.templates != COPY}
+        assert rendered.keys() == bases.keys()
+        assert rendered == bases
+
+
+def test_layout_of_several_groups(projects: Path) -> None:
+    root = projects / "groups"
+    assert sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py")) == [
+        "src/market/__init__.py",
+        "src/market/delivery/__init__.py",
+        "src/market/delivery/shop_controller.py",
+        "src/market/delivery/shop_v1.py",
+        "src/market/operator.py",
+        "src/market/store/__init__.py",
+        "src/market/store/shop_controller.py",
+        "src/market/store/shop_conversion.py",
+        "src/market/store/shop_v1.py",
+        "src/market/store/shop_v1_webhook.py",
+        "src/market/store/shop_v2.py",
+        "src/market/store/shop_v2_webhook.py",
+        "src/market/store/shop_v3.py",
+        "tests/delivery/test_shop_controller.py",
+        "tests/store/test_shop_controller.py",
+        "tests/store/test_shop_conversion.py",
+        "tests/store/test_shop_v1_webhook.py",
+        "tests/store/test_shop_v2_webhook.py",
+    ]
+    controller = (root / "src/market/store/shop_controller.py").read_text()
+    assert "from ..operator import operator\nfrom .shop_v1 import Shop\n" in controller
+    assert controller.endswith("LIMIT = 3  # of the user\n")
+    conversion = (root / "src/market/store/shop_conversion.py").read_text()
+    assert conversion.endswith(
+        "converter.spoke(shop_v2.Shop, rules=())\nconverter.spoke(shop_v3.Shop, rules=())\n"
+    )
