@@ -1,0 +1,82 @@
+"""The built-in plug-ins, with the names, weights and arguments of kube-scheduler.
+
+- `node_filters`: SchedulingGates, PrioritySort, NodeUnschedulable, NodeName, NodePorts
+- `taint_toleration`, `node_affinity`, `node_resources`, `pod_topology_spread`, `inter_pod_affinity`
+- `volumes`: VolumeRestrictions, VolumeZone, NodeVolumeLimits; `volume_binding`: WaitForFirstConsumer
+- `dynamic_resources`: ResourceClaims
+- `default_preemption`, `default_binder`
+- `image_locality`: not enabled by default
+"""
+
+from __future__ import annotations
+
+from kubewright.workloads.scheduler.plugin import Plugin
+
+from .default_binder import DefaultBinder
+from .default_preemption import DefaultPreemption
+from .dynamic_resources import DynamicResources
+from .image_locality import ImageLocality
+from .inter_pod_affinity import InterPodAffinity
+from .node_affinity import NodeAffinity
+from .node_filters import NodeName, NodePorts, NodeUnschedulable, PrioritySort, SchedulingGates
+from .node_resources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from .pod_topology_spread import PodTopologySpread
+from .taint_toleration import TaintToleration
+from .volume_binding import VolumeBinding
+from .volumes import NodeVolumeLimits, VolumeRestrictions, VolumeZone
+
+DEFAULT_PLUGINS: tuple[type[Plugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    DefaultBinder,
+)
+"""The plug-ins of a profile that does not disable any, in the order in which they run."""
+
+DEFAULT_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+__all__ = [
+    "DEFAULT_PLUGINS",
+    "DEFAULT_WEIGHTS",
+    "DefaultBinder",
+    "DefaultPreemption",
+    "DynamicResources",
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeName",
+    "NodePorts",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "NodeUnschedulable",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "PrioritySort",
+    "SchedulingGates",
+    "TaintToleration",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+]

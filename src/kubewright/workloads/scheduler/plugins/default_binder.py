@@ -1,0 +1,41 @@
+"""DefaultBinder: binds a pod with its `binding` subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kubewright.api.core.v1 import Binding, Pod
+from kubewright.api.errors import APIError
+from kubewright.api.meta import ObjectMeta, ObjectReference
+from kubewright.client.errors import ConnectionFailed
+from kubewright.workloads.scheduler.cluster_events import ClusterEvent
+from kubewright.workloads.scheduler.cycle_state import CycleState
+from kubewright.workloads.scheduler.plugin import Plugin
+from kubewright.workloads.scheduler.pod_info import PodInfo
+from kubewright.workloads.scheduler.status import Status
+
+
+class DefaultBinder(Plugin):
+    """Creates a Binding. Permission: `create` of `pods/binding`."""
+
+    def events(self) -> Iterable[ClusterEvent]:
+        """No pod is rejected."""
+        return ()
+
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Bind the pod."""
+        client = self.handle.client
+        if client is None:
+            return None
+        binding = Binding(
+            metadata=ObjectMeta(name=pod.name, namespace=pod.namespace, uid=pod.pod.metadata.uid),
+            target=ObjectReference(kind="Node", name=node_name),
+        )
+        try:
+            await client.subresource("binding", Pod, pod.name, namespace=pod.namespace).create(binding)
+        except (APIError, ConnectionFailed, OSError) as error:
+            return Status.from_error(error)
+        return None
+
+
+__all__ = ["DefaultBinder"]
