@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.cache import CachedClient, KindOptions
-from kubewright.cache.indexes import by_field, by_label, by_owner
+from kubewright.cache.indexes import by_field, by_label, by_labels, by_owner
 from kubewright.manager.cluster import Cluster
 from kubewright.manager.events import EventRecorder
 from kubewright.manager.manager import Manager
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 SHUTDOWN_TIMEOUT = 5.0
 
 INDEXES = {
-    GroupVersionKind("", "v1", "Pod"): (by_owner(orphans=True), by_field("spec.nodeName")),
+    GroupVersionKind("", "v1", "Pod"): (
+        by_owner(orphans=True),
+        by_labels(),
+        by_field("spec.nodeName"),
+    ),
     GroupVersionKind("apps", "v1", "ReplicaSet"): (by_owner(orphans=True),),
     GroupVersionKind("apps", "v1", "ControllerRevision"): (by_owner(orphans=True),),
     GroupVersionKind("batch", "v1", "Job"): (by_owner(),),

@@ -97,6 +97,14 @@ COMPONENTS: tuple[Component, ...] = (
         ("jobs.batch",),
         "ttl-after-finished-controller",
     ),
+    Component(
+        "disruption-controller",
+        "kubewright.workloads.controllers.disruption",
+        "add_disruption_controller",
+        ("poddisruptionbudgets.policy",),
+        "disruption-controller",
+        "controllermanager",
+    ),
 )
 """All components."""
 

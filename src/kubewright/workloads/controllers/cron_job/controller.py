@@ -14,11 +14,10 @@ from kubewright.api.errors import AlreadyExists, APIError, NotFound
 from kubewright.api.field_errors import quote
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.owners import is_controlled_by, owner_reference
-from kubewright.cache import by_owner
 from kubewright.client.patches import has_changes
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.namespace_errors import is_namespace_terminating
+from kubewright.workloads.pod_control import is_namespace_terminating
 
 from .missed_times import MANY, find_missed_times, seconds_until_next
 
@@ -27,7 +26,6 @@ SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 def add_cronjob_controller(manager: ComponentManager) -> None:
     """Add the controller of CronJobs."""
-    manager.cache.add_index(Job, by_owner())
     (
         ControllerBuilder[Request](manager, "cronjob-controller")
         .for_(CronJob)

@@ -20,10 +20,9 @@ from kubewright.api.core.v1 import (
 from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.objects import copy_value
-from kubewright.cache import by_labels
 from kubewright.controller import ControllerBuilder, Request, Result, enqueue_object
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.namespace_errors import is_namespace_terminating
+from kubewright.workloads.pod_control import is_namespace_terminating
 from kubewright.workloads.write_intervals import WriteIntervals
 
 from .service_pods import (
@@ -51,7 +50,6 @@ WRITE_INTERVAL = 1.0
 
 def add_endpoints_controller(manager: ComponentManager) -> None:
     """Add the controller of the Endpoints of services."""
-    manager.cache.add_index(Pod, by_labels())
     selectors = ServiceSelectors()
     (
         ControllerBuilder[Request](manager, "endpoints-controller")

@@ -15,10 +15,10 @@ from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta
 from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
-from kubewright.cache import ObjectChange, by_label
+from kubewright.cache import ObjectChange
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.namespace_errors import is_namespace_terminating
+from kubewright.workloads.pod_control import is_namespace_terminating
 
 from .endpoints_controller import LEADER
 from .service_pods import selector_of_entry
@@ -44,7 +44,6 @@ _Key = tuple[str, PortsKey]
 
 def add_endpointslice_mirroring_controller(manager: ComponentManager) -> None:
     """Add the controller that copies Endpoints to EndpointSlices."""
-    manager.cache.add_index(EndpointSlice, by_label(SERVICE_NAME))
     (
         ControllerBuilder[Request](manager, "endpointslice-mirroring-controller")
         .for_(Endpoints)

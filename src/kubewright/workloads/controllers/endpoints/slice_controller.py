@@ -24,10 +24,10 @@ from kubewright.api.errors import APIError, Forbidden, NotFound
 from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
-from kubewright.cache import ObjectChange, by_label, by_labels
+from kubewright.cache import ObjectChange
 from kubewright.controller import ControllerBuilder, Request, Result
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.namespace_errors import is_namespace_terminating
+from kubewright.workloads.pod_control import is_namespace_terminating
 from kubewright.workloads.write_intervals import WriteIntervals
 
 from .service_pods import (
@@ -59,9 +59,6 @@ def add_endpointslice_controller(
     manager: ComponentManager, *, max_endpoints_per_slice: int = MAX_ENDPOINTS_PER_SLICE
 ) -> None:
     """Add the controller of the EndpointSlices of services."""
-    cache = manager.cache
-    cache.add_index(Pod, by_labels())
-    cache.add_index(EndpointSlice, by_label(SERVICE_NAME))
     reconciler = SliceReconciler(manager, max_endpoints_per_slice)
     selectors = ServiceSelectors()
     (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kubewright.api.batch.v1 import Job
 from kubewright.api.core.v1 import Pod
-from kubewright.cache import by_labels, by_owner
 from kubewright.controller import ControllerBuilder, Request
 from kubewright.workloads.component_manager import ComponentManager
 
@@ -14,7 +13,6 @@ from .reconciler import JobReconciler
 
 def add_job_controller(manager: ComponentManager) -> None:
     """Add the controller of Jobs."""
-    manager.cache.add_index(Pod, by_owner(), by_labels())
     (
         ControllerBuilder[Request](manager, "job-controller")
         .for_(Job)

@@ -12,7 +12,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.namespace_errors import is_namespace_terminating
+from kubewright.workloads.pod_control import is_namespace_terminating
 
 from .ownership import remove_tracking_finalizer
 from .pod_states import (

@@ -221,7 +221,23 @@ def _spend(budget: Object, pod_name: str) -> None:
             text = f"The disruption budget {name} does not allow evicting pods currently"
         raise TooManyRequests(message, details=_budget_cause(text))
     status["disruptionsAllowed"] = allowed - 1
-    status.setdefault("disruptedPods", {})[pod_name] = format_time(now())
+    moment = format_time(now())
+    if allowed == 1:
+        _set_insufficient(status, moment)
+    status.setdefault("disruptedPods", {})[pod_name] = moment
+
+
+def _set_insufficient(status: Object, moment: str) -> None:
+    """Set the condition DisruptionAllowed to False when the last allowed disruption is used."""
+    conditions = status.setdefault("conditions", [])
+    condition = next((each for each in conditions if each.get("type") == "DisruptionAllowed"), None)
+    if condition is None:
+        condition = {"type": "DisruptionAllowed"}
+        conditions.append(condition)
+    if condition.get("status") != "False":
+        condition["lastTransitionTime"] = moment
+    generation = status.get("observedGeneration")
+    condition.update(status="False", reason="InsufficientPods", message="", observedGeneration=generation)
 
 
 def _budget_cause(text: str, retry: int = 0) -> Object:
