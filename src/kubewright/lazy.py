@@ -34,7 +34,7 @@ def attach_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list[s
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if module:
-            value = getattr(import_module(f"{package}{module}"), name)
+            value = getattr(import_module(module, package), name)
         else:
             value = import_module(f"{package}.{name}")
         setattr(sys.modules[package], name, value)
@@ -44,7 +44,10 @@ def attach_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list[s
 
 
 def exports(package: str) -> dict[str, str]:
-    """Return the module of each exported name, such as `.codec`; empty for names that are modules."""
+    """Return the module of each exported name, such as `.codec`; empty for names that are modules.
+
+    A module of another package has its full name.
+    """
     if package in _exports:
         return _exports[package]
     module = sys.modules[package]
@@ -53,7 +56,7 @@ def exports(package: str) -> dict[str, str]:
     text = loader.get_data(f"{module.__path__[0]}/__init__.pyi").decode()
     found = _exports[package] = {}
     for line in text.splitlines():
-        if line.startswith("from ."):
+        if line.startswith(("from .", "from kubewright.")):
             home, _, alias = line.removeprefix("from ").partition(" import ")
             found[alias.partition(" as ")[0]] = "" if home == "." else home
     return found

@@ -18,44 +18,6 @@
 - `tracing`: OpenTelemetry spans; `console`: live view of a running operator in a terminal
 """
 
-from kubewright.controller.manager_protocol import Runnable
+from kubewright.lazy import attach_stub
 
-from .change_handlers import Diff, DiffItem
-from .cluster import Cluster
-from .context import Context, ObjectLogger
-from .coordinated_election import CoordinatedLeaderElector
-from .events import EventRecorder
-from .injection import InjectionError
-from .installation import InstallationError
-from .leader_election import LeaderElector, LeadershipLost
-from .manager import Manager, ManagerStopped, ShutdownTimeout
-from .operator import Operator
-from .probes import Probes
-from .settings import Settings, SettingsError
-from .sync_context import SyncCachedClient, SyncContext
-from .unawaited import UnawaitedCoroutineError
-
-__all__ = [
-    "Cluster",
-    "Context",
-    "CoordinatedLeaderElector",
-    "Diff",
-    "DiffItem",
-    "EventRecorder",
-    "InjectionError",
-    "InstallationError",
-    "LeaderElector",
-    "LeadershipLost",
-    "Manager",
-    "ManagerStopped",
-    "ObjectLogger",
-    "Operator",
-    "Probes",
-    "Runnable",
-    "Settings",
-    "SettingsError",
-    "ShutdownTimeout",
-    "SyncCachedClient",
-    "SyncContext",
-    "UnawaitedCoroutineError",
-]
+__getattr__, __dir__ = attach_stub(__name__)

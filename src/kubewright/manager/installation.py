@@ -26,7 +26,6 @@ from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import MetaObject
 from kubewright.api.unstructured import Unstructured
 from kubewright.client.errors import NoKindMatch
-from kubewright.manifests import crd, webhook_configurations
 
 from .crd_checks import OWNER_ANNOTATION, installer_of, is_installed_by, removed_by
 
@@ -150,6 +149,8 @@ async def install_definitions(
 
 def _definitions(kinds: Sequence[type[MetaObject]]) -> Iterator[dict[str, Any]]:
     """Return the CRDs of kinds, each with all of its versions."""
+    from kubewright.manifests import crd  # only during development
+
     by_kind = sorted(dict.fromkeys(kinds), key=lambda kind: str(resource_info(kind).gvk.group_kind))
     for _, versions in groupby(by_kind, key=lambda kind: resource_info(kind).gvk.group_kind):
         yield crd(*versions)
@@ -273,6 +274,8 @@ async def install_webhooks(
     client: Client, name: str, webhooks: Sequence[Webhook], *, url: str, ca_bundle: bytes
 ) -> list[str]:
     """Apply configurations for webhooks at `url`, verified with `ca_bundle`; return their names."""
+    from kubewright.manifests import webhook_configurations
+
     bundle = base64.b64encode(ca_bundle).decode()
     local = [
         replace(each, path="", url=f"{url}{each.path or _path(each)}", ca_bundle=bundle) for each in webhooks

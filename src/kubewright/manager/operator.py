@@ -21,7 +21,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from kubewright.api.declarations import Declaration, Webhook, is_resource, resource_info, webhook_path
 from kubewright.api.gvk import GroupKind
@@ -34,8 +34,6 @@ from kubewright.controller.daemons import StopEvent
 from kubewright.controller.manager_protocol import Runnable
 from kubewright.controller.rate_limiters import RateLimiter
 from kubewright.controller.request import Request
-from kubewright.manifests.project import OperatorDeployment
-from kubewright.webhook.conversion import Converter
 
 from . import rbac
 from .change_handlers import ChangeDispatcher, ChangeHandlers
@@ -66,6 +64,10 @@ from .registration import (
 )
 from .services import Factory, Services, ServiceT
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from kubewright.manifests.project import OperatorDeployment
+    from kubewright.webhook.conversion import Converter
 
 F = TypeVar("F", bound=Callable[..., object])
 ObjectT = TypeVar("ObjectT")

@@ -13,43 +13,6 @@
 - `server`: the HTTPS server
 """
 
-from .admission import AdmissionHandler, Defaulter, Validator
-from .audit import AuditSink
-from .certificates import CertificateFiles, ManagedCertificates, SelfSignedCertificates
-from .conversion import ConversionError, Converter, lost_fields
-from .conversion_rules import DefaultHub, DefaultSpoke, FieldRule, MapValues, Move, Wrap
-from .identity import AccessRequest, AccessReviewer, TokenReviewer, TokenReviewResult
-from .review import AdmissionRequest, AdmissionResponse, Denied, InvalidReviewError, UserInfo
-from .scheduler_extender import ExtenderBinding, SchedulerExtender
-from .server import WebhookServer
+from kubewright.lazy import attach_stub
 
-__all__ = [
-    "AccessRequest",
-    "AccessReviewer",
-    "AdmissionHandler",
-    "AdmissionRequest",
-    "AdmissionResponse",
-    "AuditSink",
-    "CertificateFiles",
-    "ConversionError",
-    "Converter",
-    "DefaultHub",
-    "DefaultSpoke",
-    "Defaulter",
-    "Denied",
-    "ExtenderBinding",
-    "FieldRule",
-    "InvalidReviewError",
-    "ManagedCertificates",
-    "MapValues",
-    "Move",
-    "SchedulerExtender",
-    "SelfSignedCertificates",
-    "TokenReviewResult",
-    "TokenReviewer",
-    "UserInfo",
-    "Validator",
-    "WebhookServer",
-    "Wrap",
-    "lost_fields",
-]
+__getattr__, __dir__ = attach_stub(__name__)

@@ -1,0 +1,23 @@
+from kubewright.controller.manager_protocol import Runnable as Runnable
+
+from .change_handlers import Diff as Diff
+from .change_handlers import DiffItem as DiffItem
+from .cluster import Cluster as Cluster
+from .context import Context as Context
+from .context import ObjectLogger as ObjectLogger
+from .coordinated_election import CoordinatedLeaderElector as CoordinatedLeaderElector
+from .events import EventRecorder as EventRecorder
+from .injection import InjectionError as InjectionError
+from .installation import InstallationError as InstallationError
+from .leader_election import LeaderElector as LeaderElector
+from .leader_election import LeadershipLost as LeadershipLost
+from .manager import Manager as Manager
+from .manager import ManagerStopped as ManagerStopped
+from .manager import ShutdownTimeout as ShutdownTimeout
+from .operator import Operator as Operator
+from .probes import Probes as Probes
+from .settings import Settings as Settings
+from .settings import SettingsError as SettingsError
+from .sync_context import SyncCachedClient as SyncCachedClient
+from .sync_context import SyncContext as SyncContext
+from .unawaited import UnawaitedCoroutineError as UnawaitedCoroutineError
