@@ -379,7 +379,18 @@ def printed(tree: Tree) -> Tree:
     """Return the stored form: every level in canonical order, leaves as `{}`."""
     if not tree or (len(tree) == 1 and SELF in tree):
         return {}
+    if len(tree) <= _CACHED_LEAVES and not any(tree.values()):
+        return _printed_leaves(tuple(tree))
     return {key: printed(node) if (node := tree[key]) else node for key in in_order(tree)}
+
+
+_CACHED_LEAVES: Final = 16
+
+
+@lru_cache(maxsize=1024)
+def _printed_leaves(elements: tuple[str, ...]) -> Tree:
+    """Return the stored form of leaves, which the elements of a list often have in common."""
+    return dict.fromkeys(in_order(elements), LEAF)
 
 
 def iterate(tree: Tree) -> Iterator[Path]:
