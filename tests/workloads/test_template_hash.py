@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.apps.v1 import ControllerRevision
 from kubewright.api.codec import decode
 from kubewright.api.core.v1 import PodTemplateSpec
+from kubewright.workloads.revisions import revision_hash, template_of, template_patch
 from kubewright.workloads.template_hash import dump_go_value, fnv1a, safe_encode, template_hash
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "template_hashes.json").read_text())
@@ -42,3 +44,12 @@ def test_encoding() -> None:
     assert fnv1a(b"") == 0x811C9DC5
     assert fnv1a(b"a") == 0xE40C292C
     assert set(safe_encode("4294967295")) <= set("bcdfghjklmnpqrstvwxz2456789")
+
+
+def test_revision_hash_of_a_real_cluster() -> None:
+    case = json.loads((Path(__file__).parent / "data" / "revision_hash.json").read_text())
+    template = decode(json.dumps(case["template"]).encode(), PodTemplateSpec)
+    data = template_patch(template)
+    assert revision_hash(data, 0) == case["hash"]
+    assert revision_hash(data, 1) != case["hash"]
+    assert template_of(ControllerRevision(data=data)) == template

@@ -116,7 +116,7 @@ async def test_rolling_update_respects_the_limits(cluster: Cluster) -> None:
     await eventually(lambda: is_rolled_out(cluster, revision="2"))
     observing.cancel()
     assert max(total for total, _ in counts) == 5
-    assert min(ready for _, ready in counts[3:]) == 3
+    assert min(ready for _, ready in counts[3:]) >= 3
     images = {(pod.spec.containers or [])[0].image for pod in await cluster.pods() if pod.spec}
     assert images == {"nginx:2"}
     sets = await replica_sets(cluster)

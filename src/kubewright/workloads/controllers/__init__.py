@@ -38,6 +38,13 @@ COMPONENTS: tuple[Component, ...] = (
         "deployment-controller",
     ),
     Component(
+        "statefulset-controller",
+        "kubewright.workloads.controllers.stateful_set",
+        "add_stateful_set_controller",
+        ("statefulsets.apps",),
+        "statefulset-controller",
+    ),
+    Component(
         "replicaset-controller",
         "kubewright.workloads.controllers.replica_set",
         "add_replica_set_controller",

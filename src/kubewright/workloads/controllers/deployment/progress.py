@@ -39,7 +39,7 @@ def has_progress_deadline(deployment: Deployment) -> bool:
 
 
 def current_status(deployment: Deployment) -> DeploymentStatus:
-    """Return the status, created if there is none."""
+    """Return the status, created if missing."""
     if deployment.status is None:
         deployment.status = DeploymentStatus()
     return deployment.status

@@ -53,7 +53,7 @@ def replicas_of(replica_set: ReplicaSet) -> int:
 
 
 def status_of(replica_set: ReplicaSet) -> ReplicaSetStatus:
-    """Return the status; empty if there is none yet."""
+    """Return the status; empty if it is missing."""
     return replica_set.status or ReplicaSetStatus()
 
 
@@ -146,7 +146,7 @@ def revision_of(obj: Deployment | ReplicaSet) -> int:
 
 
 def last_revision(replica_sets: Iterable[ReplicaSet]) -> int:
-    """Return the second largest revision; 0 if there is none."""
+    """Return the second largest revision; 0 if there are fewer than two."""
     revisions = sorted((revision_of(each) for each in replica_sets), reverse=True)
     return revisions[1] if len(revisions) > 1 else 0
 
