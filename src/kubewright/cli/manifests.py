@@ -97,16 +97,18 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
         _write(result, Path(output))
 
 
-def write_project_manifests() -> list[tuple[Path, bool]]:
+def write_project_manifests() -> list[tuple[Path, str]]:
     """Write the manifests of the project in the current directory.
 
-    Return the files that changed, and whether they are new.
+    Return the files that changed, each with `created`, `changed` or `removed`.
     """
     project = _read_settings()
-    result = _generate(list(project.modules), project.manifests)
+    result = generate_project(project)
     directory = Path(project.manifests.output)
-    existing = {directory / name for name in result.files if (directory / name).exists()}
-    return [(path, path not in existing) for path in write(result, directory)]
+    names = (*result.files, *result.initial_files)
+    existing = {directory / name for name in names if (directory / name).exists()}
+    changes = [(path, "changed" if path in existing else "created") for path in write(result, directory)]
+    return changes + [(path, "removed") for path in remove_leftovers(result, directory)]
 
 
 def _read_settings() -> ProjectSettings:

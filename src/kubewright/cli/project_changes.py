@@ -65,8 +65,9 @@ def generate_manifests(changes: Changes) -> None:
 def _generate(changes: Changes) -> None:
     from .manifests import write_project_manifests
 
-    for path, is_new in write_project_manifests():
-        (changes.created if is_new else changes.changed).append(path.as_posix())
+    lists = {"created": changes.created, "changed": changes.changed, "removed": changes.removed}
+    for path, change in write_project_manifests():
+        lists[change].append(path.as_posix())
 
 
 def print_changes(changes: Changes, output: str) -> None:
@@ -77,6 +78,7 @@ def print_changes(changes: Changes, output: str) -> None:
     lines = [f"created {path}" for path in changes.created]
     lines += [f"moved {old} to {new}" for old, new in changes.moved.items()]
     lines += [f"changed {path}" for path in changes.changed]
+    lines += [f"removed {path}" for path in changes.removed]
     lines += [
         f"kept {path}, which exists already" for path in changes.kept if not path.endswith("__init__.py")
     ]

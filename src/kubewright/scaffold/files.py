@@ -24,6 +24,7 @@ class Changes:
     created: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
@@ -35,6 +36,7 @@ class Changes:
             "directory": str(self.directory),
             "created": self.created,
             "changed": self.changed,
+            "removed": self.removed,
             "kept": self.kept,
             "moved": self.moved,
             "warnings": self.warnings,

@@ -4,12 +4,9 @@
 
     {"format": 1,
      "project": {"name": "shop", ...},                    `ProjectInputs`; fields with defaults are omitted
-     "resources": [
-      {"group": "store", "version": "v1", "kind": "Shop", ...}      `Resource`, one per line
-     ],
-     "files": {
-      "src/shop/shop_v1.py": ["0.1.0", "api", "eNqF..."]
-     }}
+     "resources": [{"group": "store", "version": "v1", "kind": "Shop", ...}],           `Resource`s
+     "files": {"src/shop/shop_v1.py": ["0.1.0", "api", "eNqF..."],
+      "tests/test_shop_controller.py": ["0.1.0", "api", "eNqN..."]}}
 
 An entry of `files` is the version of Kubewright that generated the file, the template set, and the base: the
 generated text, compressed with zlib and encoded in base64. For a three-way merge the base is the common
@@ -78,14 +75,14 @@ class ScaffoldLock:
 
     def render(self) -> str:
         """Return the text of the lock file."""
-        resources = ",\n".join(f"  {_json(to_record(each))}" for each in self.resources)
-        files = ",\n".join(
-            f"  {_json(name)}: {_json([each.version, each.templates, _encode(each.base)])}"
+        resources = ",\n  ".join(_json(to_record(each)) for each in self.resources)
+        files = ",\n  ".join(
+            f"{_json(name)}: {_json([each.version, each.templates, _encode(each.base)])}"
             for name, each in sorted(self.files.items())
         )
         return (
             f'{{"format": {FORMAT},\n "project": {_json(to_record(self.project))},\n'
-            f' "resources": [\n{resources}\n ],\n "files": {{\n{files}\n }}}}\n'
+            f' "resources": [{resources}],\n "files": {{{files}}}}}\n'
         )
 
     def find(self, resource: Resource) -> Resource | None:
