@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import kubewright
 from kubewright.cli import COMMANDS, main
+from kubewright.cli.create import CREATE_COMMANDS
 
 
 def test_help_lists_every_command_and_each_can_be_loaded() -> None:
@@ -15,7 +16,14 @@ def test_help_lists_every_command_and_each_can_be_loaded() -> None:
     assert result.exit_code == 0
     for name in COMMANDS:
         assert name in result.output
-        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+        help_text = CliRunner().invoke(main, [name, "--help"])
+        assert help_text.exit_code == 0
+        assert "Example:\n" in help_text.output, name
+
+
+def test_help_of_subcommands_has_an_example() -> None:
+    for name in CREATE_COMMANDS:
+        assert "Example:\n" in CliRunner().invoke(main, ["create", name, "--help"]).output
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -38,6 +46,10 @@ def test_version() -> None:
 
 
 def test_unknown_command_is_one_message() -> None:
-    result = CliRunner().invoke(main, ["manifest"])
+    result = CliRunner().invoke(main, ["manifest"], prog_name="kubewright")
     assert result.exit_code == 2
-    assert "No such command 'manifest'" in result.output
+    assert result.output == (
+        "Error: No such command 'manifest'; did you mean manifests? see kubewright --help\n"
+    )
+    result = CliRunner().invoke(main, ["qqq"], prog_name="kubewright")
+    assert result.output == "Error: No such command 'qqq'; see kubewright --help\n"

@@ -55,6 +55,7 @@ def _add_table(writer: FileWriter, project: ProjectInputs) -> None:
     keys: dict[tuple[str, ...], Value] = {
         ("tool", "kubewright", key): value for key, value in values.items() if value is not False
     }
+    keys["tool", "kubewright", "deployment", "image"] = f"{project.name}:latest"
     writer.replace(name, set_keys(writer.read(name) or "", keys, name=name))
     writer.changes.warnings.append(
         'pyproject.toml exists: only [tool.kubewright] was added; add "kubewright" to its dependencies and '

@@ -1,0 +1,164 @@
+"""Files that `init_project`, `create_api`, `create_webhook` and `edit_project` keep, extend or reject."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kubewright.manifests import ProjectSettings
+from kubewright.scaffold import (
+    ProjectInputs,
+    Resource,
+    ScaffoldError,
+    ScaffoldLock,
+    create_api,
+    create_webhook,
+    edit_project,
+    init_project,
+)
+
+SHOP = Resource(group="store", version="v1", kind="Shop")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    init_project(tmp_path, ProjectInputs(name="shop"))
+    return tmp_path
+
+
+def texts(directory: Path) -> dict[str, str]:
+    return {str(path): path.read_text() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_existing_files_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"  # kept\n')
+    changes = init_project(tmp_path, ProjectInputs(name="shop", domain="corp.test"))
+    assert changes.kept == ["README.md"]
+    assert changes.changed == ["pyproject.toml"]
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert (tmp_path / "pyproject.toml").read_text().startswith('[project]\nname = "mine"  # kept\n')
+    settings = ProjectSettings.load(tmp_path)
+    assert (settings.name, settings.modules, settings.domain) == ("shop", ("shop",), "corp.test")
+    assert settings.has_deployment
+    assert "README.md" not in ScaffoldLock.read(tmp_path).files
+
+
+@pytest.mark.parametrize(("license_name", "line"), [("mit", "MIT License"), ("apache2", "Apache License")])
+def test_licenses(tmp_path: Path, license_name: str, line: str) -> None:
+    init_project(tmp_path, ProjectInputs(name="shop", license=license_name, owner='Ann "X" Doe'))
+    assert line in (tmp_path / "LICENSE").read_text()
+    table = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert table["authors"] == [{"name": 'Ann "X" Doe'}]
+    assert table["license"] in ("MIT", "Apache-2.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Shop", "not a lower-case name"),
+        ("json", "would hide another Python package"),
+        ("class", "a Python keyword"),
+        ("kubewright", "would hide"),
+    ],
+)
+def test_names_of_projects(name: str, message: str) -> None:
+    with pytest.raises(ScaffoldError, match=message):
+        ProjectInputs(name=name)
+
+
+def test_an_error_writes_nothing(project: Path) -> None:
+    (project / "tests").mkdir()
+    (project / "tests" / "test_shop_controller.py").write_text("mine")
+    before = texts(project)
+    with pytest.raises(
+        ScaffoldError, match=r"tests/test_shop_controller.py already exists; nothing was written"
+    ):
+        create_api(project, SHOP)
+    assert texts(project) == before
+
+
+def test_webhooks_extend_the_changed_module(project: Path) -> None:
+    create_api(project, SHOP)
+    create_webhook(project, SHOP, defaulting=True)
+    path = project / "src" / "shop" / "shop_v1_webhook.py"
+    changed = path.read_text().replace("    labels =", "    # of the user\n    labels =")
+    path.write_text(changed)
+    create_webhook(project, SHOP, defaulting=True, validation=True)
+    extended = path.read_text()
+    assert "    # of the user\n" in extended
+    assert extended.count("def set_defaults") == extended.count("def validate") == 1
+    recorded = ScaffoldLock.read(project).files["src/shop/shop_v1_webhook.py"].base
+    assert recorded == extended.replace("    # of the user\n", "")
+
+
+def test_a_further_version_is_a_copy_of_the_changed_type(project: Path) -> None:
+    create_api(project, SHOP)
+    path = project / "src" / "shop" / "shop_v1.py"
+    path.write_text(
+        path.read_text().replace("    size: Annotated[int, Ge(0)] = 1\n", "    stadt: str = 'Köln'\n")
+    )
+    changes = create_api(project, Resource(group="store", version="v2", kind="Shop"))
+    assert changes.created == [
+        "src/shop/shop_v2.py",
+        "src/shop/shop_conversion.py",
+        "tests/test_shop_conversion.py",
+    ]
+    copy = (project / "src" / "shop" / "shop_v2.py").read_text()
+    assert "    stadt: str = 'Köln'\n" in copy
+    assert '    version="v2",\n    conversion=WebhookConversion(),\n    columns=' in copy
+    assert copy.startswith('"""Shop store.example.com/v2."""\n')
+    assert "from kubewright.api import WebhookConversion\n" in copy
+
+
+def test_a_version_without_storage_argument(project: Path) -> None:
+    create_api(project, SHOP)
+    path = project / "src" / "shop" / "shop_v1.py"
+    path.write_text(path.read_text().replace("    storage=True,\n", ""))
+    create_api(project, Resource(group="store", version="v2", kind="Shop"))
+    copy = (project / "src" / "shop" / "shop_v2.py").read_text()
+    assert 'version="v2", conversion=WebhookConversion(),' in copy
+
+
+def test_multigroup_and_back(project: Path) -> None:
+    create_api(project, SHOP)
+    create_webhook(project, SHOP, defaulting=True, validation=True)
+    before = texts(project)
+    changes = edit_project(project, {"multigroup": True})
+    assert changes.moved["src/shop/shop_v1.py"] == "src/shop/store/shop_v1.py"
+    test = (project / "tests" / "store" / "test_shop_controller.py").read_text()
+    assert "from shop.operator import operator\nfrom shop.store.shop_v1 import Shop, ShopSpec\n" in test
+    edit_project(project, {"multigroup": False})
+    after = texts(project)
+    name = str(project / "pyproject.toml")
+    assert after.pop(name) == before.pop(name).replace(
+        'domain = "example.com"\n', 'domain = "example.com"\nmultigroup = false\n'
+    )
+    lock = str(project / ".kubewright" / "scaffold.lock")
+    del after[lock], before[lock]
+    assert after == before
+
+
+def test_multigroup_is_kept_with_several_groups(project: Path) -> None:
+    edit_project(project, {"multigroup": True})
+    create_api(project, SHOP)
+    create_api(project, Resource(group="pay", version="v1", kind="Bill"))
+    with pytest.raises(ScaffoldError, match=r"2 API groups \(pay, store\)"):
+        edit_project(project, {"multigroup": False})
+
+
+def test_the_operand_image_is_a_setting(project: Path) -> None:
+    create_api(project, Resource(group="cache", version="v1", kind="Memcached", image="memcached:1.6"))
+    assert ProjectSettings.load(project).deployment.env == {"MEMCACHED_IMAGE": "memcached:1.6"}
+
+
+def test_a_damaged_lock_and_a_missing_one(project: Path, tmp_path: Path) -> None:
+    lock = project / ".kubewright" / "scaffold.lock"
+    lock.write_text("{")
+    with pytest.raises(ScaffoldError, match="damaged"):
+        create_api(project, SHOP)
+    lock.unlink()
+    with pytest.raises(ScaffoldError, match="not a scaffolded project"):
+        create_api(project, SHOP)
