@@ -40,7 +40,7 @@ lint: $(VENV)/.dev-ready ## Format check, lint, types, layers, spelling and voca
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src docs examples tests bench tools README.md CONTRIBUTING.md
+	$(BIN)/codespell src docs examples tests bench tools README.md CONTRIBUTING.md CHANGELOG.md
 	$(BIN)/python tools/check_language.py
 
 test: lint ## Lint, then every test
