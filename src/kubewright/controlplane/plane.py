@@ -333,7 +333,13 @@ class ControlPlane:
         from .aggregation import Aggregator
         from .controllers import ControllerManager, default_components
         from .controllers.service_allocations import ServiceAllocationRepair
+        from .kubelets import USER as KUBELET_CLIENT
+        from .kubelets import connect_kubelets
 
+        self._kubelets = connect_kubelets(
+            self.server, lambda: self.authority.issue(KUBELET_CLIENT, groups=(MASTERS,))
+        )
+        self._parts.append(self._kubelets)
         self.controllers = ControllerManager(self.server, self.informers)
         self.aggregator = Aggregator(
             self.server, self.informers, self.service_resolver, lambda: self.front_proxy_client

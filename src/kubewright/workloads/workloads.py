@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
     from .component_manager import ComponentManager
     from .connection import ClusterConnection
+    from .nodes.node_registration import NodeRegistration
+    from .nodes.simulation import SimulatedNodes
     from .pods import PodLister
 
 logger = logging.getLogger(__name__)
 
+KUBELET = "kubelet"
+"""Name of the component that runs pods on simulated nodes."""
 ALL = "*"
 """Name that disables all components."""
 
@@ -61,6 +65,10 @@ class Workloads:
         """The components that are not disabled."""
         self.manager: Manager | None = None
         """The manager of the components; `None` until the first one has been started."""
+        self.registration: NodeRegistration | None = None
+        """The simulated nodes and their heartbeats; `None` without nodes."""
+        self.simulated_nodes: SimulatedNodes | None = None
+        """The kubelets of the simulated nodes; `None` until the first pod exists."""
         self.pods: PodLister | None = None
         """Cached pods, for all components."""
         self._services: list[Any] = []
@@ -84,6 +92,7 @@ class Workloads:
     async def start(self) -> None:
         """Register the nodes and wait for the first objects; return when the nodes exist."""
         self._epoch = (datetime.now(UTC), asyncio.get_running_loop().time())
+        await self._register_nodes()
         for component in self.components:
             if not component.triggers:
                 self._start_soon(component)
@@ -116,6 +125,21 @@ class Workloads:
                 await asyncio.gather(*self._starting)
             else:
                 await asyncio.sleep(0.01)
+
+    async def _register_nodes(self) -> None:
+        """Create the Node objects; their pods run as soon as the first pod exists."""
+        kubelet = next((component for component in self.components if component.name == KUBELET), None)
+        if not self.nodes or kubelet is None:
+            return
+        from .nodes.node_registration import NodeRegistration
+        from .nodes.node_spec import load_nodes
+
+        sender = self.connection.sender(kubelet.user)
+        self.registration = NodeRegistration(sender, load_nodes(self.nodes), now=self.now)
+        await self.registration.start()
+        self._services.append(self.registration)
+        assert self.registration.listener is not None
+        self.registration.listener.on_connection = partial(self._start_soon, kubelet)
 
     # Components
 

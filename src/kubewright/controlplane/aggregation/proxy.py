@@ -44,7 +44,7 @@ class Proxy:
         if not self.available:
             return unavailable()
         try:
-            address = await self.remote.address(self.service)
+            address = await self.address()
         except ServiceNotResolved:
             return unavailable()
         upgrade = request.headers.get("Upgrade", "").lower()
@@ -53,6 +53,14 @@ class Proxy:
         if upgrade == SPDY and "upgrade" in request.headers.get("Connection", "").lower():
             return await self._tunnel(request, address)
         return await self._forward(request, address)
+
+    async def address(self) -> str:
+        """Return host and port of the server; raise `ServiceNotResolved`."""
+        return await self.remote.address(self.service)
+
+    def connect_host(self, host: str) -> str:
+        """Return the host to connect to for the host of a URL."""
+        return host
 
     def _target(self, request: HTTPRequest, address: str, scheme: str) -> Any:
         from yarl import URL
@@ -152,6 +160,7 @@ class Proxy:
                 body,
                 context=self.remote.context(self.service),
                 server_hostname=self.remote.name(self.service),
+                host=self.connect_host(url.host or ""),
             )
         except (ConnectionFailed, OSError) as error:
             raise ServiceUnavailable(f"error trying to reach service: {error}") from None

@@ -59,8 +59,12 @@ async def tunnel(
     *,
     context: ssl.SSLContext,
     server_hostname: str | None,
+    host: str = "",
 ) -> HTTPResponse:
-    """Request the upgrade; raise `OSError` or `ConnectionFailed` without a response."""
+    """Request the upgrade; raise `OSError` or `ConnectionFailed` without a response.
+
+    `host` is what to connect to, if it is not the host of the URL.
+    """
     lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
     lines += [f"{name}: {value}" for name, value in headers]
     if body:
@@ -68,7 +72,7 @@ async def tunnel(
     request = "\r\n".join([*lines, "", ""]).encode("utf-8") + body
     async with asyncio.timeout(CONNECT_TIMEOUT):
         _, far = await asyncio.get_running_loop().create_connection(
-            _Far, url.host, url.port, ssl=context, server_hostname=server_hostname
+            _Far, host or url.host, url.port, ssl=context, server_hostname=server_hostname or url.host
         )
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):

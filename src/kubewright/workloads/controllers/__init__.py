@@ -31,6 +31,14 @@ class Component(NamedTuple):
 
 COMPONENTS: tuple[Component, ...] = (
     Component(
+        "kubelet",
+        "kubewright.workloads.nodes.component",
+        "add_simulated_nodes",
+        ("pods",),
+        "system:node:kubewright",
+        "kubelet",
+    ),
+    Component(
         "deployment-controller",
         "kubewright.workloads.controllers.deployment",
         "add_deployment_controller",

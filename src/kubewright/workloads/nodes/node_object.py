@@ -76,7 +76,7 @@ def node_status(
 ) -> Object:
     """Return the status of a healthy node.
 
-    The kubelets of all simulated nodes listen on one local port: `InternalDNS` is the address to connect to.
+    The kubelets of all simulated nodes share one local port; the `InternalDNS` address names the node.
     """
     return {
         "capacity": dict(capacity),
@@ -85,7 +85,7 @@ def node_status(
         "addresses": [
             {"type": "InternalIP", "address": address},
             {"type": "Hostname", "address": name},
-            {"type": "InternalDNS", "address": "localhost"},
+            {"type": "InternalDNS", "address": f"{name}.localhost"},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet_port}},
         "nodeInfo": node_info(name),

@@ -1,7 +1,11 @@
 """Registration and heartbeats of the simulated nodes.
 
-One task renews the Leases of all nodes, in groups that are spread over the interval, and updates the status
-of each node every five minutes.
+    registration = NodeRegistration(connection.sender("system:node"), load_nodes(3))
+    await registration.start()
+
+It needs no client, cache or manager, so that an idle cluster only costs its heartbeats. One task renews the
+Leases of all nodes, in groups that are spread over the interval, and updates the status of each node every
+five minutes.
 """
 
 from __future__ import annotations
@@ -9,27 +13,40 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
-from kubewright.api.errors import AlreadyExists, APIError, NotFound
-from kubewright.api.unstructured import Unstructured
-from kubewright.client import Client, patches
-from kubewright.client.errors import ConnectionFailed
+from kubewright.api.errors import APIError, Conflict, NotFound
 
-from .node_object import default_pod_cidr, lease_object, node_conditions, node_object, node_status
+from .kubelet_api.listener import KubeletListener
+from .node_object import (
+    default_internal_ip,
+    default_pod_cidr,
+    lease_object,
+    node_conditions,
+    node_object,
+    node_status,
+)
 from .node_spec import DEFAULT_CAPACITY, NodeSpec
 from .node_state import NodeState
-from .objects import LEASE, LEASE_NAMESPACE, NODE, LoopClock, Object
+from .objects import LEASE_NAMESPACE, LoopClock, Object
 from .settings import SimulationSettings
+
+if TYPE_CHECKING:
+    from kubewright.workloads.connection import RequestSender
 
 logger = logging.getLogger(__name__)
 
+NODES: Final = "/api/v1/nodes"
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+RETRY_SECONDS: Final = 1.0
 _CONCURRENT: Final = 16
 _GROUPS: Final = 10
 """Number of groups in which the Leases of many nodes are renewed."""
 _SMALL: Final = 20
 """Up to this many nodes are one group."""
-_ERRORS: Final = (APIError, ConnectionFailed, OSError, TimeoutError)
 
 
 class NodeRegistration:
@@ -37,126 +54,155 @@ class NodeRegistration:
 
     def __init__(
         self,
-        client: Client,
-        clock: LoopClock,
-        settings: SimulationSettings,
-        nodes: dict[str, NodeState],
-        kubelet_port: Callable[[], int],
+        sender: RequestSender,
+        specs: Iterable[NodeSpec] = (),
+        *,
+        settings: SimulationSettings | None = None,
+        kubelet_port: int = 0,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._client = client
-        self._clock = clock
-        self._settings = settings
-        self._nodes = nodes
-        self._kubelet_port = kubelet_port
+        """`kubelet_port` 0 chooses a free port."""
+        self.settings = settings if settings is not None else SimulationSettings()
+        self.specs = list(specs)
+        self.nodes: dict[str, NodeState] = {}
+        """The simulated nodes by name."""
+        self.clock = LoopClock(now)
+        self.sender = sender
+        self.listener: KubeletListener | None = None
+        """The port of the kubelet API; open while the registration runs."""
+        self._port = kubelet_port
         self._leases: set[str] = set()
         self._next_index = 0
         self._status_due: dict[str, float] = {}
+        self._heartbeats: asyncio.Task[None] | None = None
 
-    async def register(self, specs: Iterable[NodeSpec]) -> None:
-        """Create the Node objects, or set the status of those that exist."""
+    async def start(self) -> None:
+        """Open the port, register the nodes and start the heartbeats."""
+        self.listener = KubeletListener(self._port)
+        self._port = self.listener.port
+        while True:
+            try:
+                await self._register_all()
+                break
+            except (APIError, OSError) as error:
+                logger.warning("could not register nodes, retrying", extra={"error": str(error)})
+                await asyncio.sleep(RETRY_SECONDS)
+        self._heartbeats = asyncio.create_task(self._send_heartbeats(), name="node heartbeats")
+
+    async def stop(self) -> None:
+        """Stop the heartbeats and close the port; the Node objects stay."""
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            self._heartbeats = None
+        if self.listener is not None:
+            await self.listener.stop()
+            self.listener = None
+
+    async def _register_all(self) -> None:
         limit = asyncio.Semaphore(_CONCURRENT)
 
         async def register_one(spec: NodeSpec, index: int) -> None:
             async with limit:
                 await self._register(spec, index)
 
-        numbered = [(spec, self._index()) for spec in specs]
-        await asyncio.gather(*(register_one(spec, index) for spec, index in numbered))
-
-    def _index(self) -> int:
-        index, self._next_index = self._next_index, self._next_index + 1
-        return index
+        missing = [(spec, index) for index, spec in enumerate(self.specs) if spec.name not in self.nodes]
+        self._next_index = max(self._next_index, len(self.specs))
+        await asyncio.gather(*(register_one(spec, index) for spec, index in missing))
 
     async def _register(self, spec: NodeSpec, index: int) -> None:
-        node = node_object(spec, index=index, kubelet_port=self._kubelet_port(), stamp=self._clock.stamp())
+        node = node_object(spec, index=index, kubelet_port=self._port, stamp=self.clock.stamp())
         try:
-            created = (await self._client.create(Unstructured(node))).raw
-        except AlreadyExists:
-            patch = patches.strategic_merge_patch({"status": node["status"]})
-            created = (await self._client.patch(NODE, patch, name=spec.name, subresource="status")).raw
-        self._nodes[spec.name] = NodeState(spec.name, created)
-        self._status_due[spec.name] = self._clock.time() + self._settings.status_interval
-        await self.renew_lease(self._nodes[spec.name])
+            created = await self.sender.send("POST", NODES, node)
+        except Conflict:
+            created = await self._patch_status(spec.name, node["status"])
+        state = self.nodes[spec.name] = NodeState(spec.name, created)
+        self._status_due[spec.name] = self.clock.time() + self.settings.status_interval
+        await self.renew_lease(state)
+
+    async def _patch_status(self, name: str, status: Object) -> Object:
+        path = f"{NODES}/{name}/status"
+        patched: Object = await self.sender.send(
+            "PATCH", path, {"status": status}, content_type=STRATEGIC_MERGE_PATCH
+        )
+        return patched
 
     async def initialize(self, name: str, node: Object) -> None:
         """Set pod CIDR and status of a Node object that a user has created."""
-        index = self._index()
+        index, self._next_index = self._next_index, self._next_index + 1
         spec, status = node.get("spec") or {}, node.get("status") or {}
         if not spec.get("podCIDR"):
             cidr = default_pod_cidr(index)
-            await self._client.patch(
-                NODE, patches.merge_patch({"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}}), name=name
-            )
-        from .node_object import default_internal_ip
-
+            change = {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}}
+            await self.sender.send("PATCH", f"{NODES}/{name}", change, content_type=MERGE_PATCH)
         capacity = {**DEFAULT_CAPACITY, **(status.get("capacity") or {})}
-        change = node_status(
+        found = node_status(
             name,
             capacity=capacity,
             allocatable={**capacity, **(status.get("allocatable") or {})},
             address=default_internal_ip(index),
-            kubelet_port=self._kubelet_port(),
-            stamp=self._clock.stamp(),
+            kubelet_port=self._port,
+            stamp=self.clock.stamp(),
         )
         given = {one.get("type") for one in status.get("addresses") or ()}
-        change["addresses"] = [one for one in change["addresses"] if one["type"] not in given]
-        patch = patches.strategic_merge_patch({"status": change})
-        patched = await self._client.patch(NODE, patch, name=name, subresource="status")
-        state = self._nodes.get(name)
+        found["addresses"] = [one for one in found["addresses"] if one["type"] not in given]
+        patched = await self._patch_status(name, found)
+        state = self.nodes.get(name)
         if state is not None:
-            state.update(patched.raw)
-            self._status_due[name] = self._clock.time() + self._settings.status_interval
+            state.update(patched)
+            self._status_due[name] = self.clock.time() + self.settings.status_interval
             await self.renew_lease(state)
 
-    async def run(self) -> None:
-        """Send heartbeats until cancelled."""
-        interval = self._settings.lease_interval
+    async def _send_heartbeats(self) -> None:
+        interval = self.settings.lease_interval
         while True:
-            names = list(self._nodes)
+            names = list(self.nodes)
             groups = _GROUPS if len(names) > _SMALL else 1
             for number in range(groups):
                 await asyncio.sleep(interval / groups)
                 await asyncio.gather(*(self._heartbeat(name) for name in names[number::groups]))
 
     async def _heartbeat(self, name: str) -> None:
-        node = self._nodes.get(name)
+        node = self.nodes.get(name)
         if node is None or node.failed:
             return
         try:
             await self.renew_lease(node)
-            if self._clock.time() >= self._status_due.get(name, 0.0):
+            if self.clock.time() >= self._status_due.get(name, 0.0):
                 await self.write_status(node)
-        except _ERRORS as error:
+        except NotFound:
+            logger.debug("node was deleted", extra={"node": name})
+        except (APIError, OSError) as error:
             logger.warning("could not send node heartbeat", extra={"node": name, "error": str(error)})
 
     async def renew_lease(self, node: NodeState) -> None:
         """Renew the Lease of a node, or create it."""
+        lease = lease_object(node.name, node.uid, self.clock.micro_stamp())
         if node.name in self._leases:
-            patch = patches.merge_patch({"spec": {"renewTime": self._clock.micro_stamp()}})
+            change: Object = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
             try:
-                await self._client.patch(LEASE, patch, name=node.name, namespace=LEASE_NAMESPACE)
+                await self.sender.send("PATCH", f"{LEASES}/{node.name}", change, content_type=MERGE_PATCH)
                 return
             except NotFound:
                 self._leases.discard(node.name)
-        lease = lease_object(node.name, node.uid, self._clock.micro_stamp())
         try:
-            await self._client.create(Unstructured(lease))
-        except AlreadyExists:
-            patch = patches.merge_patch(
-                {"metadata": {"ownerReferences": lease["metadata"]["ownerReferences"]}, "spec": lease["spec"]}
-            )
-            await self._client.patch(LEASE, patch, name=node.name, namespace=LEASE_NAMESPACE)
+            await self.sender.send("POST", LEASES, lease)
+        except Conflict:
+            owners = lease["metadata"]["ownerReferences"]
+            change = {"metadata": {"ownerReferences": owners}, "spec": lease["spec"]}
+            await self.sender.send("PATCH", f"{LEASES}/{node.name}", change, content_type=MERGE_PATCH)
         self._leases.add(node.name)
 
     async def write_status(self, node: NodeState) -> None:
         """Write the conditions of a node."""
-        self._status_due[node.name] = self._clock.time() + self._settings.status_interval
-        conditions = node_conditions(self._clock.stamp(), node.conditions, node.pressure)
-        patch = patches.strategic_merge_patch({"status": {"conditions": conditions}})
-        await self._client.patch(NODE, patch, name=node.name, subresource="status")
+        self._status_due[node.name] = self.clock.time() + self.settings.status_interval
+        await self._patch_status(
+            node.name, {"conditions": node_conditions(self.clock.stamp(), node.conditions, node.pressure)}
+        )
 
     def forget(self, name: str) -> None:
-        """Stop heartbeats of a node whose object was deleted."""
+        """Stop the heartbeats of a node whose object was deleted."""
+        self.nodes.pop(name, None)
         self._leases.discard(name)
         self._status_due.pop(name, None)
 

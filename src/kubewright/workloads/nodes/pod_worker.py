@@ -218,13 +218,12 @@ class PodWorker:
         if self.deadline is not None and now >= self.deadline:
             self.fail("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
             return None
-        if self.stage == "creating":
+        if not self._has_sandbox:
             if now < self._create_at:
                 return _earliest(self._create_at, self.deadline)
             self._create_sandbox()
         due = self._sync_containers(now)
-        self._update_phase()
-        return None if self.is_finished else _earliest(due, self.deadline)
+        return _earliest(due, self.deadline) if self._update_phase() else None
 
     def _admit(self, now: float) -> bool:
         rejection = self.node.admit(self.pod, self.requests)
@@ -249,6 +248,10 @@ class PodWorker:
             self.evict(evicted)
             return False
         return True
+
+    @property
+    def _has_sandbox(self) -> bool:
+        return self.stage != "creating"
 
     def _create_sandbox(self) -> None:
         spec = self.pod.get("spec") or {}
@@ -539,7 +542,8 @@ class PodWorker:
 
     # Status
 
-    def _update_phase(self) -> None:
+    def _update_phase(self) -> bool:
+        """Compute the phase; return whether the pod continues to run."""
         if self._has_ended_mains:
             self._stop_sidecars()
         phase = pod_phase(self.containers, terminal=False, initialized=self._has_started_main)
@@ -548,6 +552,7 @@ class PodWorker:
             self._release()
         if phase != self.phase:
             self.phase, self.dirty = phase, True
+        return phase not in TERMINAL_PHASES
 
     def _stop_sidecars(self) -> None:
         """Stop the sidecars after the main containers have ended."""

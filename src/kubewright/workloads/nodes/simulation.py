@@ -14,10 +14,11 @@ import contextlib
 import heapq
 import logging
 import random
+import socket
 from collections.abc import Coroutine, Iterable
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.codec import decode, decoder
 from kubewright.api.errors import APIError, NotFound
@@ -35,11 +36,14 @@ from .node_object import MANAGED_BY_KWOK
 from .node_registration import NodeRegistration
 from .node_spec import NodeSpec, load_nodes
 from .node_state import NodeState
-from .objects import NODE, POD, LoopClock, Object
+from .objects import NODE, POD, Object
 from .pod_control import PodControl
 from .pod_worker import PodWorker
 from .runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
 from .settings import SimulationSettings
+
+if TYPE_CHECKING:
+    from .kubelet_api.server import KubeletServer
 
 logger = logging.getLogger(__name__)
 
@@ -89,29 +93,34 @@ class SimulatedNodes:
         settings: SimulationSettings | None = None,
         runtime: ContainerRuntime | None = None,
         rng: random.Random | None = None,
-        kubelet_port: int = 10250,
+        registration: NodeRegistration | None = None,
     ) -> None:
-        """`nodes` is a number, a YAML file or a list of nodes (see `node_spec`)."""
-        self.specs = load_nodes(nodes)
-        self.settings = settings if settings is not None else SimulationSettings()
+        """`nodes` is a number, a YAML file or a list of nodes (see `node_spec`).
+
+        A `registration` has its own nodes and settings, and is started and stopped by the caller.
+        """
+        self.client = manager.client
+        self._owns_registration = registration is None
+        if registration is None:
+            from kubewright.workloads.connection import ClientConnection
+
+            sender = ClientConnection(self.client).sender("system:node")
+            registration = NodeRegistration(sender, load_nodes(nodes), settings=settings)
+        self.registration = registration
+        self.settings = registration.settings
+        self.clock = registration.clock
         self.rng = rng if rng is not None else random.Random()  # noqa: S311
         self.resolver = BehaviourResolver(self.settings)
-        self.nodes: dict[str, NodeState] = {}
+        self.nodes = registration.nodes
         """The simulated nodes by name."""
         self.workers: dict[ObjectKey, PodWorker] = {}
         """The pods on simulated nodes."""
-        self.client = manager.client
-        self.clock = LoopClock()
         self.runtime: ContainerRuntime = runtime if runtime is not None else SimulatedRuntime(self.clock)
         self.events = KubeletEvents(self.client, self.clock, self.settings)
-        self.registration = NodeRegistration(
-            self.client, self.clock, self.settings, self.nodes, lambda: self.kubelet_port
-        )
         self.pods = PodControl(self)
         """Steers pods: crash, complete, readiness, logs, exec."""
-        self.kubelet_port = kubelet_port
         self._manager = manager
-        self._expected = {spec.name for spec in self.specs}
+        self._expected = {spec.name for spec in registration.specs}
         self._pod_informer: Informer | None = None
         self._ready: dict[PodWorker, None] = {}
         self._scheduled = False
@@ -123,13 +132,19 @@ class SimulatedNodes:
         self._running = False
         self._deletions: dict[str, asyncio.Event] = {}
         self._started = asyncio.Event()
+        self._server: KubeletServer | None = None
 
     # Lifecycle
 
     async def run(self, stop: asyncio.Event) -> None:
         """Register the nodes and run their pods until `stop` is set."""
         async with contextlib.AsyncExitStack() as stack:
-            await self._register()
+            if self._owns_registration:
+                await self.registration.start()
+                stack.push_async_callback(self.registration.stop)
+            if self.registration.listener is not None:
+                self.registration.listener.serve_with(self._serve)
+                stack.push_async_callback(self._stop_serving)
             node_informer = await self._manager.cache.informer(NODE)
             self._pod_informer = pod_informer = await self._manager.cache.informer(POD)
             await node_informer.wait_for_sync()
@@ -142,7 +157,6 @@ class SimulatedNodes:
             for task in [self._write_statuses() for _ in range(self.settings.writers)]:
                 self._spawn(task)
             self._spawn(self.events.run())
-            self._spawn(self.registration.run())
             stack.push_async_callback(self._cancel_tasks)
             logger.info("started simulated nodes", extra={"nodes": len(self.nodes)})
             self._started.set()
@@ -152,14 +166,15 @@ class SimulatedNodes:
         """Wait until the declared nodes are registered and pods are watched."""
         await self._started.wait()
 
-    async def _register(self) -> None:
-        while True:
-            try:
-                await self.registration.register(spec for spec in self.specs if spec.name not in self.nodes)
-                return
-            except _ERRORS as error:
-                logger.warning("could not register nodes, retrying", extra={"error": str(error)})
-                await asyncio.sleep(_RETRY_SECONDS)
+    async def _serve(self, listening: socket.socket) -> None:
+        from .kubelet_api.server import KubeletServer
+
+        self._server = KubeletServer(self, self.registration.sender)
+        await self._server.serve(listening)
+
+    async def _stop_serving(self) -> None:
+        if self._server is not None:
+            await self._server.stop()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)
@@ -192,8 +207,7 @@ class SimulatedNodes:
     def _on_node(self, change: ObjectChange) -> None:
         name = change.key.name
         if change.new is None:
-            if self.nodes.pop(name, None) is not None:
-                self.registration.forget(name)
+            self.registration.forget(name)
             return
         node: Object = decode(change.new.raw, dict)
         known = self.nodes.get(name)

@@ -172,10 +172,15 @@ def _unschedulable(obj: Object) -> str:
 
 
 async def _proxy(request: SubresourceRequest) -> HTTPResponse:
-    from .pod.subresources import no_kubelet
+    from urllib.parse import parse_qsl
 
-    await request.get()
-    raise no_kubelet(request.name)
+    from kubewright.controlplane.kubelets import forward_to_node
+
+    from .pod.subresources import split_target
+
+    _, name, _ = split_target(request.name, "node")
+    query = parse_qsl(request.request.query.raw, keep_blank_values=True)
+    return await forward_to_node(request, name, f"/{request.path.lstrip('/')}", query)
 
 
 KINDS = {

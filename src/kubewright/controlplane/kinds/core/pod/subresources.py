@@ -1,7 +1,6 @@
 """Subresources of pods: binding, eviction, logs, streams.
 
-The control plane has no kubelet: logs are empty until a pod has a node, and every stream fails with an error
-that says so.
+Logs and streams are forwarded to the kubelet of the pod's node.
 """
 
 from __future__ import annotations
@@ -12,11 +11,9 @@ from kubewright.api.errors import (
     APIError,
     BadRequest,
     Forbidden,
-    ServiceUnavailable,
     TooManyRequests,
     conflict,
     forbidden,
-    not_found,
 )
 from kubewright.api.field_errors import FieldError, aggregate
 from kubewright.api.gvk import GroupResource, GroupVersionKind
@@ -255,11 +252,29 @@ async def _logs(request: SubresourceRequest) -> HTTPResponse:
         from kubewright.api.gvk import GroupKind
 
         raise invalid(GroupKind("", "PodLogOptions"), request.name, errors)
-    _chosen_container(pod, request.request.query.get("container") or "")
+    container = _chosen_container(pod, request.request.query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         return HTTPResponse(204, b"", content_type="text/plain")
-    raise await _unreachable(request, node)
+    from kubewright.controlplane.kubelets import check_log_response, forward_to_node, pod_path
+
+    path = pod_path("containerLogs", request.namespace, request.name, container)
+    query = [(name, value) for name in _LOG_OPTIONS if (value := request.request.query.get(name))]
+    response = await check_log_response(await forward_to_node(request, node, path, query))
+    response.content_type = "text/plain"
+    return response
+
+
+_LOG_OPTIONS = (
+    "follow",
+    "previous",
+    "sinceSeconds",
+    "sinceTime",
+    "timestamps",
+    "tailLines",
+    "limitBytes",
+    "stream",
+)
 
 
 def _log_option_errors(request: SubresourceRequest) -> list[FieldError]:
@@ -309,13 +324,24 @@ async def _authorize_create(request: SubresourceRequest) -> None:
 
 async def _stream(request: SubresourceRequest) -> HTTPResponse:
     await _authorize_create(request)
-    pod = await request.get()
+    pod, query, container = await request.get(), request.request.query, ""
     if request.subresource != "portforward":
-        _chosen_container(pod, request.request.query.get("container") or "")
+        container = _chosen_container(pod, query.get("container") or "")
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         raise BadRequest(f"pod {request.name} does not have a host assigned")
-    raise await _unreachable(request, node)
+    from kubewright.controlplane.kubelets import forward_to_node, pod_path
+
+    kind = "portForward" if request.subresource == "portforward" else request.subresource
+    options = [("command", value) for value in query.all("command")]
+    options += [("port", value) for value in query.all("ports")]
+    options += [(name, "1") for field, name in _KUBELET_FLAGS if query.get(field) in ("true", "1")]
+    path = pod_path(kind, request.namespace, request.name, container)
+    return await forward_to_node(request, node, path, options)
+
+
+_KUBELET_FLAGS = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
+"""Flags of exec and attach, and their names in the kubelet API."""
 
 
 def split_target(text: str, what: str) -> tuple[str, str, str]:
@@ -339,21 +365,9 @@ async def _proxy(request: SubresourceRequest) -> HTTPResponse:
     pod = await request.store.get_object(request.version, request.namespace, name)
     if not (pod.get("status") or {}).get("podIP"):
         raise BadRequest("address not allowed")
+    from kubewright.controlplane.kubelets import no_kubelet
+
     raise no_kubelet((pod.get("spec") or {}).get("nodeName") or "")
-
-
-async def _unreachable(request: SubresourceRequest, node: str) -> APIError:
-    nodes = request.store.server.store("", "nodes")
-    if nodes is not None and await nodes.storage.get(nodes.key("", node)) is None:
-        return not_found(PODS, node)
-    return no_kubelet(node)
-
-
-def no_kubelet(node: str) -> ServiceUnavailable:
-    """Return the error of requests that only a kubelet can serve."""
-    return ServiceUnavailable(
-        f'error dialing backend: no kubelet serves node "{node}": this control plane runs no containers'
-    )
 
 
 _STREAMS: tuple[tuple[str, ConnectFieldType], ...] = (
@@ -415,4 +429,4 @@ SUBRESOURCES = {
     ),
 }
 
-__all__ = ["PODS", "SUBRESOURCES", "SUCCESS", "bind", "change", "evict", "no_kubelet"]
+__all__ = ["PODS", "SUBRESOURCES", "SUCCESS", "bind", "change", "evict", "split_target"]

@@ -1,0 +1,205 @@
+"""Connections of the API server to kubelets: logs, exec, attach, port-forward and the node proxy.
+
+The address of a kubelet is in its Node object: the port in `status.daemonEndpoints`, the host in
+`status.addresses`, in the order of `ADDRESS_TYPES`. As in kube-apiserver without
+`--kubelet-certificate-authority`, the serving certificate of a kubelet is not verified; the API server
+identifies itself with a client certificate of the control plane's authority.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+from weakref import WeakKeyDictionary
+
+from kubewright.api.errors import APIError, BadRequest, NotFound, ServiceUnavailable, not_found
+from kubewright.api.gvk import GroupResource
+from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
+from kubewright.apiserver.objects import Object
+from kubewright.apiserver.subresource import SubresourceRequest
+
+from .aggregation.proxy import Proxy
+from .aggregation.remote import Remote, Service, forwarded_headers
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from kubewright.apiserver.http.tls import KeyPair
+    from kubewright.apiserver.server import APIServer
+
+ADDRESS_TYPES: Final = ("InternalDNS", "InternalIP", "Hostname", "ExternalDNS", "ExternalIP")
+"""Types of node addresses, preferred first. Simulated nodes have `InternalDNS` addresses."""
+LOCAL_SUFFIX: Final = ".localhost"
+"""Names with this suffix are loopback addresses (RFC 6761), whether or not the resolver knows them."""
+USER: Final = "kube-apiserver-kubelet-client"
+
+_SERVICE: Final = Service("", "kubelet", 0, "", True)
+_clients: WeakKeyDictionary[APIServer, KubeletClient] = WeakKeyDictionary()
+
+
+class KubeletAddress(NamedTuple):
+    """Where the kubelet of a node listens."""
+
+    host: str
+    port: int
+
+
+class KubeletClient:
+    """Forwards requests to kubelets."""
+
+    def __init__(self, certificate: Callable[[], KeyPair]) -> None:
+        self._remote = _KubeletRemote(certificate)
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        await self._remote.close()
+
+    async def forward(
+        self, request: HTTPRequest, address: KubeletAddress, path: str, query: list[tuple[str, str]]
+    ) -> HTTPResponse:
+        """Forward a request, a WebSocket or a SPDY connection to a path of a kubelet."""
+        proxy = _KubeletProxy(self._remote, address, path, urlencode(query))
+        proxy.available = True
+        try:
+            return await proxy(request)
+        except ServiceUnavailable as error:
+            text = error.message.removeprefix("error trying to reach service: ")
+            raise APIError(f"error dialing backend: {text}", code=500) from None
+
+
+class _KubeletRemote(Remote):
+    def __init__(self, certificate: Callable[[], KeyPair]) -> None:
+        super().__init__(_no_service, certificate)
+
+    async def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            import aiohttp
+
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15, resolver=_resolver()),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def name(self, service: Service) -> str | None:
+        return None
+
+
+async def _no_service(namespace: str, name: str, port: int) -> tuple[str, int]:
+    raise LookupError(name)
+
+
+class _KubeletProxy(Proxy):
+    """Forwards one request to a path of a kubelet."""
+
+    def __init__(self, remote: Remote, address: KubeletAddress, path: str, query: str) -> None:
+        super().__init__(remote, _SERVICE)
+        self._address, self._path, self._query = address, path, query
+
+    async def address(self) -> str:
+        host, port = self._address
+        return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+    def _target(self, request: HTTPRequest, address: str, scheme: str) -> Any:
+        from yarl import URL
+
+        query = f"?{self._query}" if self._query else ""
+        return URL(f"{scheme}://{address}{self._path}{query}", encoded=True)
+
+    def _headers(self, request: HTTPRequest) -> list[tuple[str, str]]:
+        return [pair for pair in forwarded_headers(request.headers) if pair[0].lower() != "audit-id"]
+
+    def connect_host(self, host: str) -> str:
+        return "127.0.0.1" if host.endswith(LOCAL_SUFFIX) else host
+
+
+def _resolver() -> Any:
+    from aiohttp.resolver import ThreadedResolver
+
+    class LocalNames(ThreadedResolver):
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+        ) -> Any:
+            return await super().resolve("127.0.0.1" if host.endswith(LOCAL_SUFFIX) else host, port, family)
+
+    return LocalNames()
+
+
+def connect_kubelets(server: APIServer, certificate: Callable[[], KeyPair]) -> KubeletClient:
+    """Let a server forward requests to kubelets; `certificate` returns its client certificate."""
+    client = _clients[server] = KubeletClient(certificate)
+    return client
+
+
+async def forward_to_node(
+    request: SubresourceRequest, node: str, path: str, query: list[tuple[str, str]]
+) -> HTTPResponse:
+    """Forward a request to the kubelet of a node; raise the error of kube-apiserver if it does not exist."""
+    server = request.store.server
+    client, nodes = _clients.get(server), server.store("", "nodes")
+    if nodes is None:
+        raise no_kubelet(node)
+    version = nodes.resource.version(nodes.resource.storage_version)
+    assert version is not None
+    try:
+        found = await nodes.get_object(version, "", node)
+    except NotFound:
+        raise not_found(GroupResource("", "pods"), node) from None
+    address = kubelet_address(found)
+    if client is None or address is None:
+        raise no_kubelet(node)
+    return await client.forward(request.request, address, path, query)
+
+
+def kubelet_address(node: Object) -> KubeletAddress | None:
+    """Return the address of the kubelet of a Node object, if it has one."""
+    status = node.get("status") or {}
+    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
+    hosts: dict[str, str] = {}
+    for one in status.get("addresses") or ():
+        hosts.setdefault(one.get("type") or "", one.get("address") or "")
+    host = next((hosts[kind] for kind in ADDRESS_TYPES if hosts.get(kind)), "")
+    return KubeletAddress(host, int(port)) if port and host else None
+
+
+def no_kubelet(node: str) -> ServiceUnavailable:
+    """Return the error of requests that only a kubelet can serve."""
+    return ServiceUnavailable(
+        f'error dialing backend: no kubelet serves node "{node}": its Node object has no kubelet endpoint'
+    )
+
+
+def pod_path(kind: str, namespace: str, pod: str, container: str = "") -> str:
+    """Return a path of the kubelet API."""
+    parts = [kind, namespace, pod, *([container] if container else [])]
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+async def check_log_response(response: HTTPResponse) -> HTTPResponse:
+    """Raise the error that kube-apiserver returns for an error response of a kubelet."""
+    if response.status < 400:
+        return response
+    body = response.body
+    if response.stream is not None:
+        body = b"".join([chunk async for chunk in response.stream])
+    text = body[:2000].decode(errors="replace")
+    if response.status == 400:
+        raise BadRequest(text)
+    if response.status == 404:
+        raise NotFound(f"the server could not find the requested resource ( pods/log {text})")
+    raise APIError(text, code=500)
+
+
+__all__ = [
+    "KubeletClient",
+    "check_log_response",
+    "connect_kubelets",
+    "forward_to_node",
+    "kubelet_address",
+    "no_kubelet",
+    "pod_path",
+]

@@ -1,0 +1,22 @@
+"""The simulated nodes as a component of `kubewright.workloads.Workloads`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .simulation import SimulatedNodes
+
+if TYPE_CHECKING:
+    from kubewright.workloads.component_manager import ComponentManager
+
+
+async def add_simulated_nodes(manager: ComponentManager) -> None:
+    """Run the pods of the nodes that `Workloads` has registered; return when pods are watched."""
+    workloads = manager.workloads
+    nodes = SimulatedNodes(manager, registration=workloads.registration)
+    workloads.simulated_nodes = nodes
+    manager.add(nodes)
+    await nodes.wait_until_registered()
+
+
+__all__ = ["add_simulated_nodes"]

@@ -1,0 +1,9 @@
+"""The HTTPS API of the simulated kubelets: logs, exec, attach, port-forward, statistics.
+
+One local port serves all nodes. The API server connects to it through the Node objects, as to real kubelets:
+`status.daemonEndpoints` has the port, and the `InternalDNS` address (`node-0.localhost`) the node.
+
+- `listener`: the port, which is open from the start and served after the first connection
+- `server`: paths and responses; `authentication`: clients; `statistics`: usage and metrics
+- `channels`: exec and port-forward over WebSockets; `spdy`: the same over SPDY/3.1
+"""

@@ -1,0 +1,381 @@
+"""`KubeletServer`: the paths of the kubelet API, for all simulated nodes.
+
+| path | response |
+|---|---|
+| /containerLogs/NAMESPACE/POD/CONTAINER | log, with the options of `kubectl logs` |
+| /exec, /attach, /portForward | WebSocket (v5, v4) or SPDY/3.1 |
+| /pods, /runningpods/ | pods of the node |
+| /stats/summary, /metrics/resource | usage |
+| /configz, /healthz, /metrics | configuration, `ok`, metrics |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from kubewright.api import codec
+from kubewright.api.times import parse_time
+from kubewright.apiserver.http.connection import WebSocketAdapter
+from kubewright.apiserver.http.messages import HTTPResponse, Query, Tunnel, WebSocket
+from kubewright.apiserver.http.tls import CertificateAuthority, server_context
+from kubewright.apiserver.http.upgrade import run_tunnel
+from kubewright.cache.store import ObjectKey
+from kubewright.workloads.nodes.container_log import LogOptions
+from kubewright.workloads.nodes.container_state import ContainerState
+from kubewright.workloads.nodes.node_state import NodeState
+from kubewright.workloads.nodes.objects import Object
+from kubewright.workloads.nodes.runtime import ByteStream, ContainerRun, ExecRequest, ProcessStreams
+
+from . import statistics
+from .authentication import KubeletAuthenticator
+from .channels import (
+    PORT_PROTOCOL,
+    PORT_TUNNEL_PROTOCOL,
+    PROCESS_PROTOCOLS,
+    SPDY_PROCESS_PROTOCOLS,
+    WebSocketTunnel,
+    run_ports_on_spdy,
+    run_ports_on_websocket,
+    run_process_on_spdy,
+    run_process_on_websocket,
+)
+
+if TYPE_CHECKING:
+    from kubewright.workloads.connection import RequestSender
+    from kubewright.workloads.nodes.pod_worker import PodWorker
+    from kubewright.workloads.nodes.simulation import SimulatedNodes
+
+ANONYMOUS_PATHS: Final = ("/healthz",)
+
+
+class KubeletError(Exception):
+    """A response with an error status and a plain text message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class KubeletServer:
+    """Serves the kubelet API on a socket."""
+
+    def __init__(self, nodes: SimulatedNodes, sender: RequestSender) -> None:
+        self._nodes = nodes
+        self._authenticator = KubeletAuthenticator(sender)
+        self._server: web.Server | None = None
+        self._sockets: asyncio.Server | None = None
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Start to accept connections."""
+        authority = CertificateAuthority.create("kubewright-kubelet-ca")
+        hosts = ("localhost", "127.0.0.1", *(f"{name}.localhost" for name in list(self._nodes.nodes)[:100]))
+        pair = authority.issue("system:node:kubewright", groups=("system:nodes",), hosts=hosts, server=True)
+        await self._authenticator.load_client_authority()
+        context = server_context(pair, request_certificates=True)
+        self._server = web.Server(self._handle, access_log=None, auto_decompress=False)
+        self._sockets = await asyncio.get_running_loop().create_server(
+            self._server, sock=listening, ssl=context, backlog=128
+        )
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._sockets is not None:
+            self._sockets.close()
+        if self._server is not None:
+            await self._server.shutdown(0.05)
+
+    # Requests
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            node = self._node(request)
+            if request.path not in ANONYMOUS_PATHS:
+                await self._authorize(request, node)
+            return await self._route(request, node)
+        except KubeletError as error:
+            return web.Response(status=error.status, text=str(error))
+
+    def _node(self, request: web.BaseRequest) -> NodeState | None:
+        host = request.host.rpartition(":")[0].removesuffix(".localhost")
+        found = self._nodes.nodes.get(host)
+        if found is None and len(self._nodes.nodes) == 1:
+            found = next(iter(self._nodes.nodes.values()))
+        if found is not None and found.failed:
+            transport = request.transport
+            if transport is not None:
+                transport.abort()
+            raise KubeletError(503, "the kubelet has stopped")
+        return found
+
+    async def _authorize(self, request: web.BaseRequest, node: NodeState | None) -> None:
+        tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
+        certificate = tls.getpeercert(True) if tls is not None else None
+        identity = await self._authenticator.identify(certificate, request.headers.get("Authorization", ""))
+        if identity is None:
+            raise KubeletError(401, "Unauthorized")
+        user, groups = identity
+        name = node.name if node is not None else ""
+        if not await self._authenticator.is_allowed(user, groups, request.method, name):
+            raise KubeletError(
+                403,
+                f"Forbidden (user={user}, verb={request.method.lower()}, resource=nodes, "
+                "subresource(s)=[proxy])",
+            )
+
+    async def _route(self, request: web.BaseRequest, node: NodeState | None) -> web.StreamResponse:
+        path, query = request.path, Query(request.query_string)
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        match parts:
+            case ["containerLogs", namespace, pod, container]:
+                return await self._logs(request, query, namespace, pod, container)
+            case ["exec" | "attach" as what, namespace, pod, *rest] if rest:
+                return await self._process(request, query, what, namespace, pod, rest[-1])
+            case ["run", namespace, pod, *rest] if rest:
+                return await self._run(query, namespace, pod, rest[-1])
+            case ["portForward", namespace, pod, *_]:
+                return await self._port_forward(request, query, namespace, pod)
+            case ["healthz"]:
+                return web.Response(text="ok")
+            case ["pods"] | ["runningpods"]:
+                return self._pods(node)
+            case ["stats", "summary"]:
+                return _json(statistics.summary(self._nodes, _required(node)))
+            case ["metrics", "resource"]:
+                return web.Response(text=statistics.resource_metrics(self._nodes, _required(node)))
+            case ["metrics", *_]:
+                return web.Response(text=f"kubelet_running_pods {len(_required(node).pods)}\n")
+            case ["configz"]:
+                return _json({"kubeletconfig": _configuration(_required(node))})
+        raise KubeletError(404, "404 page not found")
+
+    def _pods(self, node: NodeState | None) -> web.Response:
+        found = [worker.pod for worker in self._nodes.workers.values() if node is None or worker.node is node]
+        return _json({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": found})
+
+    def _find(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, ContainerState]:
+        worker = self._nodes.workers.get(ObjectKey(namespace, pod))
+        if worker is None:
+            raise KubeletError(404, f'pod "{pod}" not found')
+        found = worker.find(container)
+        if found is None:
+            raise KubeletError(404, f'container "{container}" in pod "{pod}" is not available')
+        return worker, found
+
+    # Logs
+
+    async def _logs(
+        self, request: web.BaseRequest, query: Query, namespace: str, pod: str, container: str
+    ) -> web.StreamResponse:
+        _, state = self._find(namespace, pod, container)
+        previous = query.get("previous") == "true"
+        run = state.previous_run if previous else state.run
+        if run is None:
+            if previous:
+                text = f'previous terminated container "{container}" in pod "{pod}" not found'
+            else:
+                reason = (state.state.get("waiting") or {}).get("reason") or ""
+                text = f'container "{container}" in pod "{pod}" is waiting to start: {reason}'
+            raise KubeletError(400, text)
+        log = self._nodes.runtime.log(run)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        lines: AsyncIterator[bytes] = log.read(self._log_options(query))
+        with contextlib.suppress(ConnectionError):
+            async for data in lines:
+                await response.write(data)
+            await response.write_eof()
+        return response
+
+    def _log_options(self, query: Query) -> LogOptions:
+        since = parse_time(query.get("sinceTime")) if query.get("sinceTime") else None
+        if query.get("sinceSeconds"):
+            since = self._nodes.clock.date() - timedelta(seconds=int(query.get("sinceSeconds")))
+        return LogOptions(
+            follow=query.get("follow") == "true",
+            tail_lines=int(query.get("tailLines")) if query.get("tailLines") else None,
+            since=since,
+            timestamps=query.get("timestamps") == "true",
+            limit_bytes=int(query.get("limitBytes")) if query.get("limitBytes") else None,
+            stream=query.get("stream") or "All",
+        )
+
+    # Processes
+
+    async def _process(
+        self, request: web.BaseRequest, query: Query, what: str, namespace: str, pod: str, container: str
+    ) -> web.StreamResponse:
+        worker, state = self._find(namespace, pod, container)
+        run = self._running(state, pod)
+        runtime = self._nodes.runtime
+        flags = {name: _flag(query, name) for name in ("stdin", "stdout", "stderr", "tty")}
+        if not any((flags["stdin"], flags["stdout"], flags["stderr"])):
+            raise KubeletError(400, "you must specify at least 1 of stdin, stdout, stderr")
+
+        async def handler(streams: ProcessStreams) -> int:
+            if what == "attach":
+                return await runtime.attach(run, streams)
+            return await runtime.exec(run, ExecRequest(query.all("command"), worker.pod, container, streams))
+
+        if _is_websocket(request):
+
+            async def talk(socket_: WebSocket) -> None:
+                await run_process_on_websocket(socket_, handler, tty=flags["tty"], stdin=flags["stdin"])
+
+            return await _upgrade_websocket(request, PROCESS_PROTOCOLS, talk)
+        expected = {"error"} | {name for name in ("stdin", "stdout") if flags[name]}
+        if flags["tty"]:
+            expected.add("resize")
+        elif flags["stderr"]:
+            expected.add("stderr")
+
+        async def carry(tunnel: Tunnel) -> None:
+            await run_process_on_spdy(tunnel, handler, expected=frozenset(expected), tty=flags["tty"])
+
+        return await _upgrade_spdy(request, SPDY_PROCESS_PROTOCOLS, carry)
+
+    def _running(self, state: ContainerState, pod: str) -> ContainerRun:
+        if state.run is None or not state.is_running:
+            raise KubeletError(500, f'container not found ("{state.name}")')
+        return state.run
+
+    async def _run(self, query: Query, namespace: str, pod: str, container: str) -> web.Response:
+        worker, state = self._find(namespace, pod, container)
+        run = self._running(state, pod)
+        streams = _CollectedStreams()
+        command = query.all("cmd") or query.all("command")
+        code = await self._nodes.runtime.exec(run, ExecRequest(command, worker.pod, container, streams))
+        return web.Response(status=200 if code == 0 else 500, body=bytes(streams.output))
+
+    # Ports
+
+    async def _port_forward(
+        self, request: web.BaseRequest, query: Query, namespace: str, pod: str
+    ) -> web.StreamResponse:
+        worker = self._nodes.workers.get(ObjectKey(namespace, pod))
+        if worker is None:
+            raise KubeletError(404, f'pod "{pod}" not found')
+        if worker.phase != "Running":
+            raise KubeletError(
+                400, f"unable to forward port because pod is not running. Current status={worker.phase}"
+            )
+
+        async def opener(port: int, stream: ByteStream) -> None:
+            await self._nodes.runtime.port_forward(worker.pod, port, stream)
+
+        if _is_websocket(request):
+            offered = request.headers.get("Sec-WebSocket-Protocol", "")
+            if PORT_TUNNEL_PROTOCOL in offered:
+
+                async def tunnelled(socket_: WebSocket) -> None:
+                    await run_ports_on_spdy(WebSocketTunnel(socket_), opener)
+
+                return await _upgrade_websocket(request, (PORT_TUNNEL_PROTOCOL,), tunnelled)
+            texts = [text for value in query.all("ports") + query.all("port") for text in value.split(",")]
+            ports = [int(text) for text in texts if text.isdecimal()]
+            if not ports:
+                raise KubeletError(400, 'query parameter "port" is required')
+
+            async def talk(socket_: WebSocket) -> None:
+                await run_ports_on_websocket(socket_, ports, opener)
+
+            return await _upgrade_websocket(request, (PROCESS_PROTOCOLS[1],), talk)
+
+        async def carry(tunnel: Tunnel) -> None:
+            await run_ports_on_spdy(tunnel, opener)
+
+        return await _upgrade_spdy(request, (PORT_PROTOCOL,), carry)
+
+
+class _CollectedStreams:
+    """Streams of a command without a client that interacts."""
+
+    tty = False
+
+    def __init__(self) -> None:
+        self.output = bytearray()
+
+    async def read_stdin(self) -> bytes:
+        return b""
+
+    async def write_stdout(self, data: bytes) -> None:
+        self.output += data
+
+    async def write_stderr(self, data: bytes) -> None:
+        self.output += data
+
+
+def _required(node: NodeState | None) -> NodeState:
+    if node is None:
+        raise KubeletError(404, "the host name does not name a simulated node")
+    return node
+
+
+def _flag(query: Query, name: str) -> bool:
+    """Read a flag: kubelets name them `input`, `output` and `error`, with the value 1."""
+    legacy = {"stdin": "input", "stdout": "output", "stderr": "error"}.get(name, name)
+    return query.get(name) in ("true", "1") or query.get(legacy) in ("true", "1")
+
+
+def _json(body: Object) -> web.Response:
+    return web.Response(body=codec.encode(body), content_type="application/json")
+
+
+def _configuration(node: NodeState) -> Object:
+    return {
+        "kind": "KubeletConfiguration",
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "maxPods": node.allocatable.get("pods", 110),
+        "podCIDR": node.cidr,
+        "nodeStatusUpdateFrequency": "10s",
+        "nodeLeaseDurationSeconds": 40,
+        "eventRecordQPS": 50,
+    }
+
+
+def _is_websocket(request: web.BaseRequest) -> bool:
+    return request.headers.get("Upgrade", "").lower() == "websocket"
+
+
+async def _upgrade_websocket(
+    request: web.BaseRequest, protocols: tuple[str, ...], talk: Any
+) -> web.StreamResponse:
+    response = web.WebSocketResponse(protocols=protocols, max_msg_size=16 * 1024 * 1024)
+    await response.prepare(request)
+    try:
+        await talk(WebSocketAdapter(response))
+    finally:
+        await response.close()
+    return response
+
+
+async def _upgrade_spdy(
+    request: web.BaseRequest, protocols: tuple[str, ...], carry: Any
+) -> web.StreamResponse:
+    if not request.headers.get("Upgrade", "").lower().startswith("spdy/3.1"):
+        raise KubeletError(400, "Upgrade request required")
+    offered = [
+        each.strip()
+        for value in request.headers.getall("X-Stream-Protocol-Version", [])
+        for each in value.split(",")
+    ]
+    protocol = next((each for each in protocols if each in offered), "")
+    if offered and not protocol:
+        raise KubeletError(
+            403, f"unable to negotiate protocol: client supports {offered}, server accepts {list(protocols)}"
+        )
+    headers: dict[str, str | list[str]] = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+    if protocol:
+        headers["X-Stream-Protocol-Version"] = protocol
+    return await run_tunnel(request.protocol, HTTPResponse(101, headers=headers, tunnel=carry))
+
+
+__all__ = ["KubeletServer"]

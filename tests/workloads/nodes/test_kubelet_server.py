@@ -1,0 +1,151 @@
+"""Logs, exec, attach and port-forward of simulated pods, through the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.workloads.nodes.simulated_cluster import SimulatedCluster, start_cluster
+
+from kubewright.api.errors import APIError, BadRequest
+from kubewright.client.streams.exec import ExecError
+from kubewright.workloads.nodes import ExecOutput, ExecRequest
+from kubewright.workloads.nodes.runtime import ByteStream
+
+
+@pytest.fixture(params=["in-process", "tls"])
+async def cluster(request: Any) -> AsyncIterator[SimulatedCluster]:
+    async with start_cluster(request.param) as started:
+        await started.create_pod("web", simulate={"logs": "one\ntwo\nthree\n"})
+        await started.wait_ready("web")
+        yield started
+
+
+async def test_logs(cluster: SimulatedCluster) -> None:
+    client = cluster.client
+    assert await client.log("web") == "one\ntwo\nthree\n"
+    assert await client.log("web", tail=1) == "three\n"
+    assert (await client.log("web", limit_bytes=5)).rstrip() == "one\nt"
+    assert await client.log("web", since=3600) == "one\ntwo\nthree\n"
+    stamped = await client.log("web", timestamps=True, tail=1)
+    assert stamped.endswith("Z three\n")
+    with pytest.raises(BadRequest, match='previous terminated container "app" in pod "web" not found'):
+        await client.log("web", previous=True)
+
+
+async def test_logs_are_followed_until_the_container_ends(cluster: SimulatedCluster) -> None:
+    lines: list[str] = []
+
+    async def follow() -> None:
+        async for line in cluster.client.log("web", follow=True):
+            lines.append(line.strip())
+
+    following = asyncio.create_task(follow())
+    async with asyncio.timeout(10):
+        while len(lines) < 3:
+            await asyncio.sleep(0.01)
+        cluster.nodes.pods.write_log("web", "four")
+        while len(lines) < 4:
+            await asyncio.sleep(0.01)
+        cluster.nodes.pods.crash("web")
+        await following
+    assert lines == ["one", "two", "three", "four"]
+    await cluster.wait_for("web", lambda status: status["containerStatuses"][0]["restartCount"] == 1)
+    assert await cluster.client.log("web", previous=True) == "one\ntwo\nthree\nfour\n"
+
+
+async def test_logs_of_a_container_that_has_not_started(cluster: SimulatedCluster) -> None:
+    await cluster.create_pod("slow", simulate={"start-delay": "1h"})
+    await cluster.wait_for("slow", lambda status: "containerStatuses" in status)
+    with pytest.raises(BadRequest, match='container "app" in pod "slow" is waiting to start'):
+        await cluster.client.log("slow")
+
+
+async def test_built_in_commands(cluster: SimulatedCluster) -> None:
+    client = cluster.client
+    result = await client.exec("web", ["echo", "hi"])
+    assert (result.stdout, result.exit_code) == (b"hi\n", 0)
+    result = await client.exec("web", ["sh", "-c", "echo a > /tmp/x; cat /tmp/x && cat /missing || echo no"])
+    assert result.stdout == b"a\nno\n"
+    assert b"No such file" in result.stderr
+    assert (await client.exec("web", ["cat"], input=b"from stdin")).stdout == b"from stdin"
+    assert (await client.exec("web", ["missing"])).exit_code == 127
+    with pytest.raises(ExecError, match="exit code 1"):
+        await client.exec("web", ["false"], check=True)
+
+
+async def test_exec_handler(cluster: SimulatedCluster) -> None:
+    async def handle(request: ExecRequest) -> ExecOutput:
+        data = await request.streams.read_stdin()
+        return ExecOutput(f"{request.command} {data!r}", "warning", 3)
+
+    cluster.nodes.pods.on_exec("app=web", handle)
+    result = await cluster.client.exec("web", ["psql", "-c", "select 1"], input=b"x")
+    assert result == (b"['psql', '-c', 'select 1'] b'x'", b"warning", 3)
+
+
+async def test_copy(cluster: SimulatedCluster, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("content")
+    await cluster.client.copy_to("web", tmp_path / "folder", "/data/copy")
+    assert (await cluster.client.exec("web", ["cat", "/data/copy/a.txt"])).stdout == b"content"
+    await cluster.client.copy_from("web", "/data/copy", tmp_path / "back")
+    assert (tmp_path / "back" / "a.txt").read_text() == "content"
+
+
+async def test_attach_receives_output(cluster: SimulatedCluster) -> None:
+    async with cluster.client.attach("web") as process:
+        received = b""
+        async with asyncio.timeout(10):
+            async for _, data in process:
+                received += data
+                if received.endswith(b"three\n"):
+                    cluster.nodes.pods.complete("web")
+    assert received == b"one\ntwo\nthree\n"
+    assert process.exit_code == 0
+
+
+async def test_port_forward_to_a_function_and_to_a_local_port(cluster: SimulatedCluster) -> None:
+    async def shout(stream: ByteStream) -> None:
+        while data := await stream.receive():
+            await stream.send(data.upper())
+
+    async def whisper(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.readline()).lower())
+        await writer.drain()
+        writer.close()
+
+    local = await asyncio.start_server(whisper, "127.0.0.1", 0)
+    cluster.nodes.pods.on_port_forward("app=web", shout, port=80)
+    cluster.nodes.pods.on_port_forward("app=web", local.sockets[0].getsockname()[1], port=81)
+    for port, expected in ((80, b"HELLO\n"), (81, b"hello\n")):
+        async with cluster.client.port_forward("web", port) as forward, asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", forward.local_port)
+            writer.write(b"Hello\n")
+            assert await reader.readline() == expected
+            writer.close()
+    local.close()
+
+
+async def test_kubelet_requires_permission(cluster: SimulatedCluster) -> None:
+    """A client that connects to the port directly is not authenticated."""
+    import aiohttp
+
+    listener = cluster.nodes.registration.listener
+    assert listener is not None
+    url = f"https://127.0.0.1:{listener.port}"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+        async with session.get(f"{url}/healthz") as response:
+            assert await response.text() == "ok"
+        async with session.get(f"{url}/containerLogs/default/web/app") as response:
+            assert response.status == 401
+
+
+async def test_failed_node_does_not_serve(cluster: SimulatedCluster) -> None:
+    await cluster.client.log("web")
+    cluster.nodes.fail("node-0")
+    with pytest.raises(APIError):
+        await cluster.client.log("web")
