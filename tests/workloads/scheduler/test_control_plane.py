@@ -36,7 +36,8 @@ async def test_unschedulable_pod_has_the_message_of_kube_scheduler() -> None:
         assert (condition.status, condition.reason) == ("False", "Unschedulable")
         assert condition.message == (
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
-            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+            "no new claims to deallocate, preemption: 0/2 nodes are available: "
+            "2 Preemption is not helpful for scheduling."
         )
         (event,) = await cluster.events("big", "FailedScheduling")
         assert event["note"] == condition.message
@@ -79,7 +80,8 @@ async def test_uncordoned_node_receives_waiting_pods() -> None:
         condition = await cluster.condition("web")
         assert condition.message == (
             "0/1 nodes are available: 1 node(s) were unschedulable. "
-            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+            "no new claims to deallocate, preemption: 0/1 nodes are available: "
+            "1 Preemption is not helpful for scheduling."
         )
         await cluster.client.patch(Node, merge_patch({"spec": {"unschedulable": None}}), name="a")
         assert await cluster.node_of("web") == "a"
@@ -141,7 +143,7 @@ async def test_preemption_policy_never() -> None:
         condition = await cluster.condition("polite")
         assert condition.message == (
             "0/1 nodes are available: 1 Insufficient cpu. "
-            "preemption: not eligible due to preemptionPolicy=Never."
+            "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
         )
 
 

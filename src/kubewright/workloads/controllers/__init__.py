@@ -120,6 +120,14 @@ COMPONENTS: tuple[Component, ...] = (
         "disruption-controller",
         "controllermanager",
     ),
+    Component(
+        "kube-scheduler",
+        "kubewright.workloads.scheduler.scheduler",
+        "add_scheduler",
+        ("pods",),
+        "system:kube-scheduler",
+        "default-scheduler",
+    ),
 )
 """All components."""
 

@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 MIN_FEASIBLE_NODES = 100
 """Clusters up to this size are searched completely."""
 MIN_FEASIBLE_PERCENTAGE = 5
-EXTENDER = "*"
-"""Stands for extenders in the plug-ins that rejected a pod; any event requeues it."""
+ANY_EVENT = "*"
+"""In the plug-ins that rejected a pod: any event requeues it. Extenders have no queueing hints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class SchedulingAlgorithm:
                 )
                 continue
             if len(result.nodes) != len(nodes):
-                diagnosis.unschedulable_plugins.add(EXTENDER)
+                diagnosis.unschedulable_plugins.add(ANY_EVENT)
             diagnosis.node_statuses.update(result.rejected)
             nodes = result.nodes
         return nodes

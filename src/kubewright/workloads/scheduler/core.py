@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from kubewright.api.core.v1 import Node, Pod, PodCondition
 from kubewright.client import Client
 
-from .algorithm import ScheduleResult, SchedulingAlgorithm
+from .algorithm import ANY_EVENT, ScheduleResult, SchedulingAlgorithm
 from .cache import SchedulerCache, Snapshot
 from .cluster_events import (
     NODE_ADDED,
@@ -265,7 +265,8 @@ class SchedulerCore:
         try:
             result = await self.algorithm.schedule(framework, state, pod)
         except NoNodesAvailable as error:
-            self._fail(framework, queued, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, str(error)), "")
+            status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, str(error))
+            self._fail(framework, queued, status, "", diagnosis=Diagnosis(unschedulable_plugins={ANY_EVENT}))
             return None
         except FitError as error:
             await self._try_post_filter(framework, state, queued, error)

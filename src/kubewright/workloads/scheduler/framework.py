@@ -216,6 +216,8 @@ class Framework:
                 raise _plugin_error(plugin, error) from error
             if result.status is None or result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return result
+            if not result.status.is_rejected:
+                return PostFilterResult(result.status)
             reasons += result.status.reasons
             if result.nominated_node is not None and nominated is None:
                 nominated = result.nominated_node

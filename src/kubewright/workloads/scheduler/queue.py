@@ -241,10 +241,12 @@ class SchedulingQueue:
                 self._to_active(pod)
         for pod in list(self._unschedulable.values()):
             registered = names.get(pod.info.scheduler_name)
-            if not registered or (
-                registered.isdisjoint(pod.unschedulable_plugins)
-                and registered.isdisjoint(pod.pending_plugins)
-                and "*" not in pod.unschedulable_plugins
+            if "*" not in pod.unschedulable_plugins and (
+                not registered
+                or (
+                    registered.isdisjoint(pod.unschedulable_plugins)
+                    and registered.isdisjoint(pod.pending_plugins)
+                )
             ):
                 continue
             if only is None or only(pod.info):
@@ -270,7 +272,6 @@ class SchedulingQueue:
         queue = False
         for name in (*pod.pending_plugins, *pod.unschedulable_plugins):
             if name == "*":
-                # An extender rejected the pod; extenders have no queueing hints.
                 queue = True
                 continue
             if self._is_relevant(pod, name, event, old, new):

@@ -29,9 +29,9 @@ from kubewright.workloads.scheduler.cycle_state import CycleState
 from kubewright.workloads.scheduler.handle import Handle
 from kubewright.workloads.scheduler.node_info import NodeInfo
 from kubewright.workloads.scheduler.node_selectors import NodeTest, compile_selector
-from kubewright.workloads.scheduler.plugin import Plugin
+from kubewright.workloads.scheduler.plugin import Plugin, PostFilterResult
 from kubewright.workloads.scheduler.pod_info import PodInfo
-from kubewright.workloads.scheduler.status import SKIP, Status
+from kubewright.workloads.scheduler.status import SKIP, Code, Diagnosis, Status
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool, device."""
@@ -109,10 +109,9 @@ class DynamicResources(Plugin):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
         """Find the claims; skip pods without any."""
         claims = self._claims(pod)
-        if isinstance(claims, Status):
-            return claims
-        if not claims:
-            return SKIP
+        if isinstance(claims, Status) or not claims:
+            state.write(_Claims, _Claims([], []))
+            return claims if isinstance(claims, Status) else SKIP
         selectors: list[NodeTest] = []
         for claim in claims:
             status = claim.status
@@ -209,6 +208,15 @@ class DynamicResources(Plugin):
                     )
                 ):
                     yield (*_pool(spec), device.name or ""), device
+
+    async def post_filter(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult:
+        """Report why no claim is deallocated; the messages are those of kube-scheduler."""
+        found = state.get(_Claims)
+        if found is None:
+            # Another plug-in has rejected the pod in PreFilter; kube-scheduler reports it this way.
+            return PostFilterResult(Status(Code.ERROR, "not found"))
+        reason = "still not schedulable" if found.claims else "no new claims to deallocate"
+        return PostFilterResult(Status.unschedulable(reason))
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Keep other pods from taking the devices."""
