@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .connection import ClusterConnection
     from .nodes.node_registration import NodeRegistration
     from .nodes.simulation import SimulatedNodes
+    from .pod_metrics import MetricsSource
     from .pods import PodLister
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Workloads:
         """The kubelets of the simulated nodes; `None` until the first pod exists."""
         self.pods: PodLister | None = None
         """Cached pods, for all components."""
+        self._metrics: MetricsSource | None = None
         self._services: list[Any] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
@@ -78,6 +80,19 @@ class Workloads:
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._epoch = (datetime.now(UTC), 0.0)
+
+    @property
+    def metrics(self) -> MetricsSource:
+        """Metrics of pods and other objects; simulated (`pod_metrics.SimulatedMetrics`) unless set."""
+        if self._metrics is None:
+            from .pod_metrics import SimulatedMetrics
+
+            self._metrics = SimulatedMetrics()
+        return self._metrics
+
+    @metrics.setter
+    def metrics(self, source: MetricsSource) -> None:
+        self._metrics = source
 
     @property
     def started(self) -> frozenset[str]:

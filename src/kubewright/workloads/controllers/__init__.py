@@ -128,6 +128,14 @@ COMPONENTS: tuple[Component, ...] = (
         "system:kube-scheduler",
         "default-scheduler",
     ),
+    Component(
+        "horizontal-pod-autoscaler-controller",
+        "kubewright.workloads.controllers.pod_autoscaler",
+        "add_horizontal_pod_autoscaler_controller",
+        ("horizontalpodautoscalers.autoscaling",),
+        "horizontal-pod-autoscaler",
+        "horizontal-pod-autoscaler",
+    ),
 )
 """All components."""
 
