@@ -28,12 +28,14 @@ from kubewright import (
 )
 from kubewright.api.apps.v1 import Deployment
 from kubewright.api.core.v1 import ResourceRequirements
+from kubewright.api.declarations import Rbac
 from kubewright.api.errors import NotFound
 from kubewright.api.markers import ListMap, MinLen
 from kubewright.api.objects import Struct, field
 
 MARGIN = Decimal("1.15")
 """Ratio of the recommended request to the usage."""
+PERMISSIONS = [Rbac(groups=("apps",), resources=("deployments",), verbs=("patch",))]
 EVERY = 60.0
 """Seconds between two reads of the metrics."""
 

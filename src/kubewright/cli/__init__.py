@@ -19,6 +19,7 @@ import click
 from .groups import CommandGroup, usage_message
 
 COMMANDS: Final[dict[str, str]] = {
+    "check": "Check the code of a project and the compatibility of its CRDs.",
     "backup": "Write a backup of a store.",
     "build-installer": "Write one file with everything to deploy the operator.",
     "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",

@@ -11,6 +11,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `deployment`: the manager, its permissions, webhooks and network access
 - `settings`: `ProjectSettings`, the settings in `pyproject.toml` or `kubewright.toml`
 - `compatibility`, `schema_changes`: breaking and compatible changes between definitions, `compare_crds()`
+- `client_calls`: permissions that the code of a project uses, `find_client_calls()`
 - `path_checks`: checks of JSON paths against a schema
 - `yaml_output`: YAML with sorted keys
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
+from .client_calls import find_client_calls
 from .compatibility import Change, compare_crds, compare_definitions
 from .crd import crd
 from .generate import Manifests, compare, generate, leftovers, load_project_of, remove_leftovers, write
@@ -45,6 +47,7 @@ __all__ = [
     "compare_crds",
     "compare_definitions",
     "crd",
+    "find_client_calls",
     "generate",
     "import_module",
     "leftovers",

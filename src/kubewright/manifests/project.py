@@ -93,6 +93,7 @@ class Project:
     converted: set[GroupKind] | None = None
     """Kinds that operators of the project convert; `None` if the project has no operator."""
     operators: list[OperatorReference] = field(default_factory=list)
+    modules: list[ModuleType] = field(default_factory=list)
 
 
 @runtime_checkable
@@ -120,7 +121,7 @@ def read_project(modules: Iterable[ModuleType], *, deployment: OperatorDeploymen
     """Collect the declarations of modules; see `load_project`."""
     scanned = _without_skipped(list(modules))
     homes = {module.__name__ for module in scanned}
-    project = Project()
+    project = Project(modules=scanned)
     seen: set[int] = set()
     for module in scanned:
         for attribute, value in list(vars(module).items()):
