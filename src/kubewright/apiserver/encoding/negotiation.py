@@ -26,6 +26,7 @@ _TRANSFORMS = {
     "PartialObjectMetadata": ("v1", "v1beta1"),
     "PartialObjectMetadataList": ("v1", "v1beta1"),
 }
+_LONG_YAML = 4 * 1024
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -155,16 +156,19 @@ def encode(obj: Any) -> bytes:
     return body
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+class YAMLDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """YAML dumper without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
+        """Repeat equal objects instead of naming them."""
         return True
 
 
 def to_yaml(obj: Any) -> bytes:
     """Encode plain data as YAML."""
-    text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=1_000_000)
+    text: str = yaml.dump(
+        obj, Dumper=YAMLDumper, default_flow_style=False, allow_unicode=True, width=1_000_000
+    )
     return text.encode()
 
 
@@ -185,6 +189,20 @@ def respond(
     if wants_pretty(request):
         return HTTPResponse(status, msgspec.json.format(body, indent=2))
     return HTTPResponse(status, body if body.endswith(b"\n") else body + b"\n")
+
+
+async def respond_long(
+    request: HTTPRequest, response_format: ResponseFormat, body: bytes, status: int = 200
+) -> HTTPResponse:
+    """Return a response with encoded JSON as `respond` does; long YAML is encoded in slices."""
+    if response_format.media != YAML or len(body) < _LONG_YAML:
+        return respond(request, response_format, body, status)
+    from kubewright.apiserver.slices import run_in_slices
+
+    from .yaml_output import yaml_in_slices
+
+    encoded = await run_in_slices(yaml_in_slices(msgspec.json.decode(body)))
+    return HTTPResponse(status, encoded, content_type=YAML)
 
 
 def json_response(obj: Any, status: int = 200) -> HTTPResponse:

@@ -112,6 +112,17 @@ class ProtobufCodec:
         raw = self.encode_message(self._message_of(api_version, kind), obj)
         return MAGIC + put_bytes(1, type_meta) + put_bytes(2, raw) + put_bytes(3, b"") + put_bytes(4, b"")
 
+    def encode_list_part(self, api_version: str, kind: str, obj: Plain) -> bytes:
+        """Encode a list object, or a part of one, without the envelope."""
+        return self.encode_message(self._message_of(api_version, kind), obj)
+
+    def join_list(self, api_version: str, kind: str, parts: list[bytes]) -> list[bytes | memoryview]:
+        """Return the encoded list of parts (`encode_list_part`), in pieces."""
+        type_meta = put_bytes(1, api_version.encode()) + put_bytes(2, kind.encode())
+        size = sum(map(len, parts))
+        head = MAGIC + put_bytes(1, type_meta) + put_key(2, BYTES) + put_varint(size)
+        return [head, *parts, put_bytes(3, b"") + put_bytes(4, b"")]
+
     def decode_message(self, name: str, data: bytes) -> Any:
         """Decode one message without an envelope."""
         return self._read_message(name, data, 0, len(data), 0)

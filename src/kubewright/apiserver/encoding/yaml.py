@@ -8,8 +8,6 @@ expansion are checked before a document is composed.
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,8 +15,21 @@ import msgspec
 import yaml
 
 from kubewright.api.yaml_limits import YAMLLimitError, check_limits
+from kubewright.apiserver.slices import run_in_slices
 
 from .negotiation import encode
+from .yaml_events import (
+    FALSE,
+    MERGE,
+    NULLS,
+    TRUE,
+    TooDeep,
+    UnsupportedEvents,
+    decode_in_slices,
+    duplicate_key,
+    number,
+    plain_number,
+)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -27,61 +38,47 @@ _EXPANDED = 3 * 1024 * 1024
 """Maximum size of a document with expanded aliases in characters; documents above it may have their own
 size."""
 
-_THREAD_BYTES = 32 * 1024
-"""Longer bodies are decoded in a worker thread."""
+_SLICED_BYTES = 4 * 1024
+"""Longer bodies are decoded in slices."""
 
 _TAG = "tag:yaml.org,2002:"
-_NULLS = ("", "~", "null", "Null", "NULL")
-_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
-_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
-_INTEGER = re.compile(r"[-+]?(?:0[bB][01]+|0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0|[1-9][0-9]*)\Z")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
-_NUMBER = re.compile(r"[-+]?[0-9][0-9a-fA-FxXoO_.+-]*\Z|\.[0-9]+(?:[eE][-+]?[0-9]+)?\Z")
 
 
-def _number(text: str) -> int | float | None:
-    """Return the number of a plain scalar, or `None`."""
-    plain = text if text[:1] == "." else text.replace("_", "")
-    if _INTEGER.match(plain):
-        digits = plain.lstrip("+-")
-        octal = len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
-        value = int(digits, 8) if octal else int(digits, 0 if digits[0] == "0" else 10)
-        value = -value if plain[0] == "-" else value
-        if -(1 << 63) <= value < 1 << 64:
-            return value
-    if not _FLOAT.match(plain):
-        return None
-    fraction = float(plain)
-    if math.isinf(fraction):
-        return None
-    return int(fraction) if fraction.is_integer() and abs(fraction) < 1e21 else fraction
+_FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Loader without the types that JSON does not have: dates, sets, bytes, ordered pairs."""
+class _Loader(yaml.composer.Composer, _FastLoader):  # type: ignore[misc]
+    """Loader without the types that JSON does not have: dates, sets, bytes, ordered pairs.
+
+    Documents are composed in Python: libyaml's binding would hold the interpreter lock for all of it.
+    """
+
+    def __init__(self, stream: bytes) -> None:
+        _FastLoader.__init__(self, stream)
+        yaml.composer.Composer.__init__(self)
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode and implicit[0]:
-            if value in _NULLS:
+            if value in NULLS:
                 return _TAG + "null"
-            if value in _TRUE or value in _FALSE:
+            if value in TRUE or value in FALSE:
                 return _TAG + "bool"
-            if value == "<<":
+            if value == MERGE:
                 return _TAG + "merge"
-            return _TAG + "float" if _NUMBER.match(value) and _number(value) is not None else _TAG + "str"
+            return _TAG + "float" if plain_number(value) is not None else _TAG + "str"
         return super().resolve(kind, value, implicit)  # type: ignore[no-any-return]
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        value = _number(self.construct_scalar(node))
+        value = number(self.construct_scalar(node))
         if value is None:
             tag = node.tag.removeprefix(_TAG)
             raise yaml.YAMLError(f"yaml: cannot decode !!str `{node.value}` as a !!{tag}")
         return value
 
     def construct_boolean(self, node: yaml.ScalarNode) -> bool:
-        if node.value not in _TRUE and node.value not in _FALSE:
+        if node.value not in TRUE and node.value not in FALSE:
             raise yaml.YAMLError(f"yaml: cannot decode !!str `{node.value}` as a !!bool")
-        return node.value in _TRUE
+        return node.value in TRUE
 
 
 _Loader.yaml_constructors = {
@@ -101,13 +98,14 @@ def load_yaml(data: bytes) -> tuple[Any, list[str]]:
     return _load_json(data) or _load_text(data)
 
 
-async def decode_in_thread(data: bytes) -> bytes:
-    """Decode long YAML in a worker thread; `load_yaml` of the returned bytes costs nothing."""
-    if len(data) <= _THREAD_BYTES or (data[:1] == b"{" and _load_json(data) is not None):
+async def decode_long_yaml(data: bytes) -> bytes:
+    """Decode long YAML in slices, with other requests in between; `load_yaml` of the returned bytes costs
+    nothing."""
+    if len(data) <= _SLICED_BYTES:
         return data
     decoded = _DecodedYAML(data)
     try:
-        document = await asyncio.to_thread(_load_text, data)
+        document = _load_json(data) or await _load_in_slices(data)
     except yaml.YAMLError as raised:
         error = raised
 
@@ -118,6 +116,24 @@ async def decode_in_thread(data: bytes) -> bytes:
     else:
         decoded.result = lambda: document
     return decoded
+
+
+async def _load_in_slices(data: bytes) -> tuple[Any, list[str]]:
+    loader = _Loader(data)
+    duplicates: list[str] = []
+    slices = decode_in_slices(loader.get_event, duplicates, depth=_DEPTH)
+    try:
+        return await run_in_slices(slices), duplicates
+    except UnsupportedEvents:
+        return await asyncio.to_thread(_load_text, data)
+    except TooDeep:
+        raise yaml.YAMLError("yaml: exceeded max depth") from None
+    except yaml.MarkedYAMLError as error:
+        raise yaml.YAMLError(_go_message(error)) from None
+    except ValueError as error:
+        raise yaml.YAMLError(f"yaml: invalid value: {error}") from None
+    finally:
+        loader.dispose()
 
 
 class _DecodedYAML(bytes):
@@ -208,7 +224,7 @@ def _normalize_keys(node: Any, found: list[str]) -> None:
             if isinstance(key, yaml.ScalarNode) and key.tag != _TAG + "merge":
                 _normalize_key(key, value)
                 if key.value in seen:
-                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                    found.append(duplicate_key(key.start_mark.line, key.value))
                 seen.add(key.value)
             _normalize_keys(value, found)
     elif isinstance(node, yaml.SequenceNode):
@@ -221,7 +237,7 @@ def _normalize_key(key: yaml.ScalarNode, value: Any) -> None:
         shown = f'"{value.value}"' if isinstance(value, yaml.ScalarNode) else "..."
         raise yaml.YAMLError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}")
     if key.tag == _TAG + "bool":
-        key.value = "true" if key.value in _TRUE else "false"
+        key.value = "true" if key.value in TRUE else "false"
     elif key.tag in (_TAG + "int", _TAG + "float"):
-        key.value = str(_number(key.value))
+        key.value = str(number(key.value))
     key.tag = _TAG + "str"

@@ -8,7 +8,7 @@ reference, directly or indirectly.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kubewright.apiserver.resource import Resource, Version
 
 Schema = dict[str, Any]
+DEFINITIONS_PER_SLICE: Final = 8
 _KINDS = "x-kubernetes-group-version-kind"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _OF_ALL_GROUPS: Final = frozenset((f"{_META}.DeleteOptions", f"{_META}.WatchEvent"))
@@ -67,8 +68,8 @@ class Definitions:
         home: GroupVersion | None,
         *,
         custom: bool = False,
-    ) -> dict[str, msgspec.Raw]:
-        """Return definitions and those that they reference, by name.
+    ) -> Generator[None, None, dict[str, msgspec.Raw]]:
+        """Return definitions and those that they reference, by name; pauses between slices.
 
         `own` has the definitions that are not built in; `home` is the group version of the document, if it
         has one, and `custom` is true if all its resources are custom.
@@ -91,6 +92,8 @@ class Definitions:
                 continue
             found[name], references = made
             waiting.extend(references)
+            if len(found) % DEFINITIONS_PER_SLICE == 0:
+                yield
         return dict(sorted(found.items()))
 
     def _with_references(self, schema: Schema) -> tuple[msgspec.Raw, tuple[str, ...]]:

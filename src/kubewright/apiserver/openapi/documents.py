@@ -1,14 +1,15 @@
 """Builds whole OpenAPI documents: operations and definitions.
 
 Version 3 has a document per group version, and small ones for discovery paths of groups with built-in
-resources. Version 2 is one document with shared parameters.
+resources. Version 2 is one document with shared parameters. A group can have thousands of resources, so
+documents are built in slices (`kubewright.apiserver.slices`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from kubewright.api.gvk import GroupVersion
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from kubewright.apiserver.server import APIServer
 
 Schema = dict[str, Any]
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""A computation in slices."""
+RESOURCES_PER_SLICE: Final = 4
+PATHS_PER_SLICE: Final = 32
 _CODES: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
 _UNAUTHORIZED: Final = {"description": "Unauthorized"}
 _TOKEN: Final = {
@@ -61,13 +67,13 @@ class DocumentBuilder:
             found += [group_version_path(GroupVersion(group, version)) for version in versions]
         return [*found, "version"]
 
-    def v3(self, path: str) -> Schema | None:
-        """Return the document at a path, if there is one."""
+    def v3(self, path: str) -> Steps[Schema | None]:
+        """Return the document at a path, if there is one; pauses between slices."""
         if path == "version":
-            return self._small(operations.version_path())
+            return (yield from self._small(operations.version_path()))
         for place, paths in self._issuer():
             if place == f"/{path}":
-                return self._small(paths)
+                return (yield from self._small(paths))
         prefix, _, rest = path.partition("/")
         if prefix not in ("api", "apis"):
             return None
@@ -75,20 +81,20 @@ class DocumentBuilder:
         builtin = self._builtin_groups()
         if not version:
             if path in ("api", "apis"):
-                return self._small(operations.root_path(path)) if builtin else None
-            return self._small(operations.group_path(group)) if group in builtin else None
+                return (yield from self._small(operations.root_path(path))) if builtin else None
+            return (yield from self._small(operations.group_path(group))) if group in builtin else None
         if version not in self._server.discovery.groups().get(group, ()):
             return None
-        return self._group_version(GroupVersion(group, version))
+        return (yield from self._group_version(GroupVersion(group, version)))
 
-    def v2(self, others: Iterable[Schema]) -> Schema:
-        """Return the version 2 document, merged with those of other servers."""
+    def v2(self, others: Iterable[Schema]) -> Steps[Schema]:
+        """Return the version 2 document, merged with those of other servers; pauses between slices."""
         definitions = Definitions("#/definitions/", v2=True)
         own: dict[str, Schema] = {}
         shared: dict[str, Schema] = {}
         paths: Paths = {}
-        for _, served in self._issuer():
-            paths.update(served)
+        for _, issued in self._issuer():
+            paths.update(issued)
         builtin = self._builtin_groups()
         if builtin:
             paths.update(operations.root_path("api"))
@@ -97,19 +103,27 @@ class DocumentBuilder:
             if group and group in builtin:
                 paths.update(operations.group_path(group))
             for version in versions:
-                paths.update(self._served_paths(GroupVersion(group, version), definitions, own))
+                served = yield from self._served_paths(GroupVersion(group, version), definitions, own)
+                paths.update(served)
         paths.update(operations.version_path())
+        named = yield from definitions.gather(operations.definitions_of(paths), own, None)
+        items: dict[str, Schema] = {}
+        for position, (path, found) in enumerate(sorted(paths.items())):
+            items[path] = _item_v2(found, shared)
+            if position % PATHS_PER_SLICE == 0:
+                yield
         document = {
             "swagger": "2.0",
             "info": self._info,
-            "paths": {path: _item_v2(found, shared) for path, found in sorted(paths.items())},
-            "definitions": definitions.gather(operations.definitions_of(paths), own, None),
+            "paths": items,
+            "definitions": named,
             "parameters": shared,
             "securityDefinitions": {"BearerToken": _TOKEN},
             "security": [{"BearerToken": []}],
         }
         for other in others:
             merge_documents(document, other)
+            yield
         return document
 
     def _builtin_groups(self) -> set[str]:
@@ -133,44 +147,47 @@ class DocumentBuilder:
 
     def _served_paths(
         self, group_version: GroupVersion, definitions: Definitions, own: dict[str, Schema]
-    ) -> Paths:
+    ) -> Steps[Paths]:
         """Return the paths of a group version; definitions of custom kinds are added to `own`."""
         served = self._served(group_version)
         paths: Paths = {}
         if any(not resource.custom for resource, _ in served):
             paths.update(operations.group_version_operations(group_version))
-        for resource, version in served:
+        for position, (resource, version) in enumerate(served):
             if not version.published_as:
                 own.update(definitions.custom(resource, version))
             paths.update(operations.resource_paths(resource, version))
+            if position % RESOURCES_PER_SLICE == 0:
+                yield
         return paths
 
-    def _group_version(self, group_version: GroupVersion) -> Schema:
+    def _group_version(self, group_version: GroupVersion) -> Steps[Schema]:
         own: dict[str, Schema] = {}
-        paths = self._served_paths(group_version, self._definitions, own)
+        paths = yield from self._served_paths(group_version, self._definitions, own)
         custom = all(resource.custom for resource, _ in self._served(group_version))
-        schemas = self._definitions.gather(
+        schemas = yield from self._definitions.gather(
             operations.definitions_of(paths), own, group_version, custom=custom
         )
-        document = self._document(paths, {"schemas": schemas})
+        document = yield from self._document(paths, {"schemas": schemas})
         if custom and self._builtin_groups():
             document["info"] = _CUSTOM_INFO
         else:
             document["components"]["securitySchemes"] = {"BearerToken": _TOKEN}
         return document
 
-    def _small(self, paths: Paths) -> Schema:
-        schemas = self._definitions.gather(operations.definitions_of(paths), {}, None)
+    def _small(self, paths: Paths) -> Steps[Schema]:
+        schemas = yield from self._definitions.gather(operations.definitions_of(paths), {}, None)
         components: Schema = {"schemas": schemas} if schemas else {}
-        return self._document(paths, {**components, "securitySchemes": {"BearerToken": _TOKEN}})
+        security = {"securitySchemes": {"BearerToken": _TOKEN}}
+        return (yield from self._document(paths, {**components, **security}))
 
-    def _document(self, paths: Paths, components: Schema) -> Schema:
-        return {
-            "openapi": "3.0.0",
-            "info": self._info,
-            "paths": {path: _item_v3(found) for path, found in sorted(paths.items())},
-            "components": components,
-        }
+    def _document(self, paths: Paths, components: Schema) -> Steps[Schema]:
+        items: Schema = {}
+        for position, (path, found) in enumerate(sorted(paths.items())):
+            items[path] = _item_v3(found)
+            if position % PATHS_PER_SLICE == 0:
+                yield
+        return {"openapi": "3.0.0", "info": self._info, "paths": items, "components": components}
 
 
 def _common(found: list[OpenAPIOperation]) -> tuple[Parameter, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubewright.api.errors import APIError, BadRequest, NotAcceptable
-from kubewright.apiserver.encoding.negotiation import respond
+from kubewright.apiserver.encoding.negotiation import respond_long
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo, is_watch_value
 
@@ -38,4 +38,5 @@ class GetHandler:
                 f"({scope.go_type(scope.resource.kind)})"
             )
         representation = scope.representation(request, response_format)
-        return respond(request, response_format, await representation.one(item.value, item.mod_revision))
+        body = await representation.one(item.value, item.mod_revision)
+        return await respond_long(request, response_format, body)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 import string
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kubewright.api.errors import BadRequest, Expired, NotAcceptable, too_large_resource_version
+from kubewright.apiserver.encoding.list_writers import ITEMS_PER_SLICE, list_writer
 from kubewright.apiserver.encoding.negotiation import encode, respond
-from kubewright.apiserver.encoding.representation import UndecodableObject
+from kubewright.apiserver.encoding.representation import Representation, UndecodableObject
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
-from kubewright.storage.contract import Compacted, FutureRevision, Page
+from kubewright.apiserver.slices import run_in_slices
+from kubewright.storage.contract import Compacted, FutureRevision, KeyValue, Page
 
 from .options import ListOptions, parse_list_options, parse_version
 from .scope import EndpointScope
@@ -53,11 +56,26 @@ class ListHandler:
                 metadata["remainingItemCount"] = page.remaining
         elif scope.resource.custom and not response_format.transform:
             metadata["continue"] = ""
+        writer = list_writer(request, response_format) if len(page.items) > 1 else None
+        if writer is not None:
+            for at in range(0, len(page.items), ITEMS_PER_SLICE):
+                part = await self._encoded(representation, page.items[at : at + ITEMS_PER_SLICE], metadata)
+                await run_in_slices(writer.add(msgspec.json.decode(part)))
+            return HTTPResponse(200, pieces=writer.finish(), content_type=writer.media)
         try:
             body = await representation.many(page.items, metadata)
         except UndecodableObject:
             body = await representation.many(scope.store.decodable(page.items), metadata)
         return respond(request, response_format, body)
+
+    async def _encoded(
+        self, representation: Representation, items: Sequence[KeyValue], metadata: dict[str, Any]
+    ) -> bytes:
+        try:
+            body = await representation.many(items, metadata)
+        except UndecodableObject:
+            body = await representation.many(self._scope.store.decodable(items), metadata)
+        return body if isinstance(body, bytes) else b"".join(body)
 
     async def read_page(self, request: HTTPRequest, info: RequestInfo) -> tuple[Page, ListOptions]:
         """Read the stored objects that a collection request selects."""

@@ -11,7 +11,7 @@ from kubewright.apiserver.authorization import AuthorizationAttributes, Decision
 from kubewright.apiserver.encoding.negotiation import ResponseFormat, encode, negotiate, respond
 from kubewright.apiserver.encoding.representation import Representation
 from kubewright.apiserver.encoding.request_body import decode_object, media_type
-from kubewright.apiserver.encoding.yaml import decode_in_thread
+from kubewright.apiserver.encoding.yaml import decode_long_yaml
 from kubewright.apiserver.http.messages import HTTPRequest, HTTPResponse
 from kubewright.apiserver.http.request_info import RequestInfo
 from kubewright.apiserver.objects import Object
@@ -72,10 +72,10 @@ class EndpointScope:
     async def read_body(self, request: HTTPRequest) -> bytes:
         """Return the request body; raises `RequestEntityTooLarge` above the limit of the resource.
 
-        Long YAML is decoded in a worker thread before it is returned.
+        Long YAML is decoded in slices before it is returned.
         """
         data = await request.read(self.resource.body_limit or self.server.body_limit)
-        return await decode_in_thread(data) if "yaml" in request.headers.get("Content-Type", "") else data
+        return await decode_long_yaml(data) if "yaml" in request.headers.get("Content-Type", "") else data
 
     async def decode_body(self, request: HTTPRequest, field_validation: str) -> Object:
         """Decode the request body as an object of this version: checked, pruned and defaulted."""
