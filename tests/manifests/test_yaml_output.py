@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubewright.manifests import to_yaml
+from kubewright.manifests.yaml_output import to_compact_yaml
 
 WORDS = (
     "yes|No|null|~|1|1.0|0x1|1e3|-|- a|a: b|a #b|#|'|\"|*|&a|!x|%|@|`|=|<<|{}|[]|...|---|on|Y|a's|?|? a|a:"
@@ -41,6 +42,25 @@ values = st.recursive(
 @example([{"a": [{"b": []}, [[1, {"c": {}}]], []]}])
 def test_output_can_be_parsed(documents: list[Any]) -> None:
     assert list(yaml.load_all(to_yaml(documents), yaml.CSafeLoader)) == documents
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(texts, values, min_size=1, max_size=3), st.sampled_from((0, 20, 40, 120)))
+@example({"a": {"b": {}}, "c": [[], {}]}, 0)
+@example({"a": ["--flag=1", "/path", "-x", "-", "x,y", "a]b"]}, 120)
+def test_compact_output_can_be_parsed(document: dict[str, Any], width: int) -> None:
+    text = to_compact_yaml([document, document], width=width)
+    assert list(yaml.load_all(text, yaml.CSafeLoader)) == [document, document]
+
+
+def test_compact_layout() -> None:
+    data = {"kind": "Role", "rules": [{"verbs": ["get", "list"], "urls": ["/metrics"]}], "spec": {"a": {}}}
+    assert to_compact_yaml([data]) == (
+        "kind: Role\nrules: [{verbs: [get, list], urls: [/metrics]}]\nspec: {a: {}}\n"
+    )
+    assert to_compact_yaml([data], width=30) == (
+        "kind: Role\nrules:\n- verbs: [get, list]\n  urls: [/metrics]\nspec: {a: {}}\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, str]] = {
     "backup": "Write a backup of a store.",
     "build-installer": "Write one file with everything to deploy the operator.",
     "deploy": "Deploy the operator to a cluster, and prune what is no longer part of it.",
+    "helm": "Write a Helm chart of the operator.",
     "install": "Install the CRDs of the project.",
     "apply": "Apply manifests to a cluster (server-side apply).",
     "create": "Add an API or webhooks to a project.",

@@ -70,10 +70,11 @@ def _certificates(operator: Operator, client: Client, host: str) -> CertificateP
         "the namespace of the Secret with the webhook certificates is unknown (use --webhook-certificates "
         "for certificates in files, or --development for self-signed ones)"
     )
-    service = settings.webhook_service or f"{operator.name}-webhook-service"
+    name = settings.webhook_name or operator.name
+    service = settings.webhook_service or f"{name}-webhook-service"
     return ManagedCertificates(
         client,
-        secret=settings.webhook_secret or f"{operator.name}-webhook-certificates",
+        secret=settings.webhook_secret or f"{name}-webhook-certificates",
         namespace=namespace,
         hosts=(f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local"),
         inject=_ca_bundle_targets(operator),
@@ -87,11 +88,12 @@ def _path(webhook: Webhook, kind: type[MetaObject]) -> str:
 
 def _ca_bundle_targets(operator: Operator) -> list[CABundleTarget]:
     """Return the webhook configurations and CRDs that contain the CA bundle."""
+    name = operator.settings.webhook_name or operator.name
     targets: list[CABundleTarget] = []
     for word, functions in (("Mutating", operator.defaults), ("Validating", operator.validators)):
         if functions:
             kind = GroupVersionKind("admissionregistration.k8s.io", "v1", f"{word}WebhookConfiguration")
-            targets.append((kind, f"{operator.name}-{word.lower()}-webhook-configuration"))
+            targets.append((kind, f"{name}-{word.lower()}-webhook-configuration"))
     definition = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     for converter in operator.converters:
         info = resource_info(converter.hub)

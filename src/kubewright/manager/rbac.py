@@ -169,7 +169,7 @@ def for_reviews() -> list[Rbac]:
 
 def _for_managed_certificates(operator: Operator, settings: Settings) -> Iterable[Rbac]:
     """Store certificates in a Secret and inject the CA bundle."""
-    name = operator.name
+    name = settings.webhook_name or operator.name
     namespace = settings.leader_election_namespace or SYSTEM
     secret = settings.webhook_secret or f"{name}-webhook-certificates"
     core = ("core",)

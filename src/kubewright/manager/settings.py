@@ -58,6 +58,9 @@ class Settings:
     """Directory with `tls.crt` and `tls.key` for metrics; empty: self-signed."""
     webhooks: bool = True
     """Serve the declared webhooks."""
+    webhook_name: str = ""
+    """Prefix of the names of the webhook configurations, Service and Secret; by default the name of the
+    operator. Helm charts set it to the full name of the release."""
     webhook_host: str = ""
     """Address of the webhook server; by default 127.0.0.1 in development, else all addresses."""
     webhook_port: int = 0
@@ -65,7 +68,7 @@ class Settings:
     webhook_certificates: str = ""
     """Directory with `tls.crt` and `tls.key`, for example from cert-manager; empty: managed in a Secret."""
     webhook_secret: str = ""
-    """Name of the Secret with managed certificates; by default `<operator>-webhook-certificates`."""
+    """Name of the Secret with managed certificates; by default `<webhook_name>-webhook-certificates`."""
     webhook_service: str = ""
     """Name of the webhook Service, for the host names in managed certificates."""
     tracing: bool = False

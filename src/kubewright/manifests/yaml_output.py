@@ -118,7 +118,7 @@ def _write_compact(value: Any, lead: str, pad: str, lines: list[str], width: int
     if isinstance(value, dict):
         for key, item in value.items():
             head = f"{lead}{_scalar(key)}:"
-            if not isinstance(item, dict | list | tuple):
+            if not item or not isinstance(item, dict | list | tuple):
                 lines.append(f"{head} {_inline(item, pad + '  ')}")
             elif (flow := _flow(item, width - len(head) - 1)) is not None:
                 lines.append(f"{head} {flow}")
@@ -129,7 +129,7 @@ def _write_compact(value: Any, lead: str, pad: str, lines: list[str], width: int
             lead = pad
         return
     for item in value:
-        if not isinstance(item, dict | list | tuple):
+        if not item or not isinstance(item, dict | list | tuple):
             lines.append(f"{lead}- {_inline(item, pad + '  ')}")
         elif (flow := _flow(item, width - len(lead) - 2)) is not None:
             lines.append(f"{lead}- {flow}")
@@ -168,4 +168,7 @@ def _flow_string(text: str) -> str:
     """Return a string for flow style, where commas and brackets need quotes."""
     if _FLOW_WORD.fullmatch(text) and text.lower() not in _RESERVED:
         return text
-    return json.dumps(text, ensure_ascii=False)
+    if text.isprintable():
+        return json.dumps(text, ensure_ascii=False)
+    quoted = yaml.dump(text, Dumper=yaml.CSafeDumper, default_style='"', width=1_000_000, allow_unicode=True)
+    return str(quoted).removesuffix("\n")

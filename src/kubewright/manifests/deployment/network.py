@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from kubewright.manifests.settings import ProjectSettings
-
 from .names import (
     METRICS_CERTIFICATE_SECRET,
     METRICS_PORT,
@@ -57,13 +55,13 @@ def _policy(names: DeploymentNames, purpose: str, rule: Manifest) -> Manifest:
     }
 
 
-def service_monitor(settings: ProjectSettings, names: DeploymentNames) -> Manifest:
+def service_monitor(names: DeploymentNames, *, certificates: str) -> Manifest:
     """Return the ServiceMonitor of the Prometheus operator.
 
     A certificate of cert-manager is verified; the self-signed certificate of the manager cannot be.
     """
     tls: Manifest = {"insecureSkipVerify": True}
-    if settings.deployment.certificates == "cert-manager":
+    if certificates == "cert-manager":
         secret = METRICS_CERTIFICATE_SECRET
         tls = {
             "serverName": f"{names.metrics_service}.{names.namespace}.svc",

@@ -177,7 +177,7 @@ def _manager(
         if deployment.network_policy:
             objects.append(network.metrics_policy(names))
         if deployment.monitor:
-            objects.append(network.service_monitor(settings, names))
+            objects.append(network.service_monitor(names, certificates=deployment.certificates))
     if webhooks and deployment.network_policy:
         objects.append(network.webhook_policy(names))
     return objects
