@@ -77,10 +77,33 @@ class ContainerStatusSummary(msgspec.Struct, gc=False, rename="camel"):
     restart_count: int = 0
 
 
+class _FieldRequirement(msgspec.Struct, gc=False, frozen=True, rename="camel"):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class _NodeSelectorTerm(msgspec.Struct, gc=False, frozen=True, rename="camel"):
+    match_fields: tuple[_FieldRequirement, ...] = ()
+
+
+class _NodeSelector(msgspec.Struct, gc=False, frozen=True, rename="camel"):
+    node_selector_terms: tuple[_NodeSelectorTerm, ...] = ()
+
+
+class _NodeAffinity(msgspec.Struct, gc=False, frozen=True, rename="camel"):
+    required_during_scheduling_ignored_during_execution: _NodeSelector | None = None
+
+
+class _Affinity(msgspec.Struct, gc=False, frozen=True, rename="camel"):
+    node_affinity: _NodeAffinity | None = None
+
+
 class PodSpecSummary(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of the spec that controllers use."""
 
     node_name: str = ""
+    affinity: _Affinity | None = None
     init_containers: list[ContainerSummary] | None = None
 
 
@@ -140,6 +163,21 @@ class PodSummary(msgspec.Struct, rename="camel"):
     def is_active(self) -> bool:
         """Whether the pod runs or will run."""
         return not self.is_finished and not self.is_terminating
+
+    @property
+    def target_node(self) -> str:
+        """The node that the pod is bound to, or the only one that its node affinity allows by name."""
+        if self.spec.node_name:
+            return self.spec.node_name
+        affinity = self.spec.affinity.node_affinity if self.spec.affinity is not None else None
+        required = (
+            affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+        )
+        for term in required.node_selector_terms if required is not None else ():
+            for field in term.match_fields:
+                if field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1:
+                    return field.values[0]
+        return ""
 
     def condition(self, type: str) -> ConditionSummary | None:
         """Return the condition of a type."""

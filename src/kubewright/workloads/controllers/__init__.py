@@ -46,6 +46,13 @@ COMPONENTS: tuple[Component, ...] = (
         "deployment-controller",
     ),
     Component(
+        "daemonset-controller",
+        "kubewright.workloads.controllers.daemon_set",
+        "add_daemon_set_controller",
+        ("daemonsets.apps",),
+        "daemon-set-controller",
+    ),
+    Component(
         "statefulset-controller",
         "kubewright.workloads.controllers.stateful_set",
         "add_stateful_set_controller",
