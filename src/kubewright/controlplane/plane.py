@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from kubewright.apiserver.http.server import HTTPServer
     from kubewright.apiserver.http.tls import CertificateAuthority, KeyPair
     from kubewright.client import Client
+    from kubewright.workloads.pod_metrics import MetricsSource
     from kubewright.workloads.workloads import Workloads
 
 SERVICE_NAMES = (
@@ -228,7 +229,19 @@ class ControlPlane:
             extra_handlers=handlers, extra_subresources={("", "serviceaccounts"): {"token": token}}
         ):
             self.server.add(resource)
+        if self.nodes not in (0, "0"):
+            self._declare_metrics()
         self.server.delete_options_wire = builtin_codec()
+
+    def _declare_metrics(self) -> None:
+        from .metrics_api import MetricsAPI
+
+        def source() -> MetricsSource:
+            assert self.workloads is not None
+            return self.workloads.metrics
+
+        for resource in MetricsAPI(self.server, source).resources():
+            self.server.add(resource)
 
     async def _identify(self) -> None:
         credentials = CredentialStore(self.storage)

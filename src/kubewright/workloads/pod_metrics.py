@@ -28,7 +28,6 @@ RESOURCES = ("cpu", "memory")
 PART_OF_REQUESTS = Fraction(1, 2)
 DEFAULT_USAGE = {"cpu": Quantity("10m"), "memory": Quantity("16Mi")}
 """Usage of containers without requests."""
-WINDOW_SECONDS = 30
 
 Usage = dict[str, Quantity]
 """Usage by resource name."""

@@ -1,0 +1,40 @@
+"""The API group metrics.k8s.io of a control plane with nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kubewright.testing.server import start_test_server
+
+
+async def test_usage_of_pods_and_nodes() -> None:
+    async with start_test_server("in-process", nodes=1) as server:
+        client = server.client()
+        requests = {"requests": {"cpu": "200m", "memory": "64Mi"}}
+        pod: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "web",
+                "namespace": "default",
+                "labels": {"app": "web"},
+                "annotations": {"sim.kubewright.dev/memory": "20Mi"},
+            },
+            "spec": {
+                "nodeName": "node-0",
+                "containers": [{"name": "c", "image": "i", "resources": requests}],
+            },
+        }
+        async with asyncio.timeout(20):
+            while await client.get_or_none("serviceaccounts", "default", namespace="default") is None:
+                await asyncio.sleep(0.01)
+            await client.create(pod)
+            while not (found := list(await client.list("pods.metrics.k8s.io", namespace="default"))):
+                await asyncio.sleep(0.02)
+        (container,) = found[0].raw["containers"]
+        assert container == {"name": "c", "usage": {"cpu": "100m", "memory": "20Mi"}}
+        assert found[0].raw["window"] == "30s"
+        (node,) = await client.list("nodes.metrics.k8s.io")
+        assert node.raw["usage"]["cpu"] == "100m"
+        assert not list(await client.list("pods.metrics.k8s.io", namespace="default", labels={"app": "x"}))
