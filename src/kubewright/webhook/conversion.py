@@ -19,7 +19,7 @@ from kubewright.api import codec
 from kubewright.api.declarations import resource_info
 from kubewright.api.gvk import GroupKind, GroupVersion, GroupVersionKind
 from kubewright.api.meta import MetaObject
-from kubewright.manifests.crd import crd
+from kubewright.manifests.crds import crd
 from kubewright.schema.defaulting import apply_defaults
 from kubewright.schema.generation.from_types import Options
 from kubewright.schema.structural import Node

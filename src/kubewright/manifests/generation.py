@@ -25,7 +25,7 @@ from kubewright.api.objects import Object
 from kubewright.schema.generation.errors import DeclarationError, Problem
 from kubewright.schema.generation.from_types import Options
 
-from .crd import build_crd
+from .crds import build_crd
 from .project import Project, load_project
 from .rbac import DEFAULT_ROLE, build_bindings, build_roles
 from .webhooks import build_webhooks
