@@ -12,7 +12,7 @@ samples/<group>_<version>_<kind>.yaml   sample objects, written once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -85,7 +85,7 @@ def build_tree(
 
     Raises `ProjectError` if the project does not have exactly one operator.
     """
-    reference = _operator(project)
+    reference = _operator(project, settings)
     names = DeploymentNames(settings.name, reference.operator.name)
     tree = DeploymentTree(names)
     served = settings.deployment.webhooks and bool(project.webhooks or project.converted)
@@ -111,11 +111,13 @@ def build_tree(
     return tree
 
 
-def _operator(project: Project) -> OperatorReference:
-    """Return the operator of a project, by the module that is most likely to import all others."""
+def _operator(project: Project, settings: ProjectSettings) -> OperatorReference:
+    """Return the operator of a project, with the package of the settings from which it can be run."""
     distinct = {id(each.operator): each for each in project.operators}
     if len(distinct) == 1:
-        return min(project.operators, key=_preference)
+        found = min(project.operators, key=lambda each: (each.module.count("."), each.module))
+        roots = [each for each in settings.modules if f"{found.module}.".startswith(f"{each}.")]
+        return replace(found, module=roots[0] if roots else found.module)
     if not distinct:
         raise ProjectError(
             "the deployment needs an operator, and no module of the project has one; add "
@@ -123,13 +125,6 @@ def _operator(project: Project) -> OperatorReference:
         )
     found = ", ".join(sorted(f"{each.module}:{each.attribute}" for each in distinct.values()))
     raise ProjectError(f"a deployment runs one operator, and the project has {len(distinct)}: {found}")
-
-
-def _preference(reference: OperatorReference) -> tuple[int, int, str]:
-    last = reference.module.rpartition(".")[2]
-    by_name = {"main": 1, "app": 1, "operator": 2}.get(last, 3)
-    depth = reference.module.count(".")
-    return (0 if not depth else by_name, depth, reference.module)
 
 
 def _add_definitions(
