@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,8 +13,8 @@ from .project_changes import find_project, generate_manifests, output_option, pr
 
 @click.command("api")
 @click.option("--group", default="", help="API group without the domain of the project, such as store.")
-@click.option("--version", required=True, help="API version, such as v1 or v1alpha1.")
-@click.option("--kind", required=True, help="Kind in CamelCase, such as Shop.")
+@click.option("--version", default="", help="API version, such as v1 or v1alpha1.")
+@click.option("--kind", default="", help="Kind in CamelCase, such as Shop.")
 @click.option("--plural", default="", help="Name of the resource.  [default: the plural of the kind]")
 @click.option(
     "--scope",
@@ -33,6 +34,22 @@ from .project_changes import find_project, generate_manifests, output_option, pr
     default="",
     metavar="MODULE:CLASS",
     help="Class of a kind whose CRD another project installs; its CRD is not part of this project.",
+)
+@click.option(
+    "--from-crd",
+    metavar="FILE|-|cluster",
+    help="Generate the types of every version of existing CRDs; --kind and --group select some of them.",
+)
+@click.option(
+    "--external",
+    is_flag=True,
+    help="With --from-crd: another project installs the CRD; do not generate a manifest.",
+)
+@click.option(
+    "--types-only",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --from-crd: write only the modules with the types to DIR; no project is needed.",
 )
 @click.option("--controller/--no-controller", default=True, help="Whether to add a controller.")
 @click.option(
@@ -54,6 +71,9 @@ from .project_changes import find_project, generate_manifests, output_option, pr
 def create_api_command(
     own: bool,
     external_type: str,
+    from_crd: str | None,
+    external: bool,
+    types_only: Path | None,
     image_command: str,
     image_port: int,
     generates: bool,
@@ -69,7 +89,17 @@ def create_api_command(
       kubewright create api --group store --version v1 --kind Shop
       kubewright create api --group cache --version v1 --kind Memcached --image memcached:1.6
       kubewright create api --group apps --version v1 --kind Deployment --no-resource
+      kubewright create api --from-crd certificates.yaml --external
+      kubectl get crd certificates.cert-manager.io -o yaml | kubewright create api --from-crd -
     """
+    if from_crd is not None:
+        _create_from_crd(from_crd, external, types_only, generates, output, **options)
+        return
+    if external or types_only is not None:
+        raise click.UsageError("--external and --types-only require --from-crd")
+    for name in ("version", "kind"):
+        if not options[name]:
+            raise click.UsageError(f"Missing option '--{name}'.")
     from kubewright.scaffold.api import create_api
     from kubewright.scaffold.inputs import Resource
 
@@ -78,6 +108,38 @@ def create_api_command(
         directory = find_project()
         command = tuple(shlex.split(image_command))
         changes = create_api(directory, Resource(command=command, port=image_port, **options))
+    if generates:
+        generate_manifests(changes)
+    print_changes(changes, output)
+
+
+def _create_from_crd(
+    source: str,
+    external: bool,
+    types_only: Path | None,
+    generates: bool,
+    output: str,
+    *,
+    kind: str,
+    group: str,
+    controller: bool,
+    **_: Any,
+) -> None:
+    from .crd_sources import definition_errors, read_definitions
+
+    definitions = read_definitions(source, kind=kind, group=group)
+    if types_only is not None:
+        from kubewright.scaffold.from_crd import write_types
+
+        with definition_errors():
+            for crd in definitions:
+                for path in write_types(crd, types_only, external=external):
+                    click.echo(f"created {path}")
+        return
+    from kubewright.scaffold.crd_api import create_apis_from_crds
+
+    with scaffold_errors(), definition_errors():
+        changes = create_apis_from_crds(find_project(), definitions, controller=controller, external=external)
     if generates:
         generate_manifests(changes)
     print_changes(changes, output)

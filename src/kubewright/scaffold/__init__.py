@@ -17,7 +17,8 @@ it from the types and the settings.
 - `layout`: moves modules between the layouts with one and with several API groups
 - `python_edits`: adds imports and definitions to a module
 - `toml_edits`: sets single keys of a TOML file
-- `from_crd`: `generate_types`, Python types from a CustomResourceDefinition
+- `from_crd`: `generate_types`, Python types from a CustomResourceDefinition; `crd_api` adds them to a project
+- `check`: problems of a project, and its CustomResourceDefinitions in a released version
 - `schema_types`, `keyword_markers`, `builtin_types`: types and markers for schemas
 - `python_names`, `python_source`: names and layout of generated code
 """

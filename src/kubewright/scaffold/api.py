@@ -27,7 +27,7 @@ def create_api(directory: Path, resource: Resource) -> Changes:
     lock = ScaffoldLock.read(directory)
     project = lock.project
     resource = replace(resource, domain=project.domain if resource.is_own else "")
-    _check(lock, resource)
+    check_resource(lock, resource)
     writer = FileWriter(directory, lock)
     versions = lock.versions_of(resource) if resource.is_own else []
     if versions:
@@ -70,7 +70,8 @@ def create_api(directory: Path, resource: Resource) -> Changes:
     return writer.commit()
 
 
-def _check(lock: ScaffoldLock, resource: Resource) -> None:
+def check_resource(lock: ScaffoldLock, resource: Resource) -> None:
+    """Raise `ScaffoldError` if a version of a kind cannot be added to the project."""
     if resource.is_own and "." not in resource.api_group:
         raise ScaffoldError(
             f"the API group {resource.api_group!r} has no domain; set one with kubewright init --domain"

@@ -22,7 +22,7 @@ from kubewright.api.declarations import pluralize
 from kubewright.manifests.path_checks import column_path_errors
 
 from .python_names import class_name, field_names
-from .python_source import Expression, Text, call, docstring, prefixed, quote, render, strings, value
+from .python_source import WIDTH, Expression, Text, call, docstring, prefixed, quote, render, strings, value
 from .schema_types import Schema, TypeBuilder
 
 _META_FIELDS: Final = ("apiVersion", "kind", "metadata")
@@ -30,6 +30,11 @@ _GENERATED_ANNOTATIONS: Final = (
     "controller-gen.kubebuilder.io/version",
     "kubectl.kubernetes.io/last-applied-configuration",
 )
+_CONVERSION_DEFAULTS: Final = {
+    "service_name": "webhook-service",
+    "service_namespace": "system",
+    "path": "/convert",
+}
 _KIND: Final = re.compile("[A-Z][A-Za-z0-9]*")
 
 
@@ -147,7 +152,7 @@ class _Module:
                 # The order of ruff: classes, then functions.
                 names = sorted(self.builder.imports[module], key=_import_order)
                 flat = f"from {module} import {', '.join(names)}"
-                if len(flat) <= 100:
+                if len(flat) <= WIDTH:
                     lines.append(flat)
                 else:
                     lines.append(f"from {module} import (")
@@ -353,7 +358,7 @@ class _Module:
         items = [
             prefixed(value(item), f"{name}=")
             for name, item in given.items()
-            if item is not None and (name, item) != ("path", "/convert")
+            if item is not None and item != _CONVERSION_DEFAULTS.get(name)
         ]
         review = webhook.get("conversionReviewVersions") or ["v1"]
         if review != ["v1"]:

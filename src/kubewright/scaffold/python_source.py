@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-WIDTH: Final = 100
+WIDTH: Final = 110
 """Maximum length of a line."""
 _INDENT: Final = "    "
 

@@ -48,10 +48,15 @@ def render_group(project: ProjectInputs, resource: Resource) -> dict[str, str]:
     return _render("group", project, resource) if project.multigroup else {}
 
 
-def render_api(project: ProjectInputs, resource: Resource) -> tuple[str, dict[str, str]]:
-    """Return the template set and the files of `kubewright create api`."""
+def render_api(
+    project: ProjectInputs, resource: Resource, *, installs_crd: bool = False
+) -> tuple[str, dict[str, str]]:
+    """Return the template set and the files of `kubewright create api`.
+
+    `installs_crd` is for a class of another module whose CRD this project installs.
+    """
     name = "image" if resource.image else "api"
-    return name, _render(name, project, resource)
+    return name, _render(name, project, resource, installs_crd=installs_crd)
 
 
 def render_webhook(
