@@ -53,12 +53,20 @@ def deploy_command(
     waits = wait and not dry_run
 
     async def main(client: Client) -> None:
+        from kubewright.client.applyset import ApplySetError
+
         await require_kinds(client, objects)
         apply_set = deployment.apply_set(client)
         await report.consume(apply_set.apply(objects, force=force_conflicts, dry_run=dry_run))
         if waits:
-            with report.progress() as progress:
-                await apply_set.wait_until_ready(timeout=timeout, progress=progress, rule=deployed_readiness)
+            try:
+                with report.progress() as progress:
+                    await apply_set.wait_until_ready(
+                        timeout=timeout, progress=progress, rule=deployed_readiness
+                    )
+            except ApplySetError:
+                await print_pods(client, deployment.namespace)
+                raise
 
     run_on_cluster(main, kubeconfig=kubeconfig, context=context)
     manager = f"deployment/{deployment.settings.name}-controller-manager"
@@ -66,6 +74,15 @@ def deploy_command(
         is_ready=True if waits else None,
         next_step=f"kubectl logs -n {deployment.namespace} {manager} -f; kubectl apply -f config/samples",
     )
+
+
+async def print_pods(client: Client, namespace: str) -> None:
+    """Print the states of the manager pods, which show why a Deployment is not available."""
+    from kubewright.api.core.v1 import Pod
+    from kubewright.client.readiness import readiness_of
+
+    async for pod in client.list(Pod, namespace=namespace, labels={"control-plane": "controller-manager"}):
+        click.echo(f"pod/{pod.name}: {readiness_of(pod)}", err=True)
 
 
 def deployed_readiness(obj: dict[str, Any]) -> Readiness:

@@ -161,7 +161,9 @@ def run_on_cluster(
     from kubewright.client.errors import ConfigError, ConnectionFailed, NoKindMatch
 
     async def connect() -> None:
-        async with Client.connect(load_config(kubeconfig, context=context)) as client:
+        config = load_config(kubeconfig, context=context)
+        click.echo(f"cluster {config.server}, {config.source}", err=True)
+        async with Client.connect(config) as client:
             await main(client)
 
     try:

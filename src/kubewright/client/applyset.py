@@ -379,7 +379,14 @@ class ApplySet:
             missing_ok=True,
         )
         if wait is not None and member.gvk.group_kind == CRD:
-            await self.client.wait(member.gvk, member.name, until=is_deleted, timeout=wait)
+            try:
+                await self.client.wait(member.gvk, member.name, until=is_deleted, timeout=wait)
+            except TimeoutError:
+                count = await self.count_custom_objects(member.name)
+                raise ApplySetError(
+                    f"CustomResourceDefinition {member.name} was not deleted within {wait:g} s: {count} "
+                    "objects of it exist; if they have finalizers, the controller that removes these must run"
+                ) from None
 
     async def count_custom_objects(self, definition: str, *, namespace: str | None = None) -> int:
         """Return the number of objects of the kind that a CRD defines; 0 if the CRD does not exist."""
