@@ -166,6 +166,22 @@ COMPONENTS: tuple[Component, ...] = (
         "horizontal-pod-autoscaler",
         "horizontal-pod-autoscaler",
     ),
+    Component(
+        "persistentvolume-binder-controller",
+        "kubewright.workloads.controllers.persistent_volumes",
+        "add_persistent_volume_binder_controller",
+        ("persistentvolumeclaims", "persistentvolumes"),
+        "persistent-volume-binder",
+        "persistentvolume-controller",
+    ),
+    Component(
+        "ephemeral-volume-controller",
+        "kubewright.workloads.controllers.persistent_volumes",
+        "add_ephemeral_volume_controller",
+        ("pods",),
+        "ephemeral-volume-controller",
+        "ephemeral_volume",
+    ),
 )
 """All components."""
 
