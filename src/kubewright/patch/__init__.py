@@ -14,32 +14,6 @@ No function changes its arguments; results share unchanged parts with them.
 - `errors`: errors with the status codes of kube-apiserver
 """
 
-from . import json_patch, merge_patch, strategic_merge_diff, strategic_merge_patch
-from .errors import MalformedPatch, PatchConflict, PatchDoesNotApply, PatchFailed, PatchTooLarge
-from .field_manager import ApplyConflict, FieldManager, VersionNotServed
-from .field_set import FieldSet, FieldSetError
-from .managed_fields import ManagedFieldsError, from_scale, keep_times_if_unchanged, to_scale
-from .typed import TypedError, zero_value
+from kubewright.lazy import attach_stub
 
-__all__ = [
-    "ApplyConflict",
-    "FieldManager",
-    "FieldSet",
-    "FieldSetError",
-    "MalformedPatch",
-    "ManagedFieldsError",
-    "PatchConflict",
-    "PatchDoesNotApply",
-    "PatchFailed",
-    "PatchTooLarge",
-    "TypedError",
-    "VersionNotServed",
-    "from_scale",
-    "json_patch",
-    "keep_times_if_unchanged",
-    "merge_patch",
-    "strategic_merge_diff",
-    "strategic_merge_patch",
-    "to_scale",
-    "zero_value",
-]
+__getattr__, __dir__ = attach_stub(__name__)

@@ -16,7 +16,6 @@ import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
-from urllib import request
 from urllib.parse import unquote, urlsplit
 
 from kubewright.client.config.cluster_config import ClusterConfig
@@ -69,6 +68,8 @@ def proxy_for(config: ClusterConfig, environ: Mapping[str, str]) -> ProxyConfig 
     found = names.get(f"{target.scheme}_proxy", "")
     if not found or is_local(host):
         return None
+    from urllib import request  # imports an HTTP client, which is needed here only
+
     if request.proxy_bypass_environment(  # type: ignore[attr-defined]
         host, {"no": names.get("no_proxy", "")}
     ):

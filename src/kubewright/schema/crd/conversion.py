@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from kubewright.api import names
 from kubewright.api.field_errors import FieldError, quote
-from kubewright.cel.library.url import malformation
 from kubewright.schema import field_errors as fe
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
@@ -85,6 +84,8 @@ def _review_version_errors(versions: list[str], path: str, lenient: bool) -> lis
 
 def webhook_url_errors(path: str, url: str) -> list[FieldError]:
     """Return the errors of a webhook URL."""
+    from kubewright.cel.library.url import malformation  # imports the CEL library, rarely needed
+
     form = "; desired format: https://host[/path]"
     if problem := malformation(url):
         return [fe.required(path, f"url must be a valid URL: parse {quote(url)}: {problem}{form}")]
