@@ -61,6 +61,11 @@ class EmbeddedConnection:
             self._handlers.remove((group, plural, handle))
             self._plane.informers.remove_handler(group, plural, handle)
 
+    def signing_key_pair(self) -> tuple[bytes, bytes] | None:
+        """Return certificate and key (PEM) of the control plane's authority."""
+        pair = self._plane.authority.pair
+        return pair.certificate, pair.key
+
     def close(self) -> None:
         """Drop the callbacks."""
         for handler in list(self._handlers):

@@ -46,6 +46,9 @@ class ClusterConnection(Protocol):
     def on_first_object(self, resource: str, callback: Callable[[], object]) -> None:
         """Call `callback` once, as soon as an object of a resource such as `jobs.batch` exists."""
 
+    def signing_key_pair(self) -> tuple[bytes, bytes] | None:
+        """Return certificate and key (PEM) of the authority that signs certificate requests, if available."""
+
     def close(self) -> None:
         """Drop the callbacks."""
 
@@ -67,6 +70,10 @@ class ClientConnection:
     def on_first_object(self, resource: str, callback: Callable[[], object]) -> None:
         """Call `callback` immediately."""
         callback()
+
+    def signing_key_pair(self) -> tuple[bytes, bytes] | None:
+        """Return `None`: clients do not have the key of the authority."""
+        return None
 
     def close(self) -> None:
         """Do nothing: the client belongs to the caller."""

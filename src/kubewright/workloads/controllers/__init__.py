@@ -182,6 +182,27 @@ COMPONENTS: tuple[Component, ...] = (
         "ephemeral-volume-controller",
         "ephemeral_volume",
     ),
+    Component(
+        "certificatesigningrequest-approving-controller",
+        "kubewright.workloads.controllers.certificates",
+        "add_certificate_approving_controller",
+        ("certificatesigningrequests.certificates.k8s.io",),
+        "certificate-controller",
+    ),
+    Component(
+        "certificatesigningrequest-signing-controller",
+        "kubewright.workloads.controllers.certificates",
+        "add_certificate_signing_controller",
+        ("certificatesigningrequests.certificates.k8s.io",),
+        "certificate-controller",
+    ),
+    Component(
+        "certificatesigningrequest-cleaner-controller",
+        "kubewright.workloads.controllers.certificates",
+        "add_certificate_cleaner_controller",
+        ("certificatesigningrequests.certificates.k8s.io",),
+        "certificate-controller",
+    ),
 )
 """All components."""
 
