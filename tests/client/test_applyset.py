@@ -152,6 +152,20 @@ async def test_fields_of_replaced_owners_are_taken_over(client: Client, lamps: A
     assert await apply(taking, config_map("one", size="2"), prune=False) == ["configmap/one configured"]
 
 
+async def test_an_object_that_is_being_deleted_is_created_again(client: Client, lamps: ApplySet) -> None:
+    await apply(lamps, namespace(), config_map("one"))
+    held = merge_patch({"metadata": {"finalizers": ["example.com/hold"]}})
+    one = await client.patch(ConfigMap, held, name="one", namespace=NAMESPACE)
+    await client.delete(one)
+    applying = asyncio.create_task(apply(lamps, namespace(), config_map("one", size="1")))
+    await asyncio.sleep(0.05)
+    assert not applying.done()
+    released = merge_patch({"metadata": {"finalizers": None}})
+    await client.patch(ConfigMap, released, name="one", namespace=NAMESPACE)
+    assert await applying == ["namespace/set-system unchanged", "configmap/one created"]
+    assert (await client.get(ConfigMap, "one", namespace=NAMESPACE)).metadata.uid != one.metadata.uid
+
+
 async def test_delete_keeps_definitions_with_objects(client: Client, lamps: ApplySet) -> None:
     await apply(lamps, namespace(), definition(), config_map("one"))
     await client.create(Unstructured(lamp("of-a-user")))

@@ -181,6 +181,22 @@ def test_namespaced_operators_get_roles(project: ShopProject) -> None:
     assert selector["values"] == ["shop-system"]
 
 
+@pytest.mark.parametrize("namespaced", ["true", "false"])
+def test_the_operator_can_have_another_name_than_the_project(project: ShopProject, namespaced: str) -> None:
+    project.program(PROGRAM.replace('Operator("shop")', 'Operator("boutique")'))
+    project.settings(project=f"namespaced = {namespaced}")
+    objects = generate(project)
+    # The operator looks for these names.
+    assert ("Service", "boutique-webhook-service") in objects
+    configuration = objects["MutatingWebhookConfiguration", "boutique-mutating-webhook-configuration"]
+    service = configuration["webhooks"][0]["clientConfig"]["service"]
+    assert (service["name"], service["namespace"]) == ("boutique-webhook-service", "shop-system")
+    rules = objects["Role", "shop-manager-role"]["rules"]
+    assert ["boutique-webhook-certificates"] in [rule.get("resourceNames") for rule in rules]
+    (subject,) = objects["RoleBinding", "shop-manager-rolebinding"]["subjects"]
+    assert subject["name"] == "shop-controller-manager"
+
+
 def test_conversion_calls_the_service_of_the_deployment(project: ShopProject) -> None:
     program = PROGRAM.replace("Status, resource", "Status, WebhookConversion, resource").replace(
         'version="v1")', 'version="v1", conversion=WebhookConversion())'

@@ -47,6 +47,7 @@ NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 
 CRD: Final = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 CRD_TIMEOUT: Final = 30.0
+DELETION_TIMEOUT: Final = 60.0
 _PARENT: Final = GroupVersionKind("", "v1", "ConfigMap")
 _VOLATILE: Final = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
 
@@ -217,6 +218,9 @@ class ApplySet:
             before = None
         if before is not None:
             self._require_unowned(before)
+            if before.metadata.deletion_timestamp is not None and not dry_run:
+                await self._wait_until_deleted(before)
+                before = None
         try:
             after = await self._server_side_apply(manifest, force=force, dry_run=dry_run)
         except (NotFound, NoKindMatch):
@@ -244,6 +248,17 @@ class ApplySet:
                 raise
             applied = await self.client.apply(Unstructured(manifest), force=True, dry_run=dry_run)
         return applied.raw
+
+    async def _wait_until_deleted(self, found: Unstructured) -> None:
+        """Wait for the end of an earlier deletion, after which the object can be created again."""
+        try:
+            await self.client.wait(found, until=is_deleted, timeout=DELETION_TIMEOUT)
+        except TimeoutError:
+            finalizers = ", ".join(found.metadata.finalizers or ()) or "those of its content"
+            raise ApplySetError(
+                f"{_describe(found.raw)} is being deleted, and still exists after {DELETION_TIMEOUT:g} s "
+                f"(finalizers: {finalizers})"
+            ) from None
 
     def _require_unowned(self, found: Unstructured) -> None:
         """Raise an error if an object is a member of another set."""

@@ -51,9 +51,9 @@ class DeploymentNames:
         return f"{self.project}-serving-cert"
 
     def prefixed(self, name: str) -> str:
-        """Return a name with the prefix of the project, unless it has it or that of the operator."""
-        known = name.startswith((f"{self.project}-", f"{self.operator}-"))
-        return name if known else f"{self.project}-{name}"
+        """Return a name with the prefix of the project instead of that of the operator."""
+        short = name.removeprefix(f"{self.operator}-").removeprefix(f"{self.project}-")
+        return f"{self.project}-{short}"
 
     def webhook_configuration(self, *, mutating: bool) -> str:
         """Return the name under which the operator looks for its webhook configuration."""

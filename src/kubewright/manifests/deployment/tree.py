@@ -100,7 +100,7 @@ def build_tree(
         "kind": "Kustomization",
         "resources": list(tree.objects),
     }
-    tree.other_files[KUSTOMIZATION] = HEADER + to_compact_yaml([kustomization], width=80)
+    tree.other_files[KUSTOMIZATION] = HEADER + to_compact_yaml([kustomization])
     if settings.deployment.metrics:
         tree.other_files[DASHBOARD] = dashboard(settings.name, names.metrics_service, webhooks=served)
     for definition in definitions:
@@ -123,8 +123,8 @@ def _operator(project: Project, settings: ProjectSettings) -> OperatorReference:
             "the deployment needs an operator, and no module of the project has one; add "
             'operator = Operator("name"), or remove [tool.kubewright.deployment]'
         )
-    found = ", ".join(sorted(f"{each.module}:{each.attribute}" for each in distinct.values()))
-    raise ProjectError(f"a deployment runs one operator, and the project has {len(distinct)}: {found}")
+    places = ", ".join(sorted(f"{each.module}:{each.attribute}" for each in distinct.values()))
+    raise ProjectError(f"a deployment runs one operator, and the project has {len(distinct)}: {places}")
 
 
 def _add_definitions(
@@ -201,6 +201,10 @@ def _webhooks(
         )
         for each in configurations:
             each["webhooks"] = [{"name": webhook["name"], **webhook} for webhook in each["webhooks"]]
+            for rule in (rule for webhook in each["webhooks"] for rule in webhook["rules"]):
+                # The API server sets this default in a list that has one owner, which would be a conflict for
+                # the next field manager that applies the same object.
+                rule.setdefault("scope", "*")
         objects += configurations
     return objects
 
