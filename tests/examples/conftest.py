@@ -36,7 +36,16 @@ from kubewright.testing.time import FakeTimeLoop
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REAL = server_kinds() == ("real",)
 
-for example in ("at", "autoscaler", "cronjob", "foo", "guestbook", "memcached", "network"):
+for example in (
+    "at",
+    "autoscaler",
+    "cronjob",
+    "foo",
+    "guestbook",
+    "memcached",
+    "network",
+    "scheduler_plugin",
+):
     sys.path.insert(0, str(EXAMPLES / example))
 
 

@@ -224,6 +224,9 @@ class Snapshot:
 def count_pods(node: NodeInfo, groups: frozenset[LabelGroup]) -> int:
     """Return the number of pods on a node that belong to one of the groups."""
     counts = node.group_counts
+    if len(groups) == 1:
+        (group,) = groups
+        return counts.get(group, 0)
     if len(groups) <= len(counts):
         return sum([counts[group] for group in groups if group in counts])
     return sum([count for group, count in counts.items() if group in groups])

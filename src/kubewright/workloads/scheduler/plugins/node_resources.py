@@ -150,6 +150,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, handle: Handle, resources: Iterable[str] = (CPU, MEMORY)) -> None:
         super().__init__(handle)
         self._resources = tuple(resources)
+        self._is_simple = self._resources == (CPU, MEMORY)
 
     def events(self) -> Iterable[ClusterEvent]:
         """No pod is rejected."""
@@ -161,15 +162,32 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """Compare the balance with and without the pod: 75 if it does not change."""
+        if self._is_simple:
+            capacity, used, request = node.allocatable, node.requested, pod.requests
+            cpu, memory = capacity.milli_cpu, capacity.memory
+            if cpu and memory:
+                cpu_before, memory_before = used.milli_cpu / cpu, used.memory / memory
+                cpu_after = (used.milli_cpu + request.milli_cpu) / cpu
+                memory_after = (used.memory + request.memory) / memory
+                if cpu_after <= 1 and memory_after <= 1:
+                    return (
+                        50
+                        + (
+                            50
+                            + int((1 - abs(cpu_after - memory_after) / 2) * MAX_NODE_SCORE)
+                            - int((1 - abs(cpu_before - memory_before) / 2) * MAX_NODE_SCORE)
+                        )
+                        // 2
+                    )
         before: list[float] = []
         after: list[float] = []
         for name in self._resources:
-            request, capacity = pod.requests.get(name), node.allocatable.get(name)
-            if not capacity or (request == 0 and is_scalar(name)):
+            wanted, available = pod.requests.get(name), node.allocatable.get(name)
+            if not available or (wanted == 0 and is_scalar(name)):
                 continue
-            used = node.requested.get(name)
-            before.append(min(1.0, used / capacity))
-            after.append(min(1.0, (used + request) / capacity))
+            taken = node.requested.get(name)
+            before.append(min(1.0, taken / available))
+            after.append(min(1.0, (taken + wanted) / available))
         half = MAX_NODE_SCORE // 2
         return half + _truncated_half(half + _balance(after) - _balance(before))
 

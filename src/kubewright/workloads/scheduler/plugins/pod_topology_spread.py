@@ -233,13 +233,18 @@ class PodTopologySpread(Plugin):
             for index, constraint in enumerate(constraints)
             if constraint.key != HOSTNAME_LABEL and groups[index]
         ]
+        keys = [constraint.key for constraint in constraints] if requires_all else []
         for node in self.handle.snapshot.nodes if domains else ():
-            if requires_all and any(constraint.key not in node.labels for constraint in constraints):
+            labels = node.labels
+            if keys and any(key not in labels for key in keys):
                 continue
             for index, constraint in domains:
-                domain = node.labels.get(constraint.key, "")
-                if domain in counts[index] and constraint.includes(node, affinity, tolerations):
-                    counts[index][domain] += count_pods(node, groups[index])
+                domain = labels.get(constraint.key, "")
+                if domain not in counts[index]:
+                    continue
+                number = count_pods(node, groups[index])
+                if number and constraint.includes(node, affinity, tolerations):
+                    counts[index][domain] += number
         weights = [
             math.log(
                 (len(nodes) - len(ignored) if constraint.key == HOSTNAME_LABEL else len(counts[index])) + 2
