@@ -18,6 +18,7 @@ it from the types and the settings.
 - `python_edits`: adds imports and definitions to a module
 - `toml_edits`: sets single keys of a TOML file
 - `from_crd`: `generate_types`, Python types from a CustomResourceDefinition; `crd_api` adds them to a project
+- `from_kubebuilder`, `from_kopf`, `kopf_handlers`: start a project from one of kubebuilder or kopf
 - `check`: problems of a project, and its CustomResourceDefinitions in a released version
 - `schema_types`, `keyword_markers`, `builtin_types`: types and markers for schemas
 - `python_names`, `python_source`: names and layout of generated code

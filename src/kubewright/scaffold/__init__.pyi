@@ -7,6 +7,8 @@ from .from_crd import CRDError as CRDError
 from .from_crd import generate_types as generate_types
 from .from_crd import read_crds as read_crds
 from .from_crd import write_types as write_types
+from .from_kopf import init_from_kopf as init_from_kopf
+from .from_kubebuilder import init_from_kubebuilder as init_from_kubebuilder
 from .init import init_project as init_project
 from .inputs import ProjectInputs as ProjectInputs
 from .inputs import Resource as Resource
