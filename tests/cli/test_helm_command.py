@@ -135,6 +135,8 @@ def test_switches(project: ShopProject) -> None:
     assert on["Service", "shop-controller-manager-metrics-service"]["spec"]["ports"][0]["port"] == 9000
     arguments = container(on)["args"]
     assert "--metrics-insecure" in arguments
+    monitor = on["ServiceMonitor", "shop-controller-manager-metrics-monitor"]["spec"]["endpoints"]
+    assert monitor == [{"path": "/metrics", "port": "https", "scheme": "http"}]
     assert "--webhook-certificates=/certificates/webhook" in arguments
     assert ("ClusterRole", "shop-metrics-auth-role") not in on
     annotations = on["CustomResourceDefinition", "shops.store.example.com"]["metadata"]["annotations"]

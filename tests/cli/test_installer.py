@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,20 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from tests.cli.in_process import kubewright
 from tests.deployment_project import ShopProject, make_project
+from tests.helm_renderer import render_chart
 
-from kubewright.api import Unstructured
+from kubewright.api import ObjectMeta, Unstructured
+from kubewright.api.apply_order import in_apply_order
 from kubewright.api.authentication.v1 import TokenRequest, TokenRequestSpec
 from kubewright.api.coordination.v1 import Lease
-from kubewright.api.core.v1 import ConfigMap, Event, Secret, ServiceAccount
+from kubewright.api.core.v1 import ConfigMap, Event, Namespace, Secret, ServiceAccount
 from kubewright.api.errors import Forbidden, Invalid
-from kubewright.client import Client, ClusterConfig, exists, is_deleted
+from kubewright.client import Client, ClusterConfig, condition, exists, is_deleted
 from kubewright.testing.server import TestServer, _free_ports, start_test_server
 
+Manifest = dict[str, Any]
 SYSTEM = "shop-system"
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -49,7 +53,8 @@ def ports() -> Ports:
 
 @pytest.fixture
 async def server(ports: Ports) -> AsyncIterator[TestServer]:
-    resolve = {f"shop-webhook-service.{SYSTEM}": f"https://127.0.0.1:{ports.webhooks}"}
+    services = (f"shop-webhook-service.{SYSTEM}", "east-shop-webhook-service.east")
+    resolve = dict.fromkeys(services, f"https://127.0.0.1:{ports.webhooks}")
     async with start_test_server("tls", None, controllers=False, webhook_resolve=resolve) as made:
         yield made
 
@@ -87,9 +92,13 @@ def write_kubeconfig(config: ClusterConfig, token: str, path: Path) -> None:
     path.write_text(json.dumps(document))
 
 
-def container_command(installer: str, ports: Ports) -> tuple[list[str], dict[str, str]]:
+def deployment_in(manifests: Iterable[Manifest]) -> Manifest:
+    (deployment,) = [each for each in manifests if each["kind"] == "Deployment"]
+    return deployment
+
+
+def container_command(deployment: Manifest, ports: Ports) -> tuple[list[str], dict[str, str]]:
     """Return command and environment of the manager container, with free ports."""
-    (deployment,) = [each for each in yaml.safe_load_all(installer) if each["kind"] == "Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     program, *arguments = [*container["command"], *container["args"]]
     assert program == "kubewright"
@@ -97,31 +106,34 @@ def container_command(installer: str, ports: Ports) -> tuple[list[str], dict[str
     others["--probe-port=8081"] = f"--probe-port={ports.probes}"
     assert set(others) <= set(arguments)
     command = [others.get(each, each) for each in arguments]
-    environment = {each["name"]: each.get("value") or SYSTEM for each in container.get("env", ())}
+    namespace = deployment["metadata"]["namespace"]
+    environment = {each["name"]: each.get("value") or namespace for each in container.get("env", ())}
     return [sys.executable, "-m", "kubewright.cli", *command, f"--webhook-port={ports.webhooks}"], environment
 
 
 @asynccontextmanager
 async def running_manager(
-    project: ShopProject, server: TestServer, client: Client, ports: Ports
+    directory: Path, server: TestServer, client: Client, ports: Ports, deployment: Manifest
 ) -> AsyncIterator[None]:
-    """Run the container command of `dist/install.yaml` as the generated ServiceAccount."""
+    """Run the container command of a Deployment as its ServiceAccount."""
     assert server.config is not None
-    kubeconfig = project.directory / "robot.kubeconfig"
-    write_kubeconfig(server.config, await token_of(client, "shop-controller-manager", SYSTEM), kubeconfig)
-    command, environment = container_command((project.directory / "dist/install.yaml").read_text(), ports)
-    log = project.directory / "manager.log"
+    kubeconfig = directory / "robot.kubeconfig"
+    namespace = deployment["metadata"]["namespace"]
+    account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    write_kubeconfig(server.config, await token_of(client, account, namespace), kubeconfig)
+    command, environment = container_command(deployment, ports)
+    log = directory / "manager.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            cwd=project.directory,
+            cwd=directory,
             stdout=output,
             stderr=output,
             env={
                 **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
                 "PYTHONPATH": str(SOURCE),
                 "KUBECONFIG": str(kubeconfig),
-                "POD_NAMESPACE": SYSTEM,
+                "POD_NAMESPACE": namespace,
                 **environment,
             },
         )
@@ -145,15 +157,26 @@ async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.1)
 
 
-async def install(project: ShopProject, client: Client) -> None:
+async def install(project: ShopProject, client: Client) -> Manifest:
+    """Apply the installer and return the Deployment."""
     result = await asyncio.to_thread(project.run, "build-installer")
     assert "wrote dist/install.yaml" in result.stderr
     installer = project.directory / "dist/install.yaml"
-    kinds = [each["kind"] for each in yaml.safe_load_all(installer.read_text())]
+    manifests = list(yaml.safe_load_all(installer.read_text()))
+    kinds = [each["kind"] for each in manifests]
     assert kinds[:2] == ["Namespace", "CustomResourceDefinition"]
     assert kinds[-1] == "ValidatingWebhookConfiguration"
     applied = await client.apply_yaml(installer)
     assert len(applied) == len(kinds)
+    return deployment_in(manifests)
+
+
+async def has_ca_bundles(client: Client, name: str = "shop") -> bool:
+    for kind in ("mutating", "validating"):
+        found = await client.get(f"{kind}webhookconfigurations", f"{name}-{kind}-webhook-configuration")
+        if not found["webhooks"][0]["clientConfig"].get("caBundle"):
+            return False
+    return True
 
 
 def shop(name: str, namespace: str, replicas: int = 2) -> Unstructured:
@@ -181,18 +204,10 @@ async def test_the_operator_runs_with_its_service_account(
     project: ShopProject, server: TestServer, client: Client, ports: Ports, *, namespaced: bool
 ) -> None:
     project.settings("replicas = 1", project=f"namespaced = {str(namespaced).lower()}")
-    await install(project, client)
+    deployment = await install(project, client)
     namespace = SYSTEM if namespaced else "default"
-    async with running_manager(project, server, client, ports):
-
-        async def has_ca_bundles() -> bool:
-            for kind in ("mutating", "validating"):
-                found = await client.get(f"{kind}webhookconfigurations", f"shop-{kind}-webhook-configuration")
-                if not found["webhooks"][0]["clientConfig"].get("caBundle"):
-                    return False
-            return True
-
-        await eventually(has_ca_bundles)
+    async with running_manager(project.directory, server, client, ports, deployment):
+        await eventually(lambda: has_ca_bundles(client))
         created = await client.create(shop("corner", namespace))
         assert created["spec"]["owner"] == "default-owner"
         with pytest.raises(Invalid, match="at most 99"):
@@ -249,3 +264,38 @@ async def check_metrics(project: ShopProject, client: Client, ports: Ports) -> N
     exported = set(re.findall(r"^([a-z_]+)", text, re.MULTILINE))
     assert len(shown) == 13
     assert shown <= exported, shown - exported
+
+
+def new_project(directory: Path) -> None:
+    """Create a project with the commands of the tutorial."""
+    kind = ("--group", "store", "--version", "v1", "--kind", "Shop")
+    for command in (
+        ("init", "--domain", "example.com", "--name", "shop"),
+        ("create", "api", *kind),
+        ("create", "webhook", *kind, "--defaulting", "--validation"),
+        ("build-installer",),
+        ("helm",),
+    ):
+        done = kubewright(directory, *command)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("package", ["installer", "chart"])
+async def test_a_new_project_runs_in_a_cluster(
+    tmp_path: Path, server: TestServer, client: Client, ports: Ports, package: str
+) -> None:
+    directory = tmp_path / "shop"
+    directory.mkdir()
+    new_project(directory)
+    if package == "installer":
+        manifests, name = list(yaml.safe_load_all((directory / "dist/install.yaml").read_text())), "shop"
+    else:
+        await client.create(Namespace(metadata=ObjectMeta(name="east")))
+        chart = render_chart(directory / "dist/chart", release="east", namespace="east")
+        manifests, name = [dict(each) for each in in_apply_order(chart)], "east-shop"
+    await client.apply_yaml("\n---\n".join(json.dumps(each) for each in manifests))
+    async with running_manager(directory, server, client, ports, deployment_in(manifests)):
+        await eventually(lambda: has_ca_bundles(client, name))
+        (sample,) = await client.apply_yaml(directory / "config/samples", namespace="default")
+        assert sample.metadata.labels == {"app.kubernetes.io/part-of": "shop"}
+        await client.wait(sample, until=condition("Ready"), timeout=60)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .manifests import generate_project
 from .project_deployment import ProjectDeployment, image_option, write_file
 
 if TYPE_CHECKING:
@@ -60,13 +61,12 @@ def _build(deployment: ProjectDeployment) -> Chart:
     everything = replace(
         settings.deployment, metrics=True, webhooks=True, leader_election=True, certificates="self-signed"
     )
-    trees = []
-    for namespaced in (False, True):
-        complete = ProjectDeployment(replace(settings, namespaced=namespaced, deployment=everything))
-        tree = complete.manifests.tree
-        assert tree is not None
-        trees.append(tree)
-    return build_chart(settings, *trees, version="0.1.0")
+    complete = ProjectDeployment(replace(settings, namespaced=False, deployment=everything))
+    tree = complete.manifests.tree
+    namespaced_tree = generate_project(replace(complete.settings, namespaced=True)).tree
+    assert tree is not None
+    assert namespaced_tree is not None
+    return build_chart(settings, tree, namespaced_tree, version="0.1.0")
 
 
 def _write(chart: Chart, directory: Path, *, force: bool) -> tuple[list[str], list[str], list[str]]:

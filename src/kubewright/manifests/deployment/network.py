@@ -55,7 +55,7 @@ def _policy(names: DeploymentNames, purpose: str, rule: Manifest) -> Manifest:
     }
 
 
-def service_monitor(names: DeploymentNames, *, certificates: str) -> Manifest:
+def service_monitor(names: DeploymentNames, *, certificates: str, secure: bool = True) -> Manifest:
     """Return the ServiceMonitor of the Prometheus operator.
 
     A certificate of cert-manager is verified; the self-signed certificate of the manager cannot be.
@@ -67,13 +67,10 @@ def service_monitor(names: DeploymentNames, *, certificates: str) -> Manifest:
             "serverName": f"{names.metrics_service}.{names.namespace}.svc",
             "ca": {"secret": {"name": secret, "key": "ca.crt"}},
         }
-    endpoint = {
-        "path": "/metrics",
-        "port": "https",
-        "scheme": "https",
-        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-        "tlsConfig": tls,
-    }
+    endpoint: Manifest = {"path": "/metrics", "port": "https", "scheme": "https" if secure else "http"}
+    if secure:
+        endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+        endpoint["tlsConfig"] = tls
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",

@@ -302,8 +302,11 @@ class _ChartBuilder:
         monitored = "and .Values.prometheus.enabled .Values.metrics.enabled"
         verified = [network.service_monitor(names, certificates="cert-manager")]
         unverified = [network.service_monitor(names, certificates="self-signed")]
-        text += self._objects(verified, f"{monitored} .Values.certManager.enabled")
-        return text + self._objects(unverified, f"{monitored} (not .Values.certManager.enabled)")
+        plain = [network.service_monitor(names, certificates="self-signed", secure=False)]
+        secure = f"{monitored} .Values.metrics.secure"
+        text += self._objects(verified, f"{secure} .Values.certManager.enabled")
+        text += self._objects(unverified, f"{secure} (not .Values.certManager.enabled)")
+        return text + self._objects(plain, f"{monitored} (not .Values.metrics.secure)")
 
     def _target(self) -> str:
         (deployment,) = [
