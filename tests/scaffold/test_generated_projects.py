@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,9 @@ from kubewright.scaffold import (
 from kubewright.scaffold.render import COPY, render_project
 
 SOURCE = Path(__file__).parents[2] / "src"
+PYTEST_PLUGIN = ("-p", "no:cacheprovider")
+if not any(each.name == "kubewright" for each in entry_points(group="pytest11")):
+    PYTEST_PLUGIN += ("-p", "kubewright.testing.pytest_plugin")  # the package is not installed
 EXTERNAL = '''\
 """The fields of a Certificate that this operator reads."""
 
@@ -145,9 +149,8 @@ def test_mypy(projects: Path) -> None:
 
 
 def test_their_own_tests_pass(projects: Path) -> None:
-    plugin = ("-p", "kubewright.testing.pytest_plugin", "-p", "no:cacheprovider")
     options = ("--import-mode=importlib", "-o", "asyncio_mode=auto", "-W", "error::RuntimeWarning")
-    tested = run(projects, "pytest", "-q", *plugin, *options, ".")
+    tested = run(projects, "pytest", "-q", *PYTEST_PLUGIN, *options, ".")
     assert tested.returncode == 0, tested.stdout
     assert " passed" in tested.stdout
 
