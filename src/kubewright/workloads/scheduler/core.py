@@ -35,7 +35,7 @@ from .framework import Framework
 from .handle import Handle
 from .listers import Lister, StaticLister
 from .nominator import Nominator
-from .pod_info import PodInfo
+from .pod_info import PodInfo, pod_uid
 from .profile import Profile, ProfileError
 from .queue import QueuedPod, SchedulingQueue
 from .status import Code, Diagnosis, FitError, NoNodesAvailable, Status
@@ -210,7 +210,7 @@ class SchedulerCore:
 
     def remove_pod(self, pod: Pod) -> None:
         """A pod was deleted or has finished."""
-        uid = PodInfo(pod).uid
+        uid = pod_uid(pod)
         if self.cache.is_assumed(uid):
             self._release_assumed(uid)
         nominated = self.queue.nominator.node_of(uid)
@@ -229,6 +229,11 @@ class SchedulerCore:
             self.cache.forget(uid)
         if info is not None:
             self.queue.move_all(POD_DELETED, info.pod, None)
+
+    def reacts_to(self, kind: str) -> bool:
+        """Whether a plug-in has registered events of a kind."""
+        event = ClusterEvent(kind, Action.ALL)
+        return any(framework.plugins_for(event) for framework in self.frameworks.values())
 
     def notify(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """An object of another kind has changed."""

@@ -108,6 +108,12 @@ def _weighted(pod: Pod, terms: Sequence[WeightedPodAffinityTerm] | None) -> tupl
     )
 
 
+def pod_uid(pod: Pod) -> str:
+    """Return the uid of a pod, or its namespace and name if the pod has no uid, in a simulation."""
+    meta = pod.metadata
+    return meta.uid or f"{meta.namespace}/{meta.name}"
+
+
 class PodInfo:
     """A pod with what scheduling needs of it."""
 
@@ -141,7 +147,7 @@ class PodInfo:
         meta, spec = pod.metadata, pod.spec or _NO_SPEC
         self._pod: Pod | None = pod
         self._load: Callable[[], Pod] | None = None
-        self.uid = meta.uid or f"{meta.namespace}/{meta.name}"
+        self.uid = pod_uid(pod)
         self.namespace = meta.namespace or ""
         self.name = meta.name or ""
         self.labels = meta.labels or _NO_LABELS
@@ -240,4 +246,4 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
     return tuple(names)
 
 
-__all__ = ["AffinityTerm", "HostPort", "LabelGroup", "PodInfo", "claim_names", "label_group"]
+__all__ = ["AffinityTerm", "HostPort", "LabelGroup", "PodInfo", "claim_names", "label_group", "pod_uid"]

@@ -153,7 +153,8 @@ class SchedulingQueue:
         elif pod.place == "unschedulable" and event is not None:
             self._requeue(pod, event, old, info.pod)
         elif pod.place == "in-flight" and event is not None:
-            self._in_flight[info.uid].append((event, old, info.pod))
+            # Pods that are being deleted are not in flight any longer.
+            self._in_flight.get(info.uid, []).append((event, old, info.pod))
 
     def remove(self, uid: str) -> None:
         """Remove a pod that was deleted or bound."""

@@ -27,7 +27,7 @@ from kubewright.controller.manager_protocol import ManagerProtocol
 from kubewright.manager import EventRecorder
 
 from .cluster_events import Action, ClusterEvent
-from .core import Placement, SchedulerCore
+from .core import SchedulerCore
 from .extender import Extender
 from .listers import InformerLister
 from .pod_info import PodInfo
@@ -36,8 +36,8 @@ from .profile import Profile
 
 logger = logging.getLogger(__name__)
 
-MAX_BINDINGS = 100
-"""Bindings that run at the same time, without those that wait for Permit or volumes."""
+STOP_TIMEOUT = 2.0
+"""Seconds that bindings have to finish when the scheduler stops; those that wait for volumes do not."""
 
 
 class _Meta(Struct):
@@ -156,8 +156,7 @@ class Scheduler:
             unschedulable_timeout=unschedulable_timeout,
         )
         self._handlers: list[tuple[Informer, Callable[[ObjectChange], None]]] = []
-        self._bindings: set[asyncio.Task[None]] = set()
-        self._limit = asyncio.Semaphore(MAX_BINDINGS)
+        self._bindings: set[asyncio.Task[bool]] = set()
 
     def _reporter(self, scheduler_name: str) -> APIReporter:
         client = getattr(self._client, "uncached", self._client)
@@ -185,7 +184,10 @@ class Scheduler:
             self._handlers.clear()
             await self.core.aclose()
             if self._bindings:
-                await asyncio.wait(self._bindings)
+                _, left = await asyncio.wait(self._bindings, timeout=STOP_TIMEOUT)
+                for binding in left:
+                    binding.cancel()
+                await asyncio.gather(*left, return_exceptions=True)
             for reporter in self._reporters:
                 await reporter.wait()
 
@@ -194,21 +196,14 @@ class Scheduler:
         while True:
             placement = await core.schedule_next()
             if placement is not None:
-                self._run(self._bind(placement))
+                self._run(core.bind(placement))
             # A cycle does not await anything; let bindings and informers run in between.
             await asyncio.sleep(0)
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, bool]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._bindings.add(task)
         task.add_done_callback(self._bindings.discard)
-
-    async def _bind(self, placement: Placement) -> None:
-        if placement.waiting is not None:
-            await self.core.bind(placement)
-            return
-        async with self._limit:
-            await self.core.bind(placement)
 
     # Informers
 
@@ -242,10 +237,13 @@ class Scheduler:
 
     def _other_handler(self, kind: type[MetaObject]) -> Callable[[ObjectChange], None]:
         name = kind.gvk.kind if kind.gvk else kind.__name__
+        is_relevant = self.core.reacts_to(name)
 
         def handle(change: ObjectChange) -> None:
             if change.new is None:
                 self._lister.forget(kind, change.key)
+            if not is_relevant:
+                return
             old = change.old.decode(kind) if change.old is not None else None
             new = change.new.decode(kind) if change.new is not None else None
             action = Action.DELETE if new is None else Action.ADD if old is None else Action.UPDATE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from kubewright.api.core.v1 import Binding, Pod
@@ -10,13 +11,21 @@ from kubewright.api.meta import ObjectMeta, ObjectReference
 from kubewright.client.errors import ConnectionFailed
 from kubewright.workloads.scheduler.cluster_events import ClusterEvent
 from kubewright.workloads.scheduler.cycle_state import CycleState
+from kubewright.workloads.scheduler.handle import Handle
 from kubewright.workloads.scheduler.plugin import Plugin
 from kubewright.workloads.scheduler.pod_info import PodInfo
 from kubewright.workloads.scheduler.status import Status
 
 
 class DefaultBinder(Plugin):
-    """Creates a Binding. Permission: `create` of `pods/binding`."""
+    """Creates a Binding. Permission: `create` of `pods/binding`.
+
+    Argument: `max_concurrent`, the number of bindings that are written at the same time.
+    """
+
+    def __init__(self, handle: Handle, max_concurrent: int = 100) -> None:
+        super().__init__(handle)
+        self._limit = asyncio.Semaphore(max_concurrent)
 
     def events(self) -> Iterable[ClusterEvent]:
         """No pod is rejected."""
@@ -32,7 +41,8 @@ class DefaultBinder(Plugin):
             target=ObjectReference(kind="Node", name=node_name),
         )
         try:
-            await client.subresource("binding", Pod, pod.name, namespace=pod.namespace).create(binding)
+            async with self._limit:
+                await client.subresource("binding", Pod, pod.name, namespace=pod.namespace).create(binding)
         except (APIError, ConnectionFailed, OSError) as error:
             return Status.from_error(error)
         return None
