@@ -13,6 +13,8 @@ Modules:
 - `simulation`: `SimulatedNodes`, the kubelets of all nodes; `settings`: delays; `kubelet_events`: events
 - `pod_worker`: the lifecycle of one pod; `container_state`, `pod_status`, `probe_checks`, `resize`: its parts
 - `behaviour`: annotations and rules; `pod_control`: what tests call; `drain`
+- `kubelet_api`: logs, exec and port-forward over HTTPS; `stages`: Stage objects of kwok
+- `component`: the nodes as a component of `kubewright.workloads`
 - `runtime`: what runs containers, and the simulated runtime; `container_log`, `commands`: their content
 """
 

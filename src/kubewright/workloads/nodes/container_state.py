@@ -152,7 +152,8 @@ class ContainerState:
         self.last_state = status.get("lastState") or {}
         self.restarts = int(status.get("restartCount") or 0)
         self.ready = bool(status.get("ready"))
-        self.started = status.get("started")
+        started = status.get("started")
+        self.started = True if started is None and self.is_running and self.kind != "ephemeral" else started
         self.container_id = status.get("containerID") or ""
 
 

@@ -37,7 +37,11 @@ class AddressPool:
             if number not in self._used:
                 break
         else:
-            number = self._released.popleft() if self._released else 2
+            number = 2
+            while self._released:
+                number = self._released.popleft()
+                if number not in self._used:
+                    break
         self._used.add(number)
         return str(ipaddress.ip_address(self._first + number))
 

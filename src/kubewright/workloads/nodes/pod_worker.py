@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol
 
 from kubewright.api.codec import decode
 from kubewright.api.times import parse_time
+from kubewright.cache.store import ObjectKey
 
 from .behaviour import BehaviourResolver, ContainerBehaviour
 from .container_state import ContainerKind, ContainerState
@@ -61,6 +62,7 @@ class PodWorker:
         self.identity = PodIdentity(
             metadata.get("namespace") or "", metadata["name"], metadata.get("uid") or "", node.name
         )
+        self.key = ObjectKey(self.identity.namespace, self.identity.name)
         self.stage: Stage = "new"
         self.phase = "Pending"
         self.reason = ""
@@ -193,7 +195,9 @@ class PodWorker:
                 each.restore(known[each.name])
                 each.since = now
                 if each.is_running and self.stage == "running":
+                    known_id = each.container_id
                     self._run(each, self._behaviour(each))
+                    each.container_id = known_id or each.container_id
 
     def _set_deadline(self, spec: Object) -> None:
         seconds = spec.get("activeDeadlineSeconds")
@@ -253,9 +257,15 @@ class PodWorker:
     def _has_sandbox(self) -> bool:
         return self.stage != "creating"
 
+    def allocate_address(self) -> str:
+        """Return the address of the pod, allocated with the first call."""
+        if not self.address:
+            host = (self.pod.get("spec") or {}).get("hostNetwork")
+            self.address = self.node.internal_ip if host else self.node.allocate_address()
+        return self.address
+
     def _create_sandbox(self) -> None:
-        spec = self.pod.get("spec") or {}
-        self.address = self.node.internal_ip if spec.get("hostNetwork") else self.node.allocate_address()
+        self.allocate_address()
         self.stage, self.dirty = "running", True
 
     def _sync_containers(self, now: float) -> float | None:

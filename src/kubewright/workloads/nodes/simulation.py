@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kubewright.api.codec import decode, decoder
 from kubewright.api.errors import APIError, NotFound
+from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.meta import Preconditions
 from kubewright.api.objects import Struct
 from kubewright.cache import Informer
@@ -41,6 +42,7 @@ from .pod_control import PodControl
 from .pod_worker import PodWorker
 from .runtime import ContainerRuntime, PodIdentity, SimulatedRuntime
 from .settings import SimulationSettings
+from .stages.engine import StageEngine
 
 if TYPE_CHECKING:
     from .kubelet_api.server import KubeletServer
@@ -130,6 +132,8 @@ class SimulatedNodes:
         self._writes: asyncio.Queue[PodWorker] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
+        self._suspended: set[ObjectKey] = set()
+        """Pods that a Stage matches."""
         self._deletions: dict[str, asyncio.Event] = {}
         self._started = asyncio.Event()
         self._server: KubeletServer | None = None
@@ -151,12 +155,16 @@ class SimulatedNodes:
             await pod_informer.wait_for_sync()
             self._running = True
             stack.callback(self._stop_timers)
-            for informer, handler in ((node_informer, self._on_node), (pod_informer, self._on_pod)):
-                informer.add_handler(handler)
-                stack.callback(informer.remove_handler, handler)
+            node_informer.add_handler(self._on_node)
+            stack.callback(node_informer.remove_handler, self._on_node)
+            stages = StageEngine(self)
+            await stages.prepare()
+            pod_informer.add_handler(self._on_pod)
+            stack.callback(pod_informer.remove_handler, self._on_pod)
             for task in [self._write_statuses() for _ in range(self.settings.writers)]:
                 self._spawn(task)
             self._spawn(self.events.run())
+            self._spawn(stages.run())
             stack.push_async_callback(self._cancel_tasks)
             logger.info("started simulated nodes", extra={"nodes": len(self.nodes)})
             self._started.set()
@@ -315,6 +323,36 @@ class SimulatedNodes:
         worker.signature = signature
         self.wake(worker)
 
+    # Stages
+
+    async def informer(self, kind: GroupVersionKind) -> Informer:
+        """Return the informer of a kind."""
+        return await self._manager.cache.informer(kind)
+
+    def suspend(self, key: ObjectKey) -> None:
+        """Stop the built-in behaviour of a pod, because a Stage matches it."""
+        self._suspended.add(key)
+        worker = self.workers.get(key)
+        if worker is not None:
+            worker.dirty = False
+
+    def resume(self, key: ObjectKey) -> None:
+        """Continue the built-in behaviour of a pod from its current status."""
+        self._suspended.discard(key)
+        entry = self._pod_informer.store.get(key) if self._pod_informer is not None else None
+        worker = self.workers.pop(key, None)
+        if worker is not None:
+            worker.discard()
+        if entry is not None:
+            self._on_pod(ObjectChange(key, None, entry))
+
+    def pod_address(self, key: ObjectKey) -> str:
+        """Return the address of a pod; allocate one if it has none."""
+        worker = self.workers.get(key)
+        return worker.allocate_address() if worker is not None else ""
+
+    # Workers
+
     async def wait_for_deletion(self, pod: PodIdentity) -> None:
         """Wait until the object of a pod is deleted."""
         worker = self.workers.get(ObjectKey(pod.namespace, pod.name))
@@ -348,7 +386,7 @@ class SimulatedNodes:
         self._arm()
 
     def _advance(self, worker: PodWorker, now: float) -> None:
-        if worker.node.failed:
+        if worker.node.failed or (self._suspended and worker.key in self._suspended):
             return
         try:
             due = worker.advance(now)
@@ -400,13 +438,12 @@ class SimulatedNodes:
 
     async def _write(self, worker: PodWorker) -> None:
         identity = worker.identity
-        key = ObjectKey(identity.namespace, identity.name)
-        while worker.dirty and not worker.node.failed and self.workers.get(key) is worker:
+        while worker.dirty and not worker.node.failed and self._runs(worker):
             patch = patches.strategic_merge_patch(worker.status_patch())
             await self.client.patch(
                 POD, patch, name=identity.name, namespace=identity.namespace, subresource="status"
             )
-        if worker.stage == "terminated" and not worker.node.failed and self.workers.get(key) is worker:
+        if worker.stage == "terminated" and not worker.node.failed and self._runs(worker):
             await self.client.delete(
                 POD,
                 identity.name,
@@ -417,6 +454,10 @@ class SimulatedNodes:
             )
         if worker.due is None and not worker.dirty:
             worker.compact()
+
+    def _runs(self, worker: PodWorker) -> bool:
+        """Whether a worker decides on the status of its pod."""
+        return self.workers.get(worker.key) is worker and worker.key not in self._suspended
 
     def event(self, worker: PodWorker, kind: str, reason: str, message: str, container: str = "") -> None:
         """Record an event about a pod or one of its containers."""
