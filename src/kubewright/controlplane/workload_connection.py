@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 USER_AGENTS = {"system:kube-scheduler": "kube-scheduler", "system:node": "kubelet"}
 """User agents, which become field managers, by the first two parts of the user name."""
 DEFAULT_USER_AGENT = "kube-controller-manager"
-OWN_OBJECTS = {("", "services"): ("default", "kubernetes"), ("", "endpoints"): ("default", "kubernetes")}
+OWN_OBJECTS = {
+    ("", "services"): ("default", "kubernetes"),
+    ("", "endpoints"): ("default", "kubernetes"),
+    ("networking.k8s.io", "servicecidrs"): ("", "kubernetes"),
+}
 """Objects that the control plane creates when it starts; they need no workload component."""
 
 

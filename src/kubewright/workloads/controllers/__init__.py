@@ -203,6 +203,29 @@ COMPONENTS: tuple[Component, ...] = (
         ("certificatesigningrequests.certificates.k8s.io",),
         "certificate-controller",
     ),
+    Component(
+        "resourceclaim-controller",
+        "kubewright.workloads.controllers.resource_claims",
+        "add_resource_claim_controller",
+        ("resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"),
+        "resource-claim-controller",
+        "resource_claim",
+    ),
+    Component(
+        "service-cidr-controller",
+        "kubewright.workloads.controllers.service_cidr",
+        "add_service_cidr_controller",
+        ("servicecidrs.networking.k8s.io",),
+        "service-cidrs-controller",
+        "service-cidr-controller",
+    ),
+    Component(
+        "legacy-serviceaccount-token-cleaner-controller",
+        "kubewright.workloads.controllers.legacy_tokens",
+        "add_legacy_token_cleaner_controller",
+        ("secrets",),
+        "legacy-service-account-token-cleaner",
+    ),
 )
 """All components."""
 
