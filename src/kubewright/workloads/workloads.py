@@ -76,7 +76,6 @@ class Workloads:
         self._services: list[Any] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
-        self._lock = asyncio.Lock()
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._epoch = (datetime.now(UTC), 0.0)
@@ -172,19 +171,19 @@ class Workloads:
             logger.error("could not start component", exc_info=error)
 
     async def _start_component(self, component: Component) -> None:
-        # Imports take tenths of a second; the server in this process goes on responding meanwhile.
-        module = await asyncio.to_thread(import_module, component.module)
-        async with self._lock:
-            if self.manager is None:
-                self.manager = await self._start_manager()
+        # Not in a thread: Python 3.11 fails to compile modules in two threads with pytest's import hook.
+        module = import_module(component.module)
+        if self.manager is None:
+            self.manager = self._start_manager()
         result = getattr(module, component.function)(self.component_manager(component))
         if inspect.isawaitable(result):
             await result
         logger.info("started component", extra={"component": component.name})
 
-    async def _start_manager(self) -> Manager:
-        assembly = await asyncio.to_thread(import_module, "kubewright.workloads.assembly")
-        manager: Manager = assembly.create_manager(self.connection.client("system:kube-controller-manager"))
+    def _start_manager(self) -> Manager:
+        from .assembly import create_manager
+
+        manager = create_manager(self.connection.client("system:kube-controller-manager"))
         self._running = asyncio.create_task(manager.run(self._stop), name="workloads")
         self._running.add_done_callback(_log_failure)
         return manager

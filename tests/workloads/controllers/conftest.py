@@ -101,13 +101,15 @@ class Cluster:
         return [f"{each['reason']}: {each['message']}" for each in about]
 
 
-async def eventually(check: Callable[[], Awaitable[Any]], *, timeout: float = 60.0) -> Any:
+async def eventually(
+    check: Callable[[], Awaitable[Any]], *, timeout: float = 60.0, interval: float = 0.05
+) -> Any:
     """Call `check` until it returns a true value, and return that."""
     async with asyncio.timeout(timeout):
         while True:
             if result := await check():
                 return result
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(interval)
 
 
 @asynccontextmanager
