@@ -25,7 +25,8 @@ class Done:
 
 def kubewright(directory: Path, *arguments: str, stdin: str = "") -> Done:
     """Run a command in a directory; modules that it imports from there are forgotten afterwards."""
-    out, err = io.StringIO(), io.StringIO()
+    # click writes completions as bytes, which a StringIO does not accept.
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     before, path = set(sys.modules), list(sys.path)
     written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     stdin_before, sys.stdin = sys.stdin, io.StringIO(stdin)
@@ -44,4 +45,9 @@ def kubewright(directory: Path, *arguments: str, stdin: str = "") -> Done:
             file = getattr(sys.modules[name], "__file__", None) or ""
             if file.startswith(str(directory)):
                 del sys.modules[name]
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, _text(out), _text(err))
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()

@@ -19,6 +19,8 @@ import click
 from .groups import CommandGroup, usage_message
 
 COMMANDS: Final[dict[str, str]] = {
+    "completion": "Print the completion script of a shell.",
+    "docs": "Write the API reference of a project.",
     "check": "Check the code of a project and the compatibility of its CRDs.",
     "backup": "Write a backup of a store.",
     "build-installer": "Write one file with everything to deploy the operator.",

@@ -11,6 +11,7 @@ The manifests are the same that controller-gen generates for equivalent Go types
 - `deployment`: the manager, its permissions, webhooks and network access
 - `settings`: `ProjectSettings`, the settings in `pyproject.toml` or `kubewright.toml`
 - `compatibility`, `schema_changes`: breaking and compatible changes between definitions, `compare_crds()`
+- `api_reference`: pages that describe the fields of kinds
 - `client_calls`: permissions that the code of a project uses, `find_client_calls()`
 - `path_checks`: checks of JSON paths against a schema
 - `yaml_output`: YAML with sorted keys
