@@ -15,7 +15,7 @@ from tests.deployment_project import ShopProject, make_project
 
 from kubewright.api import Unstructured
 from kubewright.api.apps.v1 import Deployment
-from kubewright.api.core.v1 import ConfigMap, Namespace
+from kubewright.api.core.v1 import ConfigMap, Namespace, Pod
 from kubewright.client import Client, merge_patch
 from kubewright.testing.server import TestServer, start_test_server
 
@@ -107,6 +107,23 @@ async def test_deploy_waits_until_the_manager_is_ready(project: ShopProject, cli
     )
     result = await run(project, "deploy", "--timeout", "10")
     assert "unchanged; ready after" in result.stderr
+
+
+async def test_deploy_rolls_out_on_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_project(tmp_path, monkeypatch)
+    project.settings("webhooks = false\nreplicas = 2")
+    async with start_test_server("tls", None, nodes=1) as server:
+        monkeypatch.setenv("KUBECONFIG", str(server.plane.kubeconfig))
+        result = await run(project, "deploy", "--timeout", "60")
+        assert "deployment.apps/shop-controller-manager: Current\n" in result.stderr
+        assert "; ready after " in result.stderr
+        result = await run(project, "deploy", "--timeout", "60", "--image", "shop:2")
+        assert "1 configured, 14 unchanged; ready after " in result.stderr
+        pods = await server.client().list(Pod, namespace="shop-system")
+        assert [each.spec.containers[0].image for each in pods if not each.metadata.deletion_timestamp] == [
+            "shop:2",
+            "shop:2",
+        ]
 
 
 async def test_undeploy_keeps_definitions_with_objects(project: ShopProject, client: Client) -> None:

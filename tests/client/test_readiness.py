@@ -52,7 +52,7 @@ REJECTED = {"type": "NamesAccepted", "status": "False", "message": "taken"}
         (deployment(), "Current"),
         (deployment(observedGeneration=1), "InProgress: generation 2 has not been observed yet"),
         (deployment(updatedReplicas=1), "InProgress: 1 of 3 replicas are updated"),
-        (deployment(replicas=4), "InProgress: 1 old replicas have not terminated yet"),
+        (deployment(replicas=4), "InProgress: old replicas have not terminated yet (1 of them)"),
         (deployment(availableReplicas=2), "InProgress: 2 of 3 replicas are available"),
         (deployment(conditions=[DEADLINE]), "Failed: late"),
         (of("apps/v1", "Deployment"), "InProgress: the Deployment has not been observed yet"),

@@ -69,11 +69,7 @@ def deploy_command(
                 raise
 
     run_on_cluster(main, kubeconfig=kubeconfig, context=context)
-    manager = f"deployment/{deployment.settings.name}-controller-manager"
-    report.finish(
-        is_ready=True if waits else None,
-        next_step=f"kubectl logs -n {deployment.namespace} {manager} -f; kubectl apply -f config/samples",
-    )
+    report.finish(is_ready=True if waits else None, next_step="kubectl apply -f config/samples")
 
 
 async def print_pods(client: Client, namespace: str) -> None:

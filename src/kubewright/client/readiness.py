@@ -121,7 +121,7 @@ def _deployment(spec: dict[str, Any], status: dict[str, Any]) -> Readiness:
         return _in_progress(missing)
     old = int(status.get("replicas") or 0) - int(status.get("updatedReplicas") or 0)
     if old > 0:
-        return _in_progress(f"{old} old replicas have not terminated yet")
+        return _in_progress(f"old replicas have not terminated yet ({old} of them)")
     missing = _first_missing(wanted, status, (("availableReplicas", "available"), ("readyReplicas", "ready")))
     if missing:
         failure = _condition(status, "ReplicaFailure")
