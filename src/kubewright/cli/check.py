@@ -56,7 +56,7 @@ def check_command(
     The exit code is 0 without errors, 1 with errors or breaking changes, and 2 for wrong usage.
 
     \b
-    Examples:
+    Example:
       kubewright check
       kubewright check --against v1.2.0
       kubewright check --crds config/crd --against cluster

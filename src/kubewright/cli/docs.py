@@ -40,7 +40,7 @@ def docs_command(
     the samples directory of the manifests.
 
     \b
-    Examples:
+    Example:
       kubewright docs
       kubewright docs --output public/api.html
     """
