@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from kubewright.cli.session import needs_session
+from kubewright.cli.session import needs_session, session_process
+from kubewright.client import load_config
 
 OPTIONS = {"kubeconfig": None, "context": "", "development": None}
 
@@ -37,6 +40,21 @@ def test_not_with_a_kubeconfig_in_the_home_directory(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text("")
     assert not needs_session(OPTIONS, {"HOME": str(tmp_path)})
+
+
+def test_the_process_of_a_session_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with session_process(OPTIONS) as variables:
+        assert variables == {"KUBECONFIG": str(tmp_path / "kubeconfig"), "KUBEWRIGHT_DEVELOPMENT": "true"}
+        server = urlsplit(load_config(variables["KUBECONFIG"]).server)
+        assert server.hostname is not None
+        assert server.port is not None
+        socket.create_connection((server.hostname, server.port)).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.hostname, server.port))
 
 
 def test_up_applies_manifests(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def session_process(options: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         try:
             _wait_for(ready, process)
             _announce(ready.read_text().strip(), Path("kubeconfig"))
-            yield {"KUBECONFIG": str(path)}
+            yield {"KUBECONFIG": str(path), "KUBEWRIGHT_DEVELOPMENT": "true"}
         finally:
             process.terminate()
             process.wait()
