@@ -53,7 +53,10 @@ def test_the_process_of_a_session_ends_with_it(tmp_path: Path, monkeypatch: pyte
         assert server.hostname is not None
         assert server.port is not None
         socket.create_connection((server.hostname, server.port)).close()
-    with pytest.raises(ConnectionRefusedError):
+        with session_process(OPTIONS) as other:  # uses the running control plane
+            assert other == variables
+        socket.create_connection((server.hostname, server.port)).close()
+    with pytest.raises(OSError):
         socket.create_connection((server.hostname, server.port))
 
 

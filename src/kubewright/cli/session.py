@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .kubeconfig_file import find_running
+
 if TYPE_CHECKING:
     from kubewright.client import ClusterConfig
 
@@ -38,14 +40,18 @@ def needs_session(options: Mapping[str, Any], environ: Mapping[str, str] = os.en
 
 @asynccontextmanager
 async def start_session() -> AsyncIterator[ClusterConfig]:
-    """Start a control plane in this process, and write its kubeconfig to the current directory."""
+    """Start a control plane in this process, and write its kubeconfig to the current directory.
+
+    A control plane that is running with this kubeconfig is used instead.
+    """
     from kubewright.client import load_config
     from kubewright.controlplane import ControlPlane
 
-    from .up import check_overwrite
-
     path = Path("kubeconfig")
-    check_overwrite(path)
+    if server := find_running(path):
+        click.echo(f"Using the control plane at {server} (./{path}).", err=True)
+        yield load_config(path)
+        return
     plane = ControlPlane(kubeconfig=path)
     with _quiet_controllers():
         await plane.start()
@@ -75,6 +81,9 @@ def session_process(options: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         yield {}
         return
     path = Path("kubeconfig").absolute()
+    if find_running(path):
+        yield {"KUBECONFIG": str(path), "KUBEWRIGHT_DEVELOPMENT": "true"}
+        return
     with tempfile.TemporaryDirectory() as directory:
         ready = Path(directory) / "ready"
         command = [sys.executable, "-m", "kubewright.cli", "up", "--quiet", "--kubeconfig", str(path)]

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 DEFAULT_NODES = "0"
-PROBE_SECONDS = 1.0
-"""Timeout of the connection to the control plane of an existing kubeconfig."""
 
 
 def _split_list(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -315,6 +313,8 @@ def _plane(options: dict[str, Any]) -> Any:
     settings["anonymous"] = options["anonymous_auth"]
     settings["service_account_key_files"] = options["service_account_key_file"]
     settings["kubeconfig"] = options["kubeconfig"] or _default_kubeconfig(options["store"])
+    from .kubeconfig_file import check_overwrite
+
     check_overwrite(settings["kubeconfig"])
     settings["front_proxy"] = _front_proxy(options)
     from kubewright.controlplane import ControlPlane
@@ -350,52 +350,6 @@ def _default_kubeconfig(store: str) -> Path:
     if scheme == "sqlite" and path.strip("/"):
         return Path(path[2:] if path.startswith("//") else path).with_suffix(".kubeconfig")
     return Path("kubeconfig")
-
-
-def check_overwrite(path: Path) -> None:
-    """Raise an error if the file is a kubeconfig of another cluster or of a running control plane."""
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return
-    import yaml
-
-    try:
-        found = yaml.load(text, Loader=yaml.CSafeLoader)
-        names = [each["name"] for each in found["clusters"]] if found else ["kubewright"]
-    except (yaml.YAMLError, KeyError, TypeError):
-        names = []
-    if names != ["kubewright"]:
-        content = f"a kubeconfig of {', '.join(map(str, names))}" if names else "not a kubeconfig"
-        raise click.ClickException(
-            f"{path} already exists and is {content}; choose another file with --kubeconfig"
-        )
-    if found:
-        cluster = found["clusters"][0].get("cluster") or {}
-        if _is_running(str(cluster.get("server", "")), str(cluster.get("certificate-authority-data", ""))):
-            raise click.ClickException(
-                f"{path} belongs to the control plane at {cluster['server']}, which is running; stop it, or "
-                "choose another file with --kubeconfig"
-            )
-
-
-def _is_running(server: str, ca_bundle: str) -> bool:
-    """Whether a control plane accepts connections, with a certificate of the CA of its kubeconfig."""
-    import base64
-    import socket
-    import ssl
-    from urllib.parse import urlsplit
-
-    try:
-        url = urlsplit(server)
-        if not url.hostname or not url.port:
-            return False
-        with socket.create_connection((url.hostname, url.port), timeout=PROBE_SECONDS) as connection:
-            context = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
-            with context.wrap_socket(connection, server_hostname=url.hostname):
-                return True
-    except (OSError, ValueError):  # also an ssl.SSLError: another program uses the port now
-        return False
 
 
 def _front_proxy(options: dict[str, Any]) -> Any:
