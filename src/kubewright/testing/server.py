@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from kubewright.client.rest.metrics import ClientMetrics
     from kubewright.controlplane import ControlPlane
     from kubewright.storage import Storage
+    from kubewright.workloads.nodes.pod_control import PodControl
+    from kubewright.workloads.nodes.simulation import SimulatedNodes
 
 ServerKind = Literal["in-process", "tls", "real"]
 START_TIMEOUT = 90.0
@@ -82,6 +84,19 @@ class TestServer:
             raise RuntimeError("a real kube-apiserver has no embedded control plane")
         return self._plane
 
+    @property
+    def nodes(self) -> SimulatedNodes:
+        """The simulated nodes: `server.nodes.fail("node-0")`. Raises `RuntimeError` without nodes."""
+        workloads = self.plane.workloads
+        if workloads is None or workloads.simulated_nodes is None:
+            raise RuntimeError("this server has no simulated nodes; start it with nodes=1 or more")
+        return workloads.simulated_nodes
+
+    @property
+    def pods(self) -> PodControl:
+        """Steers the pods on simulated nodes: `server.pods.crash("app=web")`."""
+        return self.nodes.pods
+
     def client(
         self,
         *,
@@ -107,7 +122,8 @@ async def start_test_server(
 ) -> AsyncIterator[TestServer]:
     """Start a server; `config` is for a real one, `options` are passed to `ControlPlane`.
 
-    In a `FakeTimeLoop`, the control plane uses the clock of the loop.
+    In a `FakeTimeLoop`, the control plane uses the clock of the loop. With `nodes`, pods run on simulated
+    nodes that a test can steer: `server.nodes`, `server.pods`.
     """
     from kubewright.client.transport.http import HTTPTransport
 
@@ -125,6 +141,8 @@ async def start_test_server(
     _use_simulated_clock(options)
     plane = ControlPlane(port=None if kind == "in-process" else 0, **options)
     async with plane:
+        if plane.workloads is not None and plane.workloads.registration is not None:
+            await plane.workloads.start_nodes()
         if kind == "in-process":
             yield TestServer(kind, None, InProcessTransport(plane.server), plane)
             return

@@ -140,6 +140,17 @@ class Workloads:
             else:
                 await asyncio.sleep(0.01)
 
+    async def start_nodes(self) -> SimulatedNodes:
+        """Start the kubelets of the simulated nodes now, instead of with the first pod, and return them."""
+        kubelet = next((component for component in self.components if component.name == KUBELET), None)
+        if kubelet is None or self.registration is None:
+            raise RuntimeError("there are no simulated nodes; start the control plane with nodes=1 or more")
+        self._start_soon(kubelet)
+        await self.wait_until_started(KUBELET)
+        if self.simulated_nodes is None:
+            raise RuntimeError("the simulated nodes could not be started; see the log")
+        return self.simulated_nodes
+
     async def _register_nodes(self) -> None:
         """Create the Node objects; their pods run as soon as the first pod exists."""
         kubelet = next((component for component in self.components if component.name == KUBELET), None)

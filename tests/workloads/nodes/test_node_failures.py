@@ -11,6 +11,7 @@ from tests.workloads.nodes.simulated_cluster import condition
 
 from kubewright.api.unstructured import Unstructured
 from kubewright.client import Client, patches
+from kubewright.controlplane import ControlPlane
 from kubewright.testing.server import start_test_server
 from kubewright.workloads.nodes import SimulatedNodes
 
@@ -70,7 +71,7 @@ def taints(node: dict[str, Any]) -> set[tuple[str, str]]:
     return {(one["key"].rpartition("/")[2], one["effect"]) for one in node["spec"].get("taints") or ()}
 
 
-async def test_nodes_are_registered_before_the_first_pod(cluster: Cluster) -> None:
+async def test_registered_nodes(cluster: Cluster) -> None:
     nodes = {each.metadata.name: each.raw for each in await cluster.client.list("nodes")}
     assert sorted(nodes) == ["node-0", "node-1", "node-2"]
     node = nodes["node-0"]
@@ -89,7 +90,35 @@ async def test_nodes_are_registered_before_the_first_pod(cluster: Cluster) -> No
     await asyncio.sleep(11)
     lease = await cluster.client.get("leases.coordination.k8s.io", "node-0", namespace="kube-node-lease")
     assert lease.raw["spec"]["renewTime"] > before
-    assert not cluster.plane.workloads.started
+
+
+async def test_nothing_but_heartbeats_before_the_first_pod() -> None:
+    async with ControlPlane(port=None, nodes=2) as plane:
+        assert [each.metadata.name for each in await plane.client().list("nodes")] == ["node-0", "node-1"]
+        assert plane.workloads is not None
+        assert not plane.workloads.started
+        nodes = await plane.workloads.start_nodes()
+        assert sorted(nodes.nodes) == ["node-0", "node-1"]
+
+
+async def test_test_server_steers_nodes_and_pods() -> None:
+    async with start_test_server("in-process", nodes=1) as server:
+        server.pods.set("app=web", exit_code=4)
+        cluster = Cluster(server.plane, server.client())
+        metadata = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
+        spec = {
+            "nodeName": "node-0",
+            "restartPolicy": "Never",
+            "containers": [{"name": "app", "image": "nginx:1"}],
+        }
+        await cluster.client.create(
+            Unstructured({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        )
+        pod = await cluster.until("pods", "web", lambda pod: pod["status"].get("phase") == "Failed", 10.0)
+        assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
+        server.nodes.fail("node-0")
+        with pytest.raises(KeyError, match="not simulated"):
+            server.nodes.fail("missing")
 
 
 async def test_silent_node_becomes_unknown_and_its_pods_are_evicted(cluster: Cluster) -> None:

@@ -21,7 +21,8 @@ annotations, which have precedence over the settings.
 | termination-exit-code | number | the exit code after the deletion of its pod |
 | evict | text, or true | the kubelet evicts the pod, with this message |
 | logs | text | the log of the container |
-| usage-cpu, usage-memory | quantity | what the kubelet reports as usage, for `kubectl top` |
+
+`cpu` and `memory` declare the usage of containers, see `kubewright.workloads.pod_metrics`.
 """
 
 from __future__ import annotations
@@ -61,8 +62,6 @@ class ContainerBehaviour:
     termination_exit_code: int = 0
     evict: str = ""
     logs: str = ""
-    usage_cpu: str = ""
-    usage_memory: str = ""
 
 
 _DEFAULT_TEXTS: Final = {
@@ -89,7 +88,7 @@ def _seconds(value: str) -> float:
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     **dict.fromkeys(("start_delay", "ready_delay", "exit_after", "termination_delay"), _seconds),
     **dict.fromkeys(("exit_code", "exit_count", "termination_exit_code"), int),
-    **dict.fromkeys(("exit_message", "exit_reason", "logs", "usage_cpu", "usage_memory"), str),
+    **dict.fromkeys(("exit_message", "exit_reason", "logs"), str),
     **{name: partial(_text, name) for name in _DEFAULT_TEXTS},
 }
 

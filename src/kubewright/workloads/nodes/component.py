@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 async def add_simulated_nodes(manager: ComponentManager) -> None:
     """Run the pods of the nodes that `Workloads` has registered; return when pods are watched."""
     workloads = manager.workloads
-    nodes = SimulatedNodes(manager, registration=workloads.registration)
+    nodes = SimulatedNodes(manager, registration=workloads.registration, metrics=workloads.metrics)
     workloads.simulated_nodes = nodes
     manager.add(nodes)
     await nodes.wait_until_registered()

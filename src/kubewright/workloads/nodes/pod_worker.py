@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterable
 from typing import Any, Final, Literal, Protocol
 
-from kubewright.api.codec import decode
+from kubewright.api.codec import decode, encode
 from kubewright.api.times import parse_time
 from kubewright.cache.store import ObjectKey
 
@@ -97,6 +97,11 @@ class PodWorker:
             assert self._raw is not None
             self._pod = decode(self._raw, dict)
         return self._pod
+
+    @property
+    def encoded(self) -> bytes:
+        """The pod as JSON."""
+        return self._raw if self._raw is not None else encode(self.pod)
 
     def compact(self) -> None:
         """Release the decoded pod until it is used again."""

@@ -30,6 +30,7 @@ from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client import patches
 from kubewright.client.errors import ConnectionFailed
 from kubewright.controller.manager_protocol import ManagerProtocol
+from kubewright.workloads.pod_metrics import MetricsSource, SimulatedMetrics
 
 from .behaviour import BehaviourResolver
 from .kubelet_events import KubeletEvent, KubeletEvents
@@ -96,10 +97,12 @@ class SimulatedNodes:
         runtime: ContainerRuntime | None = None,
         rng: random.Random | None = None,
         registration: NodeRegistration | None = None,
+        metrics: MetricsSource | None = None,
     ) -> None:
         """`nodes` is a number, a YAML file or a list of nodes (see `node_spec`).
 
-        A `registration` has its own nodes and settings, and is started and stopped by the caller.
+        A `registration` has its own nodes and settings, and is started and stopped by the caller. `metrics`
+        has the usage of containers, simulated unless given.
         """
         self.client = manager.client
         self._owns_registration = registration is None
@@ -109,6 +112,7 @@ class SimulatedNodes:
             sender = ClientConnection(self.client).sender("system:node")
             registration = NodeRegistration(sender, load_nodes(nodes), settings=settings)
         self.registration = registration
+        self.metrics: MetricsSource = metrics if metrics is not None else SimulatedMetrics()
         self.settings = registration.settings
         self.clock = registration.clock
         self.rng = rng if rng is not None else random.Random()  # noqa: S311

@@ -147,9 +147,9 @@ class KubeletServer:
             case ["pods"] | ["runningpods"]:
                 return self._pods(node)
             case ["stats", "summary"]:
-                return _json(statistics.summary(self._nodes, _required(node)))
+                return _json(await statistics.summary(self._nodes, _required(node)))
             case ["metrics", "resource"]:
-                return web.Response(text=statistics.resource_metrics(self._nodes, _required(node)))
+                return web.Response(text=await statistics.resource_metrics(self._nodes, _required(node)))
             case ["metrics", *_]:
                 return web.Response(text=f"kubelet_running_pods {len(_required(node).pods)}\n")
             case ["configz"]:
