@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
+from multidict import CIMultiDict
+
+from kubewright.client.rest.request import APIRequest
 from kubewright.testing.server import start_test_server
 
 
@@ -37,4 +41,9 @@ async def test_usage_of_pods_and_nodes() -> None:
         assert found[0].raw["window"] == "30s"
         (node,) = await client.list("nodes.metrics.k8s.io")
         assert node.raw["usage"]["cpu"] == "100m"
+        # kubectl prefers protobuf, which these kinds do not have.
+        accept = CIMultiDict({"Accept": "application/vnd.kubernetes.protobuf,application/json"})
+        path = "/apis/metrics.k8s.io/v1beta1/nodes"
+        response = await client.rest.send(APIRequest("list", "GET", path, "", accept))
+        assert json.loads(response.body)["kind"] == "NodeMetricsList"
         assert not list(await client.list("pods.metrics.k8s.io", namespace="default", labels={"app": "x"}))
