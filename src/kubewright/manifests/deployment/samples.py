@@ -73,11 +73,18 @@ def _object(schema: Manifest, depth: int) -> Manifest:
     required = schema.get("required") or ()
     if not depth:
         return {}
-    return {
+    if schema.get("x-kubernetes-embedded-resource"):
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "example"}}
+    values = {
         name: _value(field, depth - 1)
         for name, field in properties.items()
         if name in required or ("default" in field and field["default"] not in ({}, [], ""))
     }
+    for name, field in properties.items():
+        if len(values) >= (schema.get("minProperties") or 0):
+            break
+        values.setdefault(name, _value(field, depth - 1))
+    return values
 
 
 def _number(schema: Manifest) -> Any:
