@@ -52,9 +52,10 @@ def load_operator(target: str) -> Operator:
     found: dict[int, tuple[str, Operator]] = {}
     named: dict[int, Operator] = {}
     for module in modules:
+        label = name if name and module is modules[0] else module.__name__
         for key, value in vars(module).items():
             if isinstance(value, Operator):
-                found.setdefault(id(value), (f"{module.__name__}:{key}", value))
+                found.setdefault(id(value), (f"{label}:{key}", value))
                 if key == wanted:
                     named[id(value)] = value
     if len(named) == 1:
