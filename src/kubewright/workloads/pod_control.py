@@ -62,7 +62,7 @@ class PodControl:
         self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
         return name
 
-    async def delete(self, pod: PodSummary, owner: MetaObject) -> None:
+    async def delete(self, pod: PodSummary | Pod, owner: MetaObject) -> None:
         """Delete a pod and record the event on its owner. A pod that does not exist is not an error."""
         try:
             await self._client.delete(Pod, pod.name, namespace=pod.namespace)

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Sequence
 
 from kubewright.api.batch.v1 import Job
+from kubewright.api.codec import to_plain
 from kubewright.api.core.v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod
-from kubewright.api.errors import APIError, NotFound
+from kubewright.api.errors import APIError
 from kubewright.api.meta import ObjectMeta
 from kubewright.api.names import check_dns_subdomain
 from kubewright.api.owners import owner_reference
 from kubewright.workloads.component_manager import ComponentManager
-from kubewright.workloads.pod_control import is_namespace_terminating
+from kubewright.workloads.pod_control import PodControl, is_namespace_terminating, slow_start
 
 from .ownership import remove_tracking_finalizer
 from .pod_states import (
@@ -94,33 +95,14 @@ def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, str]:
 
 
 async def create_pods(manager: ComponentManager, job: Job, pods: Sequence[Pod]) -> int:
-    """Create pods in batches that double; return how many were created.
-
-    Small first batches avoid many requests that all fail for the same reason, such as a quota. The first
-    error is raised after its batch.
-    """
-    created, size = 0, 1
-    while created < len(pods):
-        batch = pods[created : created + size]
-        results = await asyncio.gather(*(_create(manager, job, pod) for pod in batch), return_exceptions=True)
-        created += sum(not isinstance(result, BaseException) for result in results)
-        for result in results:
-            if isinstance(result, APIError) and is_namespace_terminating(result):
-                return created
-            if isinstance(result, BaseException):
-                raise result
-        size *= 2
-    return created
-
-
-async def _create(manager: ComponentManager, job: Job, pod: Pod) -> None:
+    """Create pods in batches that double; return how many were created. Raises the first error."""
+    control = PodControl(manager)
     try:
-        created = await manager.client.create(pod)
+        return await slow_start(len(pods), lambda number: control.create(to_plain(pods[number]), job))
     except APIError as error:
-        if not is_namespace_terminating(error):
-            manager.recorder.event(job, "Warning", "FailedCreate", f"Error creating: {error}")
+        if is_namespace_terminating(error):
+            return 0
         raise
-    manager.recorder.event(job, "Normal", "SuccessfulCreate", f"Created pod: {created.name}")
 
 
 async def delete_pods(
@@ -130,18 +112,12 @@ async def delete_pods(
 
     With `release` their finalizers are removed first, because they do not count as failed.
     """
+    control = PodControl(manager)
 
     async def delete(pod: Pod) -> None:
-        try:
-            if release:
-                await remove_tracking_finalizer(manager.client, pod)
-            await manager.client.delete(pod)
-        except NotFound:
-            return
-        except APIError as error:
-            manager.recorder.event(job, "Warning", "FailedDelete", f"Error deleting: {error}")
-            raise
-        manager.recorder.event(job, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
+        if release:
+            await remove_tracking_finalizer(manager.client, pod)
+        await control.delete(pod, job)
 
     await asyncio.gather(*(delete(pod) for pod in pods))
     return len(pods), sum(map(is_ready, pods))
