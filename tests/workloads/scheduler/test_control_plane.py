@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client import REGISTRY
 
 from kubewright.api.core.v1 import Node, Pod
 from kubewright.api.errors import NotFound
@@ -229,3 +230,20 @@ async def test_volume_is_provisioned_on_the_selected_node() -> None:
             namespace="default",
         )
         assert await cluster.node_of("db") == "a"
+
+
+async def test_metrics() -> None:
+    async with start_scheduled_cluster([Profile(scheduler_name="measured")]) as cluster:
+        await cluster.create(
+            node_data("a", cpu="1"),
+            pod_data("fits", schedulerName="measured"),
+            pod_data("big", cpu="2", schedulerName="measured"),
+        )
+        await cluster.node_of("fits")
+        await cluster.condition("big")
+        await cluster.events("fits", "Scheduled")
+        for result, expected in (("scheduled", 1), ("unschedulable", 1), ("error", 0)):
+            labels = {"result": result, "profile": "measured"}
+            assert REGISTRY.get_sample_value("scheduler_schedule_attempts_total", labels) == expected
+        assert cluster.scheduler.core.queue.counts()["unschedulable"] == 1
+        assert (REGISTRY.get_sample_value("scheduler_pending_pods", {"queue": "unschedulable"}) or 0) >= 1

@@ -18,6 +18,7 @@ Modules, lowest layer first:
 - `queue`: active, backoff, unschedulable and gated pods
 - `extender`: extenders over HTTP; `algorithm`: filter and score nodes
 - `core`: scheduling and binding cycles, also for simulations without a cluster
+- `metrics`: metrics with the names of kube-scheduler
 - `pod_status`: conditions; `scheduler`: `Scheduler`, a component of a manager
 """
 

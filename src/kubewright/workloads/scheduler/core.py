@@ -34,6 +34,7 @@ from .extender import Extender, ExtenderError
 from .framework import Framework
 from .handle import Handle
 from .listers import Lister, StaticLister
+from .metrics import SchedulerMetrics
 from .nominator import Nominator
 from .pod_info import PodInfo, pod_uid
 from .profile import Profile, ProfileError
@@ -93,6 +94,7 @@ class SchedulerCore:
         lister: Lister | None = None,
         client: Client | None = None,
         reporter: Callable[[str], Reporter] | None = None,
+        metrics: Callable[[str], SchedulerMetrics] | None = None,
         extenders: Sequence[Extender] = (),
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -101,7 +103,7 @@ class SchedulerCore:
         max_backoff: float = 10.0,
         unschedulable_timeout: float = 300.0,
     ) -> None:
-        """`reporter` returns the reporter of a profile, by scheduler name."""
+        """`reporter` and `metrics` return those of a profile, by scheduler name."""
         names = [profile.scheduler_name for profile in profiles]
         if not names or len(set(names)) != len(names):
             raise ProfileError("a scheduler needs profiles with different scheduler names")
@@ -114,6 +116,8 @@ class SchedulerCore:
         self.reporters: dict[str, Reporter] = {
             name: reporter(name) if reporter is not None else SilentReporter() for name in names
         }
+        self.metrics = {name: metrics(name) if metrics else SchedulerMetrics() for name in names}
+        self._clock = clock
         self.frameworks: dict[str, Framework] = {}
         for profile in profiles:
             handle = Handle(
@@ -136,6 +140,8 @@ class SchedulerCore:
             max_backoff=max_backoff,
             unschedulable_timeout=unschedulable_timeout,
         )
+        for each in self.metrics.values():
+            each.pending = self.queue.counts
         self.algorithm = SchedulingAlgorithm(
             self.snapshot,
             self.extenders,
@@ -265,6 +271,7 @@ class SchedulerCore:
         if self.cache.pod(pod.uid) is not None:
             self.queue.done(pod.uid)
             return None
+        queued.started = self._clock()
         self.cache.update_snapshot(self.snapshot)
         state = CycleState()
         try:
@@ -295,6 +302,7 @@ class SchedulerCore:
         diagnosis = error.diagnosis
         nominated: str | None = ""
         if framework.has_post_filters:
+            self.metrics[framework.name].preemption_attempts += 1
             try:
                 status, nominated = await framework.post_filter(state, queued.info, diagnosis)
                 diagnosis.post_filter_message = status.message if status is not None else ""
@@ -346,6 +354,8 @@ class SchedulerCore:
         if status is None:
             status = await self._bind(placement)
         if status is None:
+            elapsed = self._clock() - placement.queued.started
+            self.metrics[framework.name].observe("scheduled", elapsed)
             framework.handle.record_event(
                 pod.pod,
                 "Normal",
@@ -403,6 +413,9 @@ class SchedulerCore:
         """Return the pod to the queue and report why it was not scheduled."""
         queued.unschedulable_plugins = set(diagnosis.unschedulable_plugins) if diagnosis else set()
         queued.pending_plugins = set(diagnosis.pending_plugins) if diagnosis else set()
+        self.metrics[framework.name].observe(
+            "unschedulable" if status.is_rejected else "error", self._clock() - queued.started
+        )
         uid = queued.info.uid
         if self.queue.get(uid) is not queued:
             # Deleted or bound in the meantime.

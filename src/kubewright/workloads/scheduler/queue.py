@@ -46,6 +46,7 @@ class QueuedPod:
         "pending_plugins",
         "place",
         "rejected",
+        "started",
         "timestamp",
         "token",
         "unschedulable_plugins",
@@ -68,6 +69,8 @@ class QueuedPod:
         """The PreEnqueue plug-in that keeps the pod out of the active queue."""
         self.token = 0
         self.rejected = 0.0
+        self.started = 0.0
+        """When the current attempt was started."""
         self.unschedulable_plugins: set[str] = set()
         self.pending_plugins: set[str] = set()
 
@@ -119,6 +122,15 @@ class SchedulingQueue:
     def pods(self, place: Place | None = None) -> list[QueuedPod]:
         """Return the pending pods, of one part of the queue if given."""
         return [pod for pod in self._pods.values() if place is None or pod.place == place]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of pods by part of the queue."""
+        counts = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
+        for pod in self._pods.values():
+            place = "backoff" if pod.place == "error-backoff" else pod.place
+            if place in counts:
+                counts[place] += 1
+        return counts
 
     # Changes of pods
 

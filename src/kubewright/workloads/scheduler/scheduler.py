@@ -30,6 +30,7 @@ from .cluster_events import Action, ClusterEvent
 from .core import SchedulerCore
 from .extender import Extender
 from .listers import InformerLister
+from .metrics import scheduler_metrics
 from .pod_info import PodInfo
 from .pod_status import patch_status
 from .profile import Profile
@@ -147,6 +148,7 @@ class Scheduler:
             lister=self._lister,
             client=self._client,
             reporter=self._reporter,
+            metrics=scheduler_metrics,
             extenders=extenders,
             clock=_loop_time,
             rng=rng,
