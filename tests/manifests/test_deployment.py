@@ -221,6 +221,12 @@ def test_sample_is_written_once(project: ShopProject) -> None:
     assert path.read_text() == "# mine\n"
 
 
+def test_objects_are_printed_as_one_stream(project: ShopProject) -> None:
+    printed = list(yaml.safe_load_all(project.run("manifests", "-o", "-").stdout))
+    project.run("build-installer")
+    assert printed == list(yaml.safe_load_all((project.directory / "dist/install.yaml").read_text()))
+
+
 def test_dashboard_is_valid(project: ShopProject) -> None:
     generate(project)
     dashboard = json.loads((project.directory / "config/grafana/dashboard.json").read_text())

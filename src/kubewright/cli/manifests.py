@@ -92,7 +92,7 @@ def manifests_command(modules: tuple[str, ...], check: bool, **options: Any) -> 
     if check:
         _check(result, output)
     elif output == "-":
-        click.echo("".join(result.files.values()), nl=False)
+        click.echo(_stream(result), nl=False)
     else:
         _write(result, Path(output))
 
@@ -155,6 +155,17 @@ def _generate(names: list[str], project: ProjectSettings, settings: ManifestSett
             click.echo(message, err=True)
         count = len(messages)
         raise click.ClickException(f"{count} error{'s' if count > 1 else ''}; nothing was written") from None
+
+
+def _stream(result: Manifests) -> str:
+    """Return all objects as one YAML stream; a deployment in the order in which it can be applied."""
+    if result.tree is None:
+        return "".join(result.files.values())
+    from kubewright.api.apply_order import in_apply_order
+    from kubewright.manifests.yaml_output import to_compact_yaml
+
+    objects = [each for file in result.tree.objects.values() for each in file]
+    return to_compact_yaml(in_apply_order(objects))
 
 
 def _check(result: Manifests, output: str) -> None:
