@@ -458,6 +458,8 @@ class SchedulerCore:
 
     async def aclose(self) -> None:
         """Reject waiting pods, and wait for work in the background."""
+        for metrics in self.metrics.values():
+            metrics.detach()
         for waiting in self.waiting_pods:
             waiting.reject("", "scheduler is stopping")
         for framework in self.frameworks.values():

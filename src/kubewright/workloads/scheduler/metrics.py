@@ -33,6 +33,10 @@ class SchedulerMetrics:
         self.pending: Callable[[], Mapping[str, int]] = _no_pods
         """Returns the number of pods by part of the queue."""
 
+    def detach(self) -> None:
+        """The scheduler has stopped and has no pending pods."""
+        self.pending = _no_pods
+
     def observe(self, result: Result, seconds: float) -> None:
         """Count one attempt to schedule a pod."""
         self.seconds[result].observe(seconds)
