@@ -176,7 +176,7 @@ class Cache(InformerManager):
         if not informer.has_synced:
             await self._wait_for_first_sync(informer)
         resource = await self.client.mapper.resource_for(kind)
-        self._resources[informer.gvk] = resource
+        self._remember_resource(resource)
         view = KindView(informer, resource, class_of(kind))
         if informer is self._informers.get(informer.gvk):
             self._views[kind] = view

@@ -93,6 +93,8 @@ class InformerManager:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._informers: dict[GroupVersionKind, Informer] = {}
         self._resources: dict[GroupVersionKind, APIResource] = {}
+        self._by_resource: dict[GroupResource, list[Informer]] = {}
+        """Informers by resource, for each write; computed from the two others."""
         self._views: dict[AnyKind, KindView] = {}
         self._timers: dict[GroupVersionKind, asyncio.TimerHandle] = {}
         self._started = False
@@ -149,6 +151,7 @@ class InformerManager:
         informer = self._informers.get(gvk)
         if informer is None:
             informer = self._informers[gvk] = self._create_informer(gvk, namespaced, wants_metadata)
+            self._by_resource.clear()
             if self._started:
                 self._run(informer)
         elif informer.metadata_only and not wants_metadata:
@@ -169,6 +172,7 @@ class InformerManager:
         informer = self.existing_informer(kind)
         if informer is not None:
             del self._informers[informer.gvk]
+            self._by_resource.clear()
             self._discard_views(informer.gvk)
             timer = self._timers.pop(informer.gvk, None)
             if timer is not None:
@@ -192,11 +196,15 @@ class InformerManager:
                 informer.store.add_index(each.name, each.indexer)
 
     def informers_for(self, resource: GroupResource) -> Iterable[Informer]:
-        """Iterate the informers of a resource in all its versions."""
-        for gvk, informer in self._informers.items():
-            known = self._resources.get(gvk)
-            if known is not None and known.gvr.group_resource == resource:
-                yield informer
+        """Return the informers of a resource in all its versions."""
+        found = self._by_resource.get(resource)
+        if found is None:
+            found = self._by_resource[resource] = [
+                informer
+                for gvk, informer in self._informers.items()
+                if (known := self._resources.get(gvk)) is not None and known.gvr.group_resource == resource
+            ]
+        return found
 
     def retry_now(self) -> None:
         """Retry kinds that could not be watched, because a CRD was installed or a permission granted."""
@@ -252,8 +260,13 @@ class InformerManager:
                 if isinstance(gvk, str):
                     raise
                 return gvk, True
-        self._resources[resource.gvk] = resource
+        self._remember_resource(resource)
         return resource.gvk, resource.namespaced
+
+    def _remember_resource(self, resource: APIResource) -> None:
+        if self._resources.get(resource.gvk) != resource:
+            self._resources[resource.gvk] = resource
+            self._by_resource.clear()
 
     def _options_of(self, gvk: GroupVersionKind | str) -> KindOptions:
         found = self._options.get(gvk)
