@@ -72,3 +72,15 @@ async def test_disabled_controller_does_not_run() -> None:
     async with start_test_server("in-process", disable_controllers=["serviceaccount-controller"]) as server:
         await server.plane.wait_until_idle()
         assert await server.client().get_or_none("serviceaccounts", "default", namespace="default") is None
+
+
+async def test_wildcard_disables_controllers_only() -> None:
+    async with start_test_server("in-process", nodes=1, disable_controllers=["*"]) as server:
+        workloads = server.plane.workloads
+        assert workloads is not None
+        assert {component.name for component in workloads.components} == {"kubelet", "kube-scheduler"}
+    options = {"nodes": 1, "disable_controllers": ["*", "kube-scheduler"]}
+    async with start_test_server("in-process", **options) as server:  # type: ignore[arg-type]
+        workloads = server.plane.workloads
+        assert workloads is not None
+        assert {component.name for component in workloads.components} == {"kubelet"}

@@ -39,8 +39,9 @@ def check_controller_names(names: Iterable[str]) -> None:
 
 
 def disabled_components(names: frozenset[str], *, controllers: bool) -> frozenset[str]:
-    """Return the disabled components of `kubewright.workloads`; without `controllers`, all of them."""
-    return frozenset((ALL,)) if not controllers or ALL in names else names.difference(BUILT_IN)
+    """Return the disabled components of `kubewright.workloads`; without `controllers`, all controllers."""
+    disabled = names.difference(BUILT_IN)
+    return disabled if controllers else disabled | {ALL}
 
 
 __all__ = ["ALL", "BUILT_IN", "check_controller_names", "controller_names", "disabled_components"]

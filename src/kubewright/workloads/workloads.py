@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from .controllers import COMPONENTS, Component
+from .controllers import COMPONENTS, PROGRAMS, Component
 
 if TYPE_CHECKING:
     from kubewright.manager.manager import Manager
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 KUBELET = "kubelet"
 """Name of the component that runs pods on simulated nodes."""
 ALL = "*"
-"""Name that disables all components."""
+"""Name that disables all controllers."""
 
 
 class Workloads:
@@ -49,7 +49,8 @@ class Workloads:
     ) -> None:
         """`nodes`: the number of simulated nodes, or a file that describes them.
 
-        `disable`: names of components, as in kube-controller-manager, or `*` for all of them.
+        `disable`: names of components, as in kube-controller-manager. `*` disables all controllers, but not
+        the programs of their own: the scheduler and the kubelets.
         """
         self.connection = connection
         self.nodes = nodes
@@ -60,9 +61,9 @@ class Workloads:
                 f"unknown controllers {', '.join(sorted(unknown))}; "
                 f"expected some of {', '.join(sorted(names))}"
             )
-        self.components = tuple(
-            component for component in components if not disabled.intersection((component.name, ALL))
-        )
+        if ALL in disabled:
+            disabled.update(names.difference(PROGRAMS))
+        self.components = tuple(component for component in components if component.name not in disabled)
         """The components that are not disabled."""
         self.manager: Manager | None = None
         """The manager of the components; `None` until the first one has been started."""

@@ -230,9 +230,13 @@ COMPONENTS: tuple[Component, ...] = (
 """All components."""
 
 
+PROGRAMS = frozenset(("kube-scheduler", "kubelet"))
+"""Components that are programs of their own in a real cluster, not controllers."""
+
+
 def component_names() -> frozenset[str]:
     """Return the names that can be disabled."""
     return frozenset(component.name for component in COMPONENTS)
 
 
-__all__ = ["COMPONENTS", "Component", "component_names"]
+__all__ = ["COMPONENTS", "PROGRAMS", "Component", "component_names"]
