@@ -23,6 +23,7 @@ from kubewright.controller import (
     Request,
     Result,
     SyncTimeout,
+    TemporaryError,
     TerminalError,
     current_reconcile,
 )
@@ -555,6 +556,49 @@ async def test_an_error_that_cannot_be_formatted_is_retried(caplog):
     controller = controller_of(reconcile, "a")
     await run_until(controller, lambda: len(seen) == 3)
     assert caplog.records[1].error == "Unprintable: <str() raised ValueError>"
+
+
+async def test_a_temporary_error_that_cannot_be_formatted_is_retried(caplog):
+    class Unprintable(TemporaryError):
+        def __str__(self):
+            raise ValueError("no text")
+
+    seen = []
+
+    async def reconcile(request):
+        seen.append(request)
+        if len(seen) < 3:
+            raise Unprintable(delay=0.001)
+
+    controller = controller_of(reconcile, "a")
+    await run_until(controller, lambda: len(seen) == 3)
+    assert "<str() raised ValueError>" in [getattr(record, "error", "") for record in caplog.records]
+
+
+async def test_worker_check_fails_while_other_workers_are_busy():
+    """`run` ends only when all workers do; the check fails as soon as one has ended."""
+    release = asyncio.Event()
+    started = []
+
+    async def reconcile(request):
+        started.append(request)
+        await release.wait()
+
+    controller = controller_of(reconcile, "a", "b", name="partly", workers=2)
+    running = asyncio.create_task(controller.run(asyncio.Event()))
+    while len(started) < 2:
+        await asyncio.sleep(0.001)
+    controller.check_workers()
+    (worker,) = [task for task in asyncio.all_tasks() if task.get_name() == "partly-0"]
+    controller._stopping = True
+    worker.cancel()
+    await asyncio.wait([worker])
+    with pytest.raises(WorkerStopped, match="worker partly-0 was cancelled"):
+        controller.check_workers()
+    assert not running.done()
+    release.set()
+    with pytest.raises(WorkerStopped):
+        await running
 
 
 async def test_a_worker_that_ends_early_is_an_error():

@@ -6,6 +6,9 @@ each change, in order. Responses to writes of this client are stored as well, as
 newer and is ignored. Revisions decide which version is newer, so the order of response and event does not
 matter.
 
+A response can have a revision that the watch never reaches, because of a faulty server or proxy. After
+`UNDELIVERED_SECONDS` the informer discards all revisions and lists again.
+
 Where a response only shows that an object has changed (`expect_version`, `expect_change`), readers wait for
 the watch (`wait_for_pending_writes`).
 
@@ -18,11 +21,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kubewright.api.codec import ObjectHeader, decoder
+from kubewright.api.errors import Expired
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.label_selectors import Selector
 from kubewright.client.backoff import Backoff
@@ -41,6 +46,8 @@ Transform = Callable[[bytes, ObjectHeader], bytes]
 """Changes the bytes of an object before it is stored; removing unused fields saves memory."""
 
 MAX_UNSEEN_DELETIONS = 1024
+UNDELIVERED_SECONDS = 30.0
+"""How long the watch may take to deliver a write of this client while it delivers other changes."""
 
 _decode_header = decoder(ObjectHeader).decode
 
@@ -90,6 +97,8 @@ class Informer:
         self._floors: dict[ObjectKey, int] = {}
         """Removed objects: versions up to this revision must not be stored again."""
         self._expected: dict[ObjectKey, _Expectation] = {}
+        self._undelivered: dict[tuple[str, int], float] = {}
+        """Writes of this client that the watch has not delivered: namespace and revision to time."""
         self._progress: asyncio.Event | None = None
 
     def _create_reflectors(self, sources: Mapping[str, ListerWatcher]) -> list[_NamespaceReflector]:
@@ -249,6 +258,8 @@ class Informer:
             del self.own_writes[next(iter(self.own_writes))]
         if revision <= self.revision(key.namespace):
             return True
+        if not self.filtered:
+            self._undelivered[key.namespace, revision] = time.monotonic()
         if self.filtered_by_fields:
             return False
         if not self._is_storable(header):
@@ -306,6 +317,8 @@ class Informer:
         if revision and entry is not None and entry.revision >= revision:
             return
         self._expected[key] = _Expectation(revision, resource_version, by_progress=bool(revision))
+        if revision and not self.filtered:
+            self._undelivered[key.namespace, revision] = time.monotonic()
 
     def expect_change(self, key: ObjectKey, revision: int = 0) -> None:
         """An object is newer than this revision, or exists (0); readers wait for its content."""
@@ -415,6 +428,16 @@ class Informer:
             self._upgrading = False
         self._notify_waiters()
 
+    def _has_lost_write(self, namespace: str) -> bool:
+        """Whether the watch of a namespace, or of all, has not delivered a write for too long."""
+        latest = time.monotonic() - UNDELIVERED_SECONDS
+        for key, written in list(self._undelivered.items()):
+            if key[1] <= self.revision(key[0]):
+                del self._undelivered[key]
+            elif namespace in ("", key[0]) and written < latest:
+                return True
+        return False
+
     def _forget_deletions(self, seen: set[ObjectKey], namespace: str, revision: int) -> None:
         """Forget deletions that a complete state of this revision confirms."""
         for uid, (key, known) in list(self._deleted.items()):
@@ -434,6 +457,7 @@ class Informer:
         self._unseen_deletions.clear()
         self._floors.clear()
         self._expected.clear()
+        self._undelivered.clear()
 
 
 class _NamespaceReflector:
@@ -505,9 +529,14 @@ class _NamespaceReflector:
             self._informer._put(key, event.raw, event.header, revision)
 
     def progress(self, resource_version: str) -> None:
-        """All changes up to this version have been received."""
+        """All changes up to this version have been received; raises `Expired` if a write is missing."""
         self.revision = max(self.revision, _number(resource_version))
-        self._informer._on_progress()
+        informer = self._informer
+        informer._on_progress()
+        if informer._undelivered and informer._has_lost_write(self.namespace):
+            informer._forget_revisions(self.namespace)
+            self.revision = 0
+            raise Expired("the watch has not delivered a write of this client")
 
 
 def _number(resource_version: str | None) -> int:

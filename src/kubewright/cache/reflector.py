@@ -9,6 +9,9 @@ opened
    again without missing anything.
 3. *Expired*: the server no longer has the resource version. The state is received again, and objects that are
    not in it have been deleted in between (`handler.replace`).
+4. *Reset*: after a connection has ended early, a list of one object shows whether the resource version of the
+   server has decreased, because an older database was restored. kube-apiserver accepts a watch from a later
+   version and sends nothing until it is reached, so the state is received again.
 
 Failures back off from 0.8 s to 30 s with jitter, and from the start again after two minutes without a
 failure. The first failure is logged with its reason, and once more when it is over. A kind that does not
@@ -124,6 +127,8 @@ class Reflector:
         self._missing_backoff = Backoff(initial=1.0, maximum=10.0, jitter=0.2, rng=self._rng)
         self._stream_initial_events = stream_initial_events
         self._list_next = False
+        self._ended_early = False
+        """Whether the last watch ended before its time, for example because the server was restarted."""
         self._page_size = page_size
         self._retry_now = asyncio.Event()
         self._logged_error = ""
@@ -141,6 +146,8 @@ class Reflector:
             try:
                 if not self.resource_version:
                     await self._receive_state()
+                if self._ended_early:
+                    await self._check_history()
                 await self._receive_changes()
                 continue
             except Expired:
@@ -276,7 +283,7 @@ class Reflector:
                     elif (event.header.metadata.annotations or {}).get(INITIAL_EVENTS_END) == "true":
                         self._complete_state(event.header.metadata.resource_version or "")
                         self._handle(batch[index + 1 :])
-                        await self._handle_all(batches)
+                        await self._handle_until_end(batches)
                         return
                     else:
                         self._stream_initial_events = False
@@ -295,12 +302,20 @@ class Reflector:
         self.synced.set()
         self.attempted.set()
 
+    async def _check_history(self) -> None:
+        """Raise `Expired` if the resource version of the server is lower than the received one."""
+        page = await self.source.list(limit=1, continue_="")
+        self._ended_early = False
+        if _is_lower(page.resource_version, self.resource_version):
+            raise Expired("the history of the server was reset")
+
     async def _receive_changes(self) -> None:
         before, started = self.resource_version, self._now()
+        self._ended_early = True
         watch = await self._watch(before, initial_events=False)
         async with watch:
             self._record_success()
-            await self._handle_all(watch.batches())
+            await self._handle_until_end(watch.batches())
         if self.resource_version == before and self._now() - started < SHORT_WATCH_SECONDS:
             raise ConnectionFailed("the server ended the watch immediately")
 
@@ -312,9 +327,11 @@ class Reflector:
             idle_timeout=IDLE_TIMEOUT_SECONDS,
         )
 
-    async def _handle_all(self, batches: AsyncIterator[list[RawEvent]]) -> None:
+    async def _handle_until_end(self, batches: AsyncIterator[list[RawEvent]]) -> None:
+        started, self._ended_early = self._now(), True
         async for batch in batches:
             self._handle(batch)
+        self._ended_early = self._now() - started < WATCH_SECONDS[0]
 
     def _handle(self, batch: list[RawEvent]) -> None:
         for event in batch:
@@ -325,6 +342,10 @@ class Reflector:
             )
         if batch:
             self.handler.progress(self.resource_version)
+
+
+def _is_lower(one: str, other: str) -> bool:
+    return one.isdecimal() and other.isdecimal() and int(one) < int(other)
 
 
 def latest_version(one: str, other: str) -> str:

@@ -3,10 +3,12 @@
 Most responses are the current object, which is stored. Some only show that the object has changed or is
 deleted, or have another version than the cached one; then the informer expects a change, and readers wait
 for the watch. Errors are evidence as well: after `AlreadyExists` or `Conflict` the cached state is outdated.
+A response with another object than the one of the request is ignored: the watch delivers what has changed.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +22,8 @@ from kubewright.client.transport.interface import APIResponse
 from .cache import Cache
 from .informer import Informer
 from .store import ObjectKey
+
+logger = logging.getLogger(__name__)
 
 _decode_header = decoder(ObjectHeader).decode
 _decode_list = decoder(RawList).decode
@@ -97,6 +101,12 @@ def _record(informer: Informer, request: APIRequest, body: bytes) -> None:
         elif request.subresource in _CHANGES_PARENT:
             _expect_change(informer, request)
         return
+    if not _is_requested(request, header, informer):
+        logger.warning(
+            "ignored a response with another object",
+            extra={"request": str(request), "kind": header.kind, "object": meta.name},
+        )
+        return
     key = ObjectKey(meta.namespace or request.namespace, meta.name or request.name)
     if request.subresource in _CHANGES_PARENT:
         _expect_change(informer, request)
@@ -104,6 +114,20 @@ def _record(informer: Informer, request: APIRequest, body: bytes) -> None:
         informer.record_deletion(key, meta.uid or "")
     elif not informer.record_write(body):
         informer.expect_version(key, meta.resource_version or "")
+
+
+def _is_requested(request: APIRequest, header: ObjectHeader, informer: Informer) -> bool:
+    """Whether a response can be the object of a write: its kind, namespace and name."""
+    meta = header.metadata
+    if not request.subresource and header.kind not in (informer.gvk.kind, "PartialObjectMetadata"):
+        return False
+    if request.namespace and meta.namespace and meta.namespace != request.namespace:
+        return False
+    sent = None if request.name else _sent_metadata(request)
+    name = request.name or (sent.name if sent is not None else "") or ""
+    if name or sent is None:
+        return not meta.name or meta.name == name
+    return (meta.name or "").startswith(sent.generate_name or "")
 
 
 def _is_deleted(request: APIRequest, header: ObjectHeader, body: bytes) -> bool:

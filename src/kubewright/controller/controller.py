@@ -183,6 +183,7 @@ class Controller(Generic[R]):
         self._ids = itertools.count(1)
         self._last_errors: dict[R, str] = {}
         self._ready = asyncio.Event()
+        self._workers: list[asyncio.Task[None]] = []
 
     def watch(self, source: Source[R]) -> None:
         """Add a source. If the controller is running, the source starts immediately."""
@@ -208,6 +209,16 @@ class Controller(Generic[R]):
     def ready(self) -> bool:
         """Whether the sources have synced and the workers are running."""
         return self._ready.is_set()
+
+    def check_workers(self) -> None:
+        """Raise `WorkerStopped` if a worker has ended although the controller was not stopped.
+
+        `run` raises it as well, but only after the other workers have finished their requests, which may
+        never happen. It is a health check of an operator.
+        """
+        for task in self._workers:
+            if task.done():
+                raise _worker_stopped(self.name, task)
 
     async def wait_ready(self) -> None:
         """Wait until the workers are running."""
@@ -260,16 +271,20 @@ class Controller(Generic[R]):
             _raise_first(warming)
             assert self.queue is not None
             tasks += [asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self.workers)]
+            self._workers = tasks
             self._ready.set()
             logger.info("started controller", extra={"controller": self.name, "workers": self.workers})
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            if stopping in done:
+                self._workers = []
             self.queue.shut_down()
             await asyncio.gather(*tasks, return_exceptions=True)
             for task in done - {stopping}:
                 if task.cancelled():
-                    raise WorkerStopped(f"controller {self.name!r}: worker {task.get_name()} was cancelled")
+                    raise _worker_stopped(self.name, task)
                 await task
         finally:
+            self._workers = []
             self._ready.clear()
             self._stopping = True
             for task in (stopping, *tasks):
@@ -339,7 +354,7 @@ class Controller(Generic[R]):
             outcome = "error"
             queue.forget(request)
             queue.add(request, after=error.delay, priority=item.priority, causes=_retry(item))
-            fields = {**self._fields(request), "delay_seconds": error.delay, "error": str(error)}
+            fields = {**self._fields(request), "delay_seconds": error.delay, "error": _message(error)}
             logger.warning("reconcile failed temporarily, retrying", extra=fields)
         except (Exception, asyncio.CancelledError) as error:
             task = asyncio.current_task()
@@ -445,17 +460,27 @@ class Controller(Generic[R]):
         )
 
 
+def _worker_stopped(controller: str, task: asyncio.Task[Any]) -> WorkerStopped:
+    error = None if task.cancelled() else task.exception()
+    reason = "was cancelled" if error is None else f"failed: {_describe(error)}"
+    return WorkerStopped(f"controller {controller!r}: worker {task.get_name()} {reason}")
+
+
 def _retry(item: QueueItem[Any]) -> Causes:
     return item.causes if RETRY[0] in item.causes else merge_causes(item.causes, RETRY)
 
 
 def _describe(error: BaseException) -> str:
-    """Return the type and the message of an error; its `__str__` may raise."""
-    name = type(error).__name__
+    """Return the type and the message of an error."""
+    return f"{type(error).__name__}: {_message(error)}"
+
+
+def _message(error: BaseException) -> str:
+    """Return the message of an error; its `__str__` may raise."""
     try:
-        return f"{name}: {error}"
+        return str(error)
     except Exception as failure:
-        return f"{name}: <str() raised {type(failure).__name__}>"
+        return f"<str() raised {type(failure).__name__}>"
 
 
 def _outcome_of(error: BaseException) -> Outcome:

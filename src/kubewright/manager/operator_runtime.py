@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubewright.api.finalizers import has_finalizer, is_deleting
 from kubewright.controller.builder import ControllerBuilder
-from kubewright.controller.controller import current_reconcile
+from kubewright.controller.controller import Controller, current_reconcile
 from kubewright.controller.daemons import StopEvent, add_daemon
 from kubewright.controller.desired_state import DesiredState
 from kubewright.controller.finalizers import Finalizers
@@ -365,6 +365,7 @@ def _add_servers(runtime: OperatorRuntime, client: Client) -> None:
     """Add the probe, metrics and webhook servers that the settings and declarations require."""
     operator, manager = runtime.operator, runtime.manager
     settings, probes = operator.settings, operator.probes
+    probes.add_health_check("workers", functools.partial(_check_workers, manager))
     probes.add_ready_check("caches", lambda: _require(manager.ready, "caches have not synced yet"))
     if settings.probe_port is not None:
         manager.add(probe_server(probes, port=settings.probe_port))
@@ -382,6 +383,13 @@ def _add_servers(runtime: OperatorRuntime, client: Client) -> None:
         manager.add(server)
         if settings.development:
             manager.add(WebhookRegistration(operator, client, server))
+
+
+def _check_workers(manager: Manager) -> None:
+    """Raise `WorkerStopped` if a controller has lost a worker."""
+    for runnable in manager.runnables:
+        if isinstance(runnable, Controller):
+            runnable.check_workers()
 
 
 def _metrics_certificates(directory: str) -> CertificateProvider:

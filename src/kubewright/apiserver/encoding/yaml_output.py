@@ -103,7 +103,7 @@ def _flat(entries: Iterable[tuple[str, Any]]) -> Iterator[Any]:
         yield value
 
 
-_resolve: Callable[..., str] = yaml.resolver.Resolver().resolve  # type: ignore[no-untyped-call]
+_resolve: Callable[..., str] = yaml.resolver.Resolver().resolve
 
 
 @lru_cache(maxsize=8192)
