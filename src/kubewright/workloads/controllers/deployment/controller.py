@@ -14,7 +14,7 @@ from kubewright.api.core.v1 import Pod
 from kubewright.api.errors import AlreadyExists, APIError
 from kubewright.api.label_selectors import selector_of
 from kubewright.api.owners import is_controlled_by
-from kubewright.cache.store import ObjectChange
+from kubewright.cache.store import ObjectChange, ObjectKey
 from kubewright.client.patches import changes_since_read
 from kubewright.controller import ControllerBuilder, Request, Result, TemporaryError
 from kubewright.workloads.component_manager import ComponentManager
@@ -83,11 +83,16 @@ class DeploymentController:
             return ()
         old, _ = self.manager.pods.versions(change)
         owner = old.controller if old is not None else None
-        if owner is None or owner.kind != "ReplicaSet":
+        informer = self.manager.cache.existing_informer(ReplicaSet)
+        if owner is None or owner.kind != "ReplicaSet" or informer is None:
             return ()
-        # The name of a ReplicaSet is that of its Deployment with a hash.
-        deployment = owner.name.rpartition("-")[0]
-        return (Request(change.key.namespace, deployment),) if deployment else ()
+        entry = informer.store.get(ObjectKey(change.key.namespace, owner.name))
+        owners = (entry.header().metadata.owner_references if entry is not None else None) or ()
+        return [
+            Request(change.key.namespace, each.name)
+            for each in owners
+            if each.controller and each.kind == "Deployment"
+        ]
 
     # Reconcile
 
