@@ -69,6 +69,37 @@ def test_names_of_projects(name: str, message: str) -> None:
         ProjectInputs(name=name)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"kind": "Condition"}, "would import another class of that name"),
+        ({"kind": "Service", "image": "nginx"}, "would import another class of that name"),
+        ({"kind": "Web", "image": "nginx", "scope": "Cluster"}, "needs a namespaced kind"),
+        ({"kind": "shop"}, "not a CamelCase name such as Shop"),
+        ({"kind": "Shop", "group": "Store"}, "not a lower-case name such as store"),
+    ],
+)
+def test_names_of_kinds(inputs: dict[str, str], message: str) -> None:
+    with pytest.raises(ScaffoldError, match=message):
+        Resource(**{"version": "v1", **inputs})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "stem", "variable"),
+    [
+        ("HTTPRoute", "http_route", "http_route"),
+        ("CronJob", "cron_job", "cron_job"),
+        ("Type", "type", "type_"),
+        ("Class", "class", "class_"),
+        ("Port", "port", "port_"),
+        ("Service", "service", "service"),
+    ],
+)
+def test_names_of_modules_and_variables(kind: str, stem: str, variable: str) -> None:
+    resource = Resource(version="v1", kind=kind)
+    assert (resource.stem, resource.variable) == (stem, variable)
+
+
 def test_an_error_writes_nothing(project: Path) -> None:
     (project / "tests").mkdir()
     (project / "tests" / "test_shop_controller.py").write_text("mine")

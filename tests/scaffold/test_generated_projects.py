@@ -96,6 +96,7 @@ def add_operand(directory: Path) -> None:
     )
     create_api(directory, memcached)
     create_webhook(directory, memcached, defaulting=True)
+    create_api(directory, Resource(group="cache", version="v1", kind="Type", image="nginx"))
 
 
 VARIANTS = {

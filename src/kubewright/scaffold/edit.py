@@ -39,6 +39,8 @@ def edit_project(directory: Path, values: Mapping[str, Value]) -> Changes:
     set_settings(writer, settings.path.name, values)
     if not (writer.changes.changed or writer.changes.moved):
         writer.changes.warnings.append("nothing changed: the settings have these values already")
+    else:
+        writer.changes.next.append("kubewright deploy")
     return writer.commit()
 
 

@@ -5,6 +5,7 @@ Both classes are stored in the scaffold lock, so that templates can be rendered 
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 import sys
@@ -23,6 +24,51 @@ _LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _VERSION: Final = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_CLASSES: Final = frozenset(
+    (
+        *("Annotated", "Client", "Column", "Condition", "Context", "CustomResource", "Invalid", "ObjectMeta"),
+        *("Operator", "RunningOperator", "Spec", "Status"),
+    )
+)
+"""Names that the modules of all kinds import."""
+_OPERAND_CLASSES: Final = frozenset(
+    (
+        *("Capabilities", "Container", "ContainerPort", "Deployment", "DeploymentSpec", "DeploymentStatus"),
+        *("Event", "LabelSelector", "PodSecurityContext", "PodSpec", "PodTemplateSpec", "SeccompProfile"),
+        *("SecurityContext", "Service", "ServicePort", "ServiceSpec"),
+    )
+)
+"""Names that the modules of kinds with an operand image import in addition."""
+_VARIABLES: Final = frozenset(
+    (
+        *(
+            "available",
+            "client",
+            "condition",
+            "container",
+            "created",
+            "ctx",
+            "deployment",
+            "events",
+            "failed",
+        ),
+        *(
+            "found",
+            "is_true",
+            "labels",
+            "manager",
+            "message",
+            "name",
+            "new",
+            "old",
+            "operator",
+            "pod",
+            "port",
+        ),
+        *("ready", "reason", "result", "running_operator", "stalled"),
+    )
+)
+"""Names of other variables and parameters in templates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +143,14 @@ class Resource:
             raise ScaffoldError(f"version {self.version!r} is not a version such as v1, v1beta1 or v1alpha1")
         if self.group and not _DOMAIN.fullmatch(self.group):
             raise ScaffoldError(f"group {self.group!r} is not a lower-case name such as store")
+        classes = _CLASSES | _OPERAND_CLASSES if self.image else _CLASSES
+        if not self.origin and self.kind in classes:
+            raise ScaffoldError(
+                f"the module of a kind {self.kind} would import another class of that name; "
+                "choose another kind"
+            )
+        if self.image and (self.origin or self.scope == "Cluster"):
+            raise ScaffoldError("an operand image needs a namespaced kind of this project")
         if self.plural and not _LABEL.fullmatch(self.plural):
             raise ScaffoldError(f"plural {self.plural!r} is not a lower-case name such as shops")
 
@@ -123,8 +177,8 @@ class Resource:
     @property
     def variable(self) -> str:
         """Name of a Python variable for an object of this kind."""
-        reserved = keyword.iskeyword(self.stem) or self.stem in ("operator", "ctx", "client", "condition")
-        return f"{self.stem}_" if reserved else self.stem
+        is_reserved = keyword.iskeyword(self.stem) or hasattr(builtins, self.stem) or self.stem in _VARIABLES
+        return f"{self.stem}_" if is_reserved else self.stem
 
     @property
     def module(self) -> str:
