@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -246,3 +247,45 @@ async def test_nodes_of_kwok_are_simulated(cluster: Cluster) -> None:
     node = await cluster.client.get("nodes", "fake")
     assert condition(node.raw["status"], "Ready") == NODE_READY
     assert node.raw["spec"]["podCIDR"]
+
+
+async def test_pods_continue_after_a_restart_of_the_control_plane(tmp_path: Path) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "nginx:1"}]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+    def is_ready(deployment: dict[str, Any]) -> bool:
+        return bool((deployment.get("status") or {}).get("readyReplicas") == 3)
+
+    async def pods(client: Client) -> dict[str, tuple[str, str]]:
+        found = [each.raw for each in await client.list("pods", namespace="default")]
+        return {
+            pod["metadata"]["uid"]: (
+                pod["status"]["podIP"],
+                pod["status"]["containerStatuses"][0]["containerID"],
+            )
+            for pod in found
+        }
+
+    store = f"sqlite:{tmp_path / 'state.db'}"
+    async with start_test_server("in-process", nodes=2, store=store) as server:
+        first = Cluster(server.plane, server.client())
+        await first.client.create(Unstructured(deployment))
+        await first.until("deployments.apps", "web", is_ready, 30.0)
+        before = await pods(first.client)
+    async with start_test_server("in-process", nodes=2, store=store) as server:
+        again = Cluster(server.plane, server.client())
+        await asyncio.sleep(120)
+        assert await pods(again.client) == before
+        await again.until("deployments.apps", "web", is_ready, 5.0)
+        await again.client.delete("pods", (await again.client.list("pods"))[0].metadata.name)
+        await asyncio.sleep(5)
+        await again.until("deployments.apps", "web", is_ready, 30.0)
+        after = await pods(again.client)
+        assert len(after.keys() & before.keys()) == 2
+        assert len({address for address, _ in after.values()}) == 3

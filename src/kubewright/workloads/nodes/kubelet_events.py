@@ -1,7 +1,7 @@
 """Events as kubelets record them: about pods, containers and nodes, in the background and at a limited rate.
 
-All simulated nodes share one queue. Events that wait too long for the rate limit are dropped, Normal ones
-first, as the recorder of a kubelet drops events when its queue is full.
+All simulated nodes share one queue. Events wait while many pod statuses are written, which have precedence.
+If the queue is full, events are dropped, Normal ones first, as the recorder of a kubelet drops events.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from kubewright.api.errors import APIError, NotFound
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE_LENGTH: Final = 2000
 _REMEMBERED: Final = 4096
+_DEFERRED_SECONDS: Final = 0.1
 
 
 class KubeletEvent(NamedTuple):
@@ -60,6 +61,8 @@ class KubeletEvents:
         self._tokens = settings.event_rate * 2
         self._refilled = clock.time()
         self._last_name = 0
+        self.is_deferred: Callable[[], bool] = lambda: False
+        """Whether events have to wait now."""
 
     def record(self, event: KubeletEvent) -> None:
         """Add an event to the queue; it does not wait or fail."""
@@ -84,6 +87,9 @@ class KubeletEvents:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
+                if self.is_deferred():
+                    await asyncio.sleep(_DEFERRED_SECONDS)
+                    continue
                 await self._wait_for_token()
                 if not self._queue:
                     break

@@ -53,6 +53,10 @@ logger = logging.getLogger(__name__)
 _BATCH: Final = 256
 """Workers that are advanced before other callbacks of the loop run."""
 _RETRY_SECONDS: Final = 1.0
+_BURST_GAP: Final = 0.25
+"""Seconds without a status write after which a burst of writes has ended."""
+_LONG_BURST: Final = 50
+"""Status writes in a burst after which events wait for its end."""
 _ERRORS: Final = (APIError, ConnectionFailed, OSError, TimeoutError)
 
 
@@ -123,6 +127,7 @@ class SimulatedNodes:
         """The pods on simulated nodes."""
         self.runtime: ContainerRuntime = runtime if runtime is not None else SimulatedRuntime(self.clock)
         self.events = KubeletEvents(self.client, self.clock, self.settings)
+        self.events.is_deferred = self._is_busy
         self.pods = PodControl(self)
         """Steers pods: crash, complete, readiness, logs, exec."""
         self._manager = manager
@@ -136,6 +141,8 @@ class SimulatedNodes:
         self._writes: asyncio.Queue[PodWorker] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = False
+        self._burst = 0
+        self._last_write = 0.0
         self._suspended: set[ObjectKey] = set()
         """Pods that a Stage matches."""
         self._deletions: dict[str, asyncio.Event] = {}
@@ -440,9 +447,19 @@ class SimulatedNodes:
             finally:
                 worker.writing = False
 
+    def _is_busy(self) -> bool:
+        """Whether many statuses are being written."""
+        return self._burst > _LONG_BURST and self.clock.time() - self._last_write < _BURST_GAP
+
+    def _count_write(self) -> None:
+        now = self.clock.time()
+        self._burst = self._burst + 1 if now - self._last_write < _BURST_GAP else 1
+        self._last_write = now
+
     async def _write(self, worker: PodWorker) -> None:
         identity = worker.identity
         while worker.dirty and not worker.node.failed and self._runs(worker):
+            self._count_write()
             patch = patches.strategic_merge_patch(worker.status_patch())
             await self.client.patch(
                 POD, patch, name=identity.name, namespace=identity.namespace, subresource="status"
