@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 
 from kubewright.api import decode, encode, is_resource
 from kubewright.scaffold.from_crd import CRDError, generate_types, read_crds, write_types
+from kubewright.scaffold.python_source import quote
 from kubewright.schema.structural import Node
 from kubewright.schema.validation.compiled import Compiled
 from kubewright.schema.validation.values import validate_value
@@ -65,6 +67,7 @@ def test_generated_code_passes_ruff_and_mypy(tmp_path: Path) -> None:
     lint = ["ruff", "check", "--isolated", "--select", "E,F,W,I,UP,B,C4,SIM,N", "--line-length", "110"]
     checks = [
         [sys.executable, "-m", *lint, *files],
+        [sys.executable, "-m", "ruff", "format", "--check", "--isolated", "--line-length", "110", *files],
         [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *files],
     ]
     for command in checks:
@@ -227,3 +230,10 @@ def test_a_kind_without_spec(tmp_path: Path) -> None:
     assert normalized(regenerate(crd, tmp_path)) == normalized(crd)
     (module,) = import_types(crd, tmp_path)
     assert is_resource(module.Probe)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "it's", 'say "a"', "'\"", "\\'", '\\"', "\n\t", "é", "'''\"\"", "\\"]
+)
+def test_string_literals(text: str) -> None:
+    assert ast.literal_eval(quote(text)) == text

@@ -51,12 +51,12 @@ def call(name: str, *items: Expression) -> Group:
 
 
 def quote(text: str) -> str:
-    """Return a Python string literal with double quotes where possible."""
-    written = repr(text)
-    if written.startswith("'") and '"' not in text:
-        body = written[1:-1].replace("\\'", "'")
-        return f'"{body}"'
-    return written
+    """Return a Python string literal, with double quotes unless that needs more escapes."""
+    mark = "'" if text.count('"') > text.count("'") else '"'
+    body = "".join(
+        f"\\{char}" if char == mark else char if char in "'\"" else repr(char)[1:-1] for char in text
+    )
+    return f"{mark}{body}{mark}"
 
 
 def value(data: Any, prefix: str = "") -> Expression:

@@ -283,7 +283,7 @@ class TypeBuilder:
         doc = docstring(description)
         blank = "\n" if doc and fields else ""
         body = f"{doc}{blank}{fields}" or "    pass\n"
-        return f"{head}class {name}({base}):\n{body}"
+        return f"{head}{render(call(f'class {name}', base), suffix=':')}\n{body}"
 
     def fields(self, schema: Mapping[str, Any], cls: str) -> str:
         """Return the source of the fields of a class."""
