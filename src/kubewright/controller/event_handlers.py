@@ -71,10 +71,21 @@ def enqueue_mapped(read: Callable[[CacheEntry], Any], map_function: MapFunction[
 
         return async_handler
 
-    def handler(change: ObjectChange) -> Iterable[R]:
+    def handler(change: ObjectChange) -> Iterable[R] | Awaitable[Iterable[R]]:
         found: dict[R, None] = {}
-        for obj in versions(change):
-            found.update(dict.fromkeys(map_function(obj)))  # type: ignore[arg-type]
+        results = [map_function(obj) for obj in versions(change)]
+        if any(inspect.isawaitable(result) for result in results):
+            return _await_all(results)
+        for result in results:
+            found.update(dict.fromkeys(result))  # type: ignore[arg-type]
         return found
 
     return handler
+
+
+async def _await_all(results: Iterable[Iterable[R] | Awaitable[Iterable[R]]]) -> Iterable[R]:
+    """Return the requests of a plain function that returns awaitables."""
+    found: dict[R, None] = {}
+    for result in results:
+        found.update(dict.fromkeys(await result if inspect.isawaitable(result) else result))
+    return found
