@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
+import json
 import time
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from multidict import CIMultiDict
 
 from kubewright.api.errors import Forbidden, Unauthorized
@@ -475,3 +478,49 @@ async def test_token_review_must_return_a_requested_audience():
     assert (
         await TokenReviewAuthenticator(review, audiences=["here"]).authenticate(bearer("x"))
     ).name == "ada"
+
+
+async def test_certificate_users_have_the_id_of_their_credential():
+    authority = CertificateAuthority.create()
+    certificate = der(authority.issue("ada"))
+    request = HTTPRequest("GET", "/", peer_certificate=PeerCertificate(certificate))
+    user = await X509Authenticator(authority.certificate).authenticate(request)
+    fingerprint = hashlib.sha256(certificate).hexdigest()
+    assert user.extra == {"authentication.kubernetes.io/credential-id": (f"X509SHA256={fingerprint}",)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kubernetes.io": []},
+        {"kubernetes.io": "text"},
+        {"kubernetes.io": {"namespace": "a", "serviceaccount": ["b"]}},
+        {"kubernetes.io": {"namespace": 1, "serviceaccount": {"name": "b", "uid": "1"}}},
+        {"exp": "2100-01-01"},
+        {"exp": "9999999999"},
+        {"nbf": []},
+        {"iss": ["here"]},
+        {"aud": 1},
+        {"sub": {}},
+    ],
+)
+async def test_token_claims_of_the_wrong_type_are_rejected(changes):
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    tokens = ServiceAccountAuthenticator(issuers=["here"], keys=[pem], audiences=["here"])
+    private = {"namespace": "a", "serviceaccount": {"name": "b", "uid": "1"}}
+    claims = {"iss": "here", "aud": ["here"], "sub": "system:serviceaccount:a:b", "kubernetes.io": private}
+    claims["exp"] = int(time.time()) + 60
+
+    def signed(payload):
+        head = jwt.utils.base64url_encode(b'{"alg":"ES256","typ":"JWT"}')
+        body = jwt.utils.base64url_encode(json.dumps(payload).encode())
+        r, s = decode_dss_signature(key.sign(head + b"." + body, ec.ECDSA(hashes.SHA256())))
+        signature = jwt.utils.base64url_encode(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
+        return b".".join((head, body, signature)).decode()
+
+    assert (await tokens.authenticate(bearer(signed(claims)))).name == "system:serviceaccount:a:b"
+    with pytest.raises(Unauthorized):
+        await AuthenticatorChain([tokens]).authenticate(bearer(signed({**claims, **changes})))

@@ -194,3 +194,14 @@ async def test_a_timeout_is_a_duration(talk, base):
     status, error = await talk("GET", f"{base}?timeout=soon")
     assert status == 400
     assert error["message"].startswith("invalid timeout specified in the request URL - time: invalid dur")
+
+
+@pytest.mark.parametrize("value", ["true", "1"])
+async def test_export_is_rejected(talk, base, widget, value):
+    await talk.ok("POST", base, widget("a"))
+    status, error = await talk("GET", f"{base}/a?export={value}")
+    assert (status, error["message"]) == (
+        400,
+        "the export parameter, deprecated since v1.14, is no longer supported",
+    )
+    assert (await talk("GET", f"{base}/a?export=false"))[0] == 200

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
+from aiohttp import web
 
 from kubewright.apiserver import SYSTEM, HTTPRequest
 from kubewright.apiserver.discovery import AGGREGATED
+from kubewright.apiserver.http.tls import CertificateAuthority, server_context
 from kubewright.controlplane import ControlPlane
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -74,3 +77,61 @@ async def test_precedence() -> None:
         assert (await send("GET", "/apis/networking.k8s.io/v1/namespaces/default/widgets"))[0] == 404
         # An APIService with a service replaces a custom group version.
         assert groups["both.example.com"]["versions"] == [{"version": "v1", "freshness": "Stale"}]
+        # So does its OpenAPI document.
+        for path in ("/openapi/v3/apis/networking.k8s.io/v1", "/openapi/v2"):
+            _, document = await send("GET", path)
+            served = [each for each in document["paths"] if "/networking.k8s.io/v1/" in each]
+            assert any("ingresses" in each for each in served)
+            assert not any("widgets" in each for each in served)
+
+
+async def test_resource_without_a_response_kind() -> None:
+    """A server that omits responseKind in aggregated discovery is shown with an empty one."""
+    entry = {
+        "version": "v1",
+        "freshness": "Current",
+        "resources": [
+            {"resource": "toys", "scope": "Namespaced", "singularResource": "toy", "verbs": ["get"]}
+        ],
+    }
+    listed = {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": [{"metadata": {"name": "toys.example.com"}, "versions": [entry]}],
+    }
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.path == "/apis":
+            return web.Response(body=msgspec.json.encode(listed), headers={"Content-Type": AGGREGATED})
+        return web.json_response({"kind": "APIResourceList", "resources": []})
+
+    authority = CertificateAuthority.create()
+    pair = authority.issue("toys", hosts=("127.0.0.1",), server=True)
+    app = web.Application()
+    app.router.add_route("GET", "/{tail:.*}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(pair)).start()
+    try:
+        url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+        async with ControlPlane(port=None, webhook_resolve={"none.default": url}) as plane:
+
+            async def send(method: str, path: str, body: Any = None, **headers: str) -> Any:
+                data = msgspec.json.encode(body) if body is not None else b""
+                request = HTTPRequest(method, path, body=data, headers=headers, user=SYSTEM)
+                return msgspec.json.decode((await plane.server.handle(request)).body)
+
+            services = "/apis/apiregistration.k8s.io/v1/apiservices"
+            await send("POST", services, api_service("toys.example.com", 1000))
+            async with asyncio.timeout(10):
+                while True:
+                    document = await send("GET", "/apis", Accept=AGGREGATED)
+                    groups = {item["metadata"]["name"]: item for item in document["items"]}
+                    version = groups.get("toys.example.com", {"versions": [{}]})["versions"][0]
+                    if version.get("freshness") == "Current":
+                        break
+                    await asyncio.sleep(0.01)
+            assert version["resources"][0]["responseKind"] == {"group": "", "version": "", "kind": ""}
+    finally:
+        await runner.cleanup()

@@ -255,3 +255,32 @@ async def test_objects_of_a_removed_version_cannot_be_read(talk, base):
         status, error = await talk("GET", path)
         text = "request to convert CR from an invalid group/version: example.com/v1"
         assert (status, error["message"]) == (500, text)
+
+
+async def test_selectable_fields_are_those_of_the_requested_version(talk, base, hooks):
+    """Lists and watches evaluate them after conversion."""
+    crd = converting(hooks)
+    crd["spec"]["versions"][1]["selectableFields"] = [{"jsonPath": ".spec.address.host"}]
+    await talk.ok("POST", CRDS, crd)
+    for name, host in (("a", "x"), ("b", "y")):
+        await talk.ok("POST", base, widget(name, spec={"host": host}))
+    found = await talk.ok("GET", f"{V2}?fieldSelector=spec.address.host=y")
+    assert [item["metadata"]["name"] for item in found["items"]] == ["b"]
+    version = found["metadata"]["resourceVersion"]
+    response = await talk.send(
+        "GET", f"{V2}?watch=true&fieldSelector=spec.address.host=y&resourceVersion={version}"
+    )
+    await talk.ok("POST", base, widget("c", spec={"host": "x"}))
+    await talk.ok("POST", base, widget("d", spec={"host": "y"}))
+    await talk.ok("PATCH", f"{base}/a", {"spec": {"host": "y"}})
+    await talk.ok("PATCH", f"{base}/b", {"spec": {"host": "x"}})
+    events = []
+    while len(events) < 3:
+        chunk = await asyncio.wait_for(anext(response.stream), 5)
+        events += [json.loads(line) for line in chunk.splitlines()]
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+        ("ADDED", "d"),
+        ("ADDED", "a"),
+        ("DELETED", "b"),
+    ]
+    await response.stream.aclose()
