@@ -40,7 +40,9 @@ def managed_fields(body: Object, *, manager: str, time: str) -> list[Object]:
 
 
 def _map_fields(value: Object, path: tuple[str, ...]) -> Object:
-    return {f"f:{name}": _fields(value[name], (*path, name)) for name in sorted(value)}
+    return {
+        f"f:{name}": _fields(value[name], (*path, name)) for name in sorted(value) if value[name] is not None
+    }
 
 
 def _fields(value: Any, path: tuple[str, ...]) -> Object:
