@@ -15,6 +15,7 @@ import pytest
 from kubewright.cli.session import needs_session, session_process
 from kubewright.client import load_config
 
+SOURCE = str(Path(__file__).parents[2] / "src")
 OPTIONS = {"kubeconfig": None, "context": "", "development": None}
 
 
@@ -47,6 +48,7 @@ def test_the_process_of_a_session_ends_with_it(tmp_path: Path, monkeypatch: pyte
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
     with session_process(OPTIONS) as variables:
         assert variables == {"KUBECONFIG": str(tmp_path / "kubeconfig"), "KUBEWRIGHT_DEVELOPMENT": "true"}
         server = urlsplit(load_config(variables["KUBECONFIG"]).server)
@@ -67,7 +69,8 @@ def test_up_applies_manifests(tmp_path: Path) -> None:
     )
     (tmp_path / "wrong.yaml").write_text("apiVersion: v1\nkind: Nothing\nmetadata: {name: a}\n")
     command = [sys.executable, "-m", "kubewright.cli", "up", "--apply", "a.yaml"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=os.environ)
+    variables = {**os.environ, "PYTHONPATH": SOURCE}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=variables)
     assert process.stdout is not None
     assert process.stdout.readline() == "applied 2 objects of a.yaml\n"
     assert "is ready" in process.stdout.readline()
@@ -75,7 +78,12 @@ def test_up_applies_manifests(tmp_path: Path) -> None:
     process.communicate(timeout=30)
     assert process.returncode == 0
     failed = subprocess.run(
-        [*command, "--apply", "wrong.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*command, "--apply", "wrong.yaml"],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert failed.returncode == 1
     assert "Error: cannot apply wrong.yaml: " in failed.stderr
