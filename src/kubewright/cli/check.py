@@ -217,7 +217,9 @@ def _print_table(changes: list[Change]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("CRD", "VERSION", "FIELD", "CLASS", "CHANGE", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for name in ("CRD", "VERSION", "FIELD", "CLASS", "CHANGE"):
+        table.add_column(name, overflow="fold")
     for change in changes:
         style = "red" if change.breaking else ""
         table.add_row(
@@ -227,5 +229,5 @@ def _print_table(changes: list[Change]) -> None:
             f"[{style}]{change.compatibility}[/]" if style else "compatible",
             change.reason,
         )
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 1000)
     console.print(table)

@@ -367,7 +367,8 @@ def _field_line(name: str, annotation: Expression, right: Expression | None) -> 
     start = indent + flat(left)
     if isinstance(left, Group) and len(start) + 4 > WIDTH:
         return f"{indent}{render(left, indent, f' = {default}')}\n"
-    if len(start) + 3 + len(default) > WIDTH and len(default) + 8 <= WIDTH:
+    splits = isinstance(right, Group) and len(start) + 3 + len(right.open) <= WIDTH
+    if len(start) + 3 + len(default) > WIDTH and not splits and len(default) + 8 <= WIDTH:
         return f"{start} = (\n{indent * 2}{default}\n{indent})\n"
     return f"{indent}{render(prefixed(right, flat(left) + ' = '), indent)}\n"
 
