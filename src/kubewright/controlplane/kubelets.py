@@ -155,6 +155,17 @@ async def forward_to_node(
     return await client.forward(request.request, address, path, query)
 
 
+async def forward_to_pod(request: SubresourceRequest, pod: Object, port: str) -> HTTPResponse:
+    """Forward an HTTP request to a port of a pod on a simulated node."""
+    from urllib.parse import parse_qsl
+
+    metadata, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName") or ""
+    path = pod_path("podProxy", metadata["namespace"], metadata["name"], port)
+    rest = quote(request.path.lstrip("/"), safe="/%:@!$&'()*+,;=~-._")
+    query = parse_qsl(request.request.query.raw, keep_blank_values=True)
+    return await forward_to_node(request, node, f"{path}/{rest}", query)
+
+
 def kubelet_address(node: Object) -> KubeletAddress | None:
     """Return the address of the kubelet of a Node object, if it has one."""
     status = node.get("status") or {}
@@ -199,6 +210,7 @@ __all__ = [
     "check_log_response",
     "connect_kubelets",
     "forward_to_node",
+    "forward_to_pod",
     "kubelet_address",
     "no_kubelet",
     "pod_path",

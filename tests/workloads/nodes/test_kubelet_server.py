@@ -149,3 +149,19 @@ async def test_failed_node_does_not_serve(cluster: SimulatedCluster) -> None:
     cluster.nodes.fail("node-0")
     with pytest.raises(APIError):
         await cluster.client.log("web")
+
+
+async def test_pod_proxy(cluster: SimulatedCluster) -> None:
+    async def serve(stream: ByteStream) -> None:
+        request = await stream.receive()
+        target = request.split(b" ")[1]
+        await stream.send(b"HTTP/1.1 201 Created\r\nX-Test: yes\r\nContent-Length: %d\r\n\r\n" % len(target))
+        await stream.send(target)
+
+    cluster.nodes.pods.on_port_forward("web", serve, port=8080)
+    client = cluster.client
+    request = client.build_request(
+        "get", "GET", await client.locate("pods", "web:8080"), subresource="proxy/a/b", query={"q": "1"}
+    )
+    response = await client.send(request)
+    assert (response.status, response.body) == (201, b"/a/b?q=1")

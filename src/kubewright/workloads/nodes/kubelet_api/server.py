@@ -4,6 +4,7 @@
 |---|---|
 | /containerLogs/NAMESPACE/POD/CONTAINER | log, with the options of `kubectl logs` |
 | /exec, /attach, /portForward | WebSocket (v5, v4) or SPDY/3.1 |
+| /podProxy/NAMESPACE/POD/PORT/... | HTTP request to a port of a pod; real kubelets do not have this path |
 | /pods, /runningpods/ | pods of the node |
 | /stats/summary, /metrics/resource | usage |
 | /configz, /healthz, /metrics | configuration, `ok`, metrics |
@@ -47,6 +48,7 @@ from .channels import (
     run_process_on_spdy,
     run_process_on_websocket,
 )
+from .pod_proxy import send_to_pod
 
 if TYPE_CHECKING:
     from kubewright.workloads.connection import RequestSender
@@ -142,6 +144,8 @@ class KubeletServer:
                 return await self._run(query, namespace, pod, rest[-1])
             case ["portForward", namespace, pod, *_]:
                 return await self._port_forward(request, query, namespace, pod)
+            case ["podProxy", namespace, pod, port, *_] if port.isdecimal():
+                return await self._proxy(request, namespace, pod, int(port))
             case ["healthz"]:
                 return web.Response(text="ok")
             case ["pods"] | ["runningpods"]:
@@ -256,6 +260,27 @@ class KubeletServer:
         return web.Response(status=200 if code == 0 else 500, body=bytes(streams.output))
 
     # Ports
+
+    async def _proxy(self, request: web.BaseRequest, namespace: str, pod: str, port: int) -> web.Response:
+        worker = self._nodes.workers.get(ObjectKey(namespace, pod))
+        if worker is None or worker.phase != "Running":
+            raise KubeletError(503, f'pod "{pod}" is not running')
+        path = "/" + "/".join(request.rel_url.raw_path.split("/")[5:])
+        query = request.rel_url.raw_query_string
+        headers = [(name, value) for name, value in request.headers.items() if name != "Authorization"]
+        try:
+            response = await send_to_pod(
+                self._nodes.runtime,
+                worker.pod,
+                port,
+                request.method,
+                f"{path}?{query}" if query else path,
+                headers,
+                await request.read(),
+            )
+        except (OSError, TimeoutError) as error:
+            raise KubeletError(503, f"error trying to reach service: {error}") from None
+        return web.Response(status=response.status, headers=response.headers, body=response.body)
 
     async def _port_forward(
         self, request: web.BaseRequest, query: Query, namespace: str, pod: str

@@ -361,13 +361,16 @@ def split_target(text: str, what: str) -> tuple[str, str, str]:
 
 
 async def _proxy(request: SubresourceRequest) -> HTTPResponse:
-    _, name, _ = split_target(request.name, "pod")
+    _, name, port = split_target(request.name, "pod")
     pod = await request.store.get_object(request.version, request.namespace, name)
     if not (pod.get("status") or {}).get("podIP"):
         raise BadRequest("address not allowed")
-    from kubewright.controlplane.kubelets import no_kubelet
+    from kubewright.controlplane.kubelets import forward_to_pod
 
-    raise no_kubelet((pod.get("spec") or {}).get("nodeName") or "")
+    if not port:
+        ports = [each for one in pod["spec"].get("containers") or () for each in one.get("ports") or ()]
+        port = str(ports[0].get("containerPort") or 80) if ports else "80"
+    return await forward_to_pod(request, pod, port)
 
 
 _STREAMS: tuple[tuple[str, ConnectFieldType], ...] = (
