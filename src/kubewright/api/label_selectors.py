@@ -404,6 +404,22 @@ def to_label_selector(selector: Selector | str) -> LabelSelector:
     return structured
 
 
+def format_label_selector(selector: LabelSelector | None) -> str:
+    """Return a structured selector as Kubernetes prints it in events and conditions."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.match_labels or {}).items()))
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{each.key},Operator:{each.operator},"
+        f"Values:[{' '.join(each.values or ())}],}},"
+        for each in selector.match_expressions or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
+
+
 def check_label_selector(selector: LabelSelector | None, path: str) -> list[FieldError]:
     """Return the validation errors of a structured selector at `path`."""
     if selector is None:

@@ -114,7 +114,11 @@ async def test_unmanaged_pods_and_no_pods(run: Any, pod: Any) -> None:
         change = patches.merge_patch({"spec": {"minAvailable": "50%"}})
         await cluster.client.patch("poddisruptionbudgets", change, name="web", namespace="default")
         await asyncio.sleep(1)
-        assert "UnmanagedPods" in [reason for reason, _ in await cluster.events()]
+        (text,) = [text for reason, text in await cluster.events() if reason == "UnmanagedPods"]
+        assert (
+            "(selector: &LabelSelector{MatchLabels:map[string]string{app: web,},"
+            "MatchExpressions:[]LabelSelectorRequirement{},})"
+        ) in text
 
 
 async def test_stale_disruption_target(run: Any, pod: Any) -> None:

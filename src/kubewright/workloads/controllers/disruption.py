@@ -17,7 +17,7 @@ from kubewright.api.core.v1 import Pod, PodCondition, ReplicationController
 from kubewright.api.errors import APIError, Conflict
 from kubewright.api.gvk import GroupVersionKind
 from kubewright.api.int_or_string import scaled_value
-from kubewright.api.label_selectors import Selector, selector_of
+from kubewright.api.label_selectors import Selector, format_label_selector, selector_of
 from kubewright.api.meta import Condition, MetaObject, OwnerReference
 from kubewright.api.owners import controller_of
 from kubewright.api.policy.v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
@@ -145,7 +145,7 @@ class BudgetReconciler:
             event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             raise
         if unmanaged:
-            event(budget, "Warning", "UnmanagedPods", _unmanaged_text(selector))
+            event(budget, "Warning", "UnmanagedPods", _unmanaged_text(format_label_selector(spec.selector)))
         now = self._manager.now()
         disrupted, recheck = self._disrupted(budget, pods, now)
         healthy = sum(
@@ -247,7 +247,7 @@ def _is_ready(pod: Pod) -> bool:
     return ready is not None and ready.status == "True"
 
 
-def _unmanaged_text(selector: Selector) -> str:
+def _unmanaged_text(selector: str) -> str:
     return (
         f"Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a "
         "result, the status of the PDB cannot be calculated correctly, which may result in undefined "

@@ -19,7 +19,7 @@ from kubewright.api.autoscaling.v2 import (
     ResourceMetricStatus,
 )
 from kubewright.api.core.v1 import Pod
-from kubewright.api.label_selectors import EVERYTHING, Selector, selector_of
+from kubewright.api.label_selectors import EVERYTHING, Selector, format_label_selector, selector_of
 from kubewright.api.quantity import Quantity
 from kubewright.workloads.component_manager import ComponentManager
 from kubewright.workloads.pod_metrics import MetricNotFound, MetricsSource, total_usage
@@ -302,7 +302,7 @@ def _metric_selector(metric: MetricIdentifier) -> Selector:
 
 
 def _selector_text(metric: MetricIdentifier) -> str:
-    return "nil" if metric.selector is None else f"&LabelSelector{{{_metric_selector(metric)}}}"
+    return format_label_selector(metric.selector)
 
 
 def _milli(value: int, *, binary: bool = False) -> Quantity:
